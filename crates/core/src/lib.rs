@@ -1,0 +1,20 @@
+//! The deciding half of Argiope: what to fetch, when, from whom, and what an answer means.
+//!
+//! Nothing here waits. There are no sockets, clocks, files or threads in this crate: time and bytes are arguments.
+
+pub mod address;
+pub mod conn;
+pub mod examine;
+pub mod link;
+pub mod outcome;
+pub mod robots;
+pub mod rules;
+pub mod scope;
+pub mod sitemap;
+pub mod time;
+pub mod url;
+
+pub use link::{FoundLink, Link, LinkKind, LinkList};
+pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
+pub use time::Time;
+pub use url::{BadUrl, Origin, Url, UrlRef};

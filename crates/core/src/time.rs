@@ -1,0 +1,70 @@
+//! Time as the core sees it: an argument, never a question.
+//!
+//! Invariant: nothing in this crate asks a clock. A [`Time`] is handed in by whoever waits: an engine that reads the
+//! machine's monotonic clock, or a simulation that makes time up.
+
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A moment, in microseconds since the crawl began. Monotonic: it never goes back, whatever the wall clock does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time(u64);
+
+impl Time {
+    /// The moment the crawl began.
+    pub const ZERO: Self = Self(0);
+    /// Later than every other moment: "not as far as we know now".
+    pub const NEVER: Self = Self(u64::MAX);
+
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
+    pub const fn is_never(self) -> bool {
+        self.0 == u64::MAX
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    /// Saturates at [`Time::NEVER`].
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_is_absorbing_and_spans_are_never_negative() {
+        assert_eq!(Time::NEVER + Duration::from_secs(1), Time::NEVER);
+        assert_eq!(Time::ZERO - Time::from_micros(5), Duration::ZERO);
+        assert_eq!((Time::ZERO + Duration::from_millis(2)).as_micros(), 2_000);
+    }
+}
