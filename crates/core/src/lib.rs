@@ -5,6 +5,7 @@
 pub mod address;
 pub mod conn;
 pub mod examine;
+pub mod frontier;
 pub mod link;
 pub mod outcome;
 pub mod robots;
@@ -14,6 +15,7 @@ pub mod sitemap;
 pub mod time;
 pub mod url;
 
+pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
 pub use link::{FoundLink, Link, LinkKind, LinkList};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
 pub use time::Time;
