@@ -55,6 +55,13 @@ pub enum BadUrl {
     TooLong,
 }
 
+/// The part of a host name that somebody registered, by the public suffix list with its private section: one label more
+/// than the suffix. None for IP addresses, single labels and suffixes themselves.
+pub fn registrable_domain(host: &str) -> Option<&str> {
+    let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
+    if is_address { None } else { psl::domain_str(host) }
+}
+
 impl Url {
     /// Parses an absolute address and brings it into normal form.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
@@ -120,6 +127,11 @@ impl Url {
 
     pub fn origin(&self) -> Origin {
         Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
+    }
+
+    /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.
+    pub fn registrable_domain(&self) -> Option<&str> {
+        registrable_domain(self.host())
     }
 
     /// A 64-bit fingerprint under a key of this crawl, so that nobody can make addresses that collide.
@@ -215,6 +227,12 @@ impl PartialOrd for Url {
 impl Ord for Url {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.text.cmp(&other.text)
+    }
+}
+
+impl std::borrow::Borrow<str> for Url {
+    fn borrow(&self) -> &str {
+        &self.text
     }
 }
 
