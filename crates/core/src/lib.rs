@@ -7,6 +7,7 @@ pub mod conn;
 pub mod examine;
 pub mod link;
 pub mod outcome;
+pub mod race;
 pub mod robots;
 pub mod rules;
 pub mod scope;
@@ -16,5 +17,6 @@ pub mod url;
 
 pub use link::{FoundLink, Link, LinkKind, LinkList};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
+pub use race::{Race, RaceStep};
 pub use time::Time;
 pub use url::{BadUrl, Origin, Url, UrlRef};
