@@ -104,7 +104,7 @@ impl Race {
         let six = self.addresses.iter().filter(|address| address.is_ipv6()).count();
         let four = self.addresses.len() - six;
         let paired = six.min(four);
-        let (want_six, index) = if n < 2 * paired { (n % 2 == 0, n / 2) } else { (six > four, n - paired) };
+        let (want_six, index) = if n < 2 * paired { (n.is_multiple_of(2), n / 2) } else { (six > four, n - paired) };
         self.addresses.iter().filter(|address| address.is_ipv6() == want_six).nth(index).copied()
     }
 
