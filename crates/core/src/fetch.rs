@@ -174,7 +174,7 @@ impl Receiver for Page {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(bytes) => {
-                let room = robots::MAX_BYTES.saturating_sub(bytes.len());
+                let room = robots::LIMIT.saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),

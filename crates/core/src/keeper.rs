@@ -320,9 +320,10 @@ impl<F: Frontier> Keeper<F> {
                 unreachable(format!("{origin}/robots.txt leads to a refused address"))
             }
             _ => {
-                let failure = visit.error.clone().unwrap_or_else(|| {
-                    Failure::new(ErrorKind::RobotsUnreachable, "robots.txt could not be fetched")
-                });
+                let failure = visit
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| Failure::new(ErrorKind::RobotsUnreachable, "robots.txt could not be fetched"));
                 let outcome = if visit.outcome == Outcome::Refused { Outcome::Refused } else { Outcome::Failed };
                 let message = format!("robots.txt could not be fetched: {}", failure.message);
                 workbench::robots_failed(Failure::new(failure.kind, message), outcome, tries, now)

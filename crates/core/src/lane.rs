@@ -86,9 +86,17 @@ pub enum Addresses {
 pub enum RobotsState {
     /// Being fetched; the origin's links wait.
     Asked,
-    Rules { rules: Arc<Robots>, until: Time },
+    Rules {
+        rules: Arc<Robots>,
+        until: Time,
+    },
     /// Given up: every link of the origin ends like this.
-    Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
+    Failed {
+        failure: Failure,
+        outcome: Outcome,
+        tries: u8,
+        until: Time,
+    },
 }
 
 impl Lane {

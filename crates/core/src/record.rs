@@ -103,7 +103,6 @@ struct Line<'a> {
     link_list: Option<LinkTexts<'a>>,
 }
 
-
 /// Milliseconds, rounded up: what took time never shows as zero where a person would ask why.
 #[derive(Serialize)]
 struct Millis {

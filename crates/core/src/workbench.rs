@@ -672,8 +672,15 @@ fn sign(visit: &Visit) -> Sign {
     }
     match visit.error.as_ref().map(|failure| failure.kind) {
         Some(
-            K::Reset | K::EmptyReply | K::TimeoutFirstByte | K::TimeoutIdle | K::TimeoutTotal | K::TooSlow
-            | K::ConnectRefused | K::ConnectTimeout | K::Unreachable,
+            K::Reset
+            | K::EmptyReply
+            | K::TimeoutFirstByte
+            | K::TimeoutIdle
+            | K::TimeoutTotal
+            | K::TooSlow
+            | K::ConnectRefused
+            | K::ConnectTimeout
+            | K::Unreachable,
         ) => Sign::Trouble,
         _ => {
             let timings = &visit.timings;

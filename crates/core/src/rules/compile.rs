@@ -4,6 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
+use crate::scope::Scope;
 use crate::url::{self, BadUrl, Url};
 
 const PER_HOST: usize = 6;
@@ -28,6 +29,7 @@ impl Config {
         }
 
         let roots = self.compile_roots()?;
+        let scope = self.compile_scope(&roots, breadth)?;
         let user_agent = self.identity()?;
         let agent_token = user_agent.split(['/', ' ']).next().unwrap_or_default().into();
         let mut headers: Vec<(Box<str>, Box<str>)> =
@@ -50,9 +52,7 @@ impl Config {
         Ok(Rules {
             roots,
             breadth,
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            depth: self.depth,
+            scope,
             max_pages: self.max_pages,
             max_bytes: self.max_bytes.map(|size| size.0),
             max_time: self.max_time.map(|span| span.0),
@@ -106,6 +106,13 @@ impl Config {
             (false, true) => Ok(Breadth::Domain),
             (false, false) => Ok(self.scope),
         }
+    }
+
+    fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
+        let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
+        Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
+            .map(|scope| scope.with_assets(self.assets))
+            .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
     }
 
     fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::scope::Scope;
 use crate::url::{Origin, Url};
 
 pub use config::{Config, ConfigError};
@@ -28,10 +29,7 @@ pub struct Rules {
 
     // Scope
     pub breadth: Breadth,
-    /// Patterns that compile.
-    pub include: Vec<String>,
-    pub exclude: Vec<String>,
-    pub depth: Option<u32>,
+    pub scope: Scope,
     pub max_pages: Option<u64>,
     /// Bytes from the wire; no fetch starts after that.
     pub max_bytes: Option<u64>,

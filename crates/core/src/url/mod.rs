@@ -86,6 +86,20 @@ impl Url {
         UrlRef::from_normal(parsed.as_str()).ok_or(BadUrl::TooLong).map(UrlRef::to_url)
     }
 
+    /// Where an origin keeps its robots.txt.
+    pub fn robots_of(origin: &Origin) -> Self {
+        let text: Arc<str> = format!("{origin}/robots.txt").into();
+        let start = if origin.https { 8 } else { 7 };
+        let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        let marks = Marks {
+            host_end: mark(start + origin.host.len()),
+            path: mark(text.len() - "/robots.txt".len()),
+            port: origin.port,
+            https: origin.https,
+        };
+        Self { text, marks }
+    }
+
     pub fn as_ref(&self) -> UrlRef<'_> {
         UrlRef { text: &self.text, marks: self.marks }
     }
