@@ -10,6 +10,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::budget::Held;
 use crate::conn::{Conn, Head, Receiver, Step, Want, request};
 use crate::examine::{self, Caps, Directives, Examiner, Findings};
 use crate::job::{Job, Purpose};
@@ -55,7 +56,13 @@ struct Page {
     origins: Origins,
     head: Option<Head>,
     reader: Reader,
-    wire: Option<Vec<u8>>,
+    wire: Option<Kept>,
+}
+
+/// The bytes of an answer that an archive wants, and their share of the budget.
+struct Kept {
+    bytes: Vec<u8>,
+    held: Held,
 }
 
 /// Who reads the body.
@@ -71,7 +78,7 @@ impl Fetch {
     pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = rules.keep_wire.then(Vec::new);
+        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
         Self { conn, page: Box::new(page) }
     }
@@ -86,6 +93,7 @@ impl Fetch {
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         self.conn.feed(bytes, now, &mut *self.page);
+        self.resume();
     }
 
     /// The host closed its side.
@@ -107,9 +115,11 @@ impl Fetch {
         self.conn.expire(now, &mut *self.page);
     }
 
-    /// Whether the body may go on arriving: see [`Step::Pause`].
-    pub fn hold(&mut self, held: bool) {
-        self.conn.hold(held);
+    /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
+    pub fn resume(&mut self) -> bool {
+        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.conn.hold(!moves);
+        moves
     }
 
     pub fn job(&self) -> &Job {
@@ -165,7 +175,8 @@ impl Receiver for Page {
 
     fn wire(&mut self, raw: &[u8]) {
         if let Some(wire) = &mut self.wire {
-            wire.extend_from_slice(raw);
+            wire.bytes.extend_from_slice(raw);
+            wire.held.grow(raw.len());
         }
     }
 
@@ -186,7 +197,7 @@ impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
         let wire =
-            wire.map(|response| Box::new(Wire { request: request_bytes(&job, &rules), response }));
+            wire.map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
