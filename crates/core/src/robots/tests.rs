@@ -121,8 +121,10 @@ fn stars_and_dollars_are_special_unless_encoded() {
 
 #[test]
 fn the_deciding_line_is_named_as_written() {
-    let robots =
-        Robots::parse("\u{feff}# x\r\nUser-agent: *\r\nDisallow: /b\u{fc}  # no\r\nAllow : /*.text.txt$".as_bytes(), "a");
+    let robots = Robots::parse(
+        "\u{feff}# x\r\nUser-agent: *\r\nDisallow: /b\u{fc}  # no\r\nAllow : /*.text.txt$".as_bytes(),
+        "a",
+    );
     let line = |target| robots.judge(target).line;
     assert_eq!(line("/b%C3%BC/x"), Some((3, "Disallow: /b\u{fc}".into())));
     assert_eq!(line("/b%C3%BC.text.txt"), Some((4, "Allow: /*.text.txt$".into())));
