@@ -8,6 +8,7 @@
 mod address;
 mod conformance;
 mod robots;
+mod sitemap;
 mod tally;
 mod url;
 
