@@ -14,22 +14,7 @@ use crate::url::{self, Url, UrlRef};
 /// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
 const PATTERN_SIZE: usize = 10 << 20;
 
-/// How far from its roots a crawl may go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Breadth {
-    /// The roots themselves.
-    Page,
-    /// What lies in or below the directory of a root.
-    Prefix,
-    /// The host names of the roots, with or without `www.`, at any port, over http or https.
-    #[default]
-    Host,
-    /// The registrable domains of the roots, by the public suffix list.
-    Domain,
-    /// Everything.
-    Any,
-}
+pub use crate::rules::Breadth;
 
 /// Which addresses belong to a crawl.
 #[derive(Clone, Debug)]

@@ -74,7 +74,8 @@ impl Url {
         Self::from_parsed(base.join(href).map_err(|_| BadUrl::Syntax)?)
     }
 
-    fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
+    /// Brings what the parser made into normal form.
+    pub(crate) fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(BadUrl::Scheme);
         }
@@ -84,6 +85,20 @@ impl Url {
             parsed.set_password(None).map_err(|()| BadUrl::Syntax)?;
         }
         UrlRef::from_normal(parsed.as_str()).ok_or(BadUrl::TooLong).map(UrlRef::to_url)
+    }
+
+    /// Where an origin keeps its robots.txt.
+    pub fn robots_of(origin: &Origin) -> Self {
+        let text: Arc<str> = format!("{origin}/robots.txt").into();
+        let start = if origin.https { 8 } else { 7 };
+        let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        let marks = Marks {
+            host_end: mark(start + origin.host.len()),
+            path: mark(text.len() - "/robots.txt".len()),
+            port: origin.port,
+            https: origin.https,
+        };
+        Self { text, marks }
     }
 
     pub fn as_ref(&self) -> UrlRef<'_> {
