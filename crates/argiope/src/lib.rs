@@ -1,1 +1,4 @@
-//! .
+//! A web crawler: polite, exact, fast.
+
+pub mod report;
+pub mod snapshot;

@@ -6,7 +6,12 @@
 mod args;
 mod config;
 mod escape;
+mod fetch;
 mod flags;
+mod live;
+mod report;
+mod view;
+mod words;
 
 use std::ffi::OsString;
 use std::io::Write as _;
