@@ -1,10 +1,12 @@
 //! The report at the end, and the line for each page: a [`Report`] or a [`Fate`] in, text out.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use argiope::report::{Broken, End, Fate, Fault, HostSum, Report, RootNote};
 use argiope_core::Outcome;
+use clap::Args;
 
 use super::escape::visible;
 use super::words;
@@ -12,6 +14,18 @@ use super::words;
 /// Lines of each list; `-v` shows all that was kept.
 const SHORT: usize = 10;
 const FEW: usize = 5;
+
+/// `argiope report DIR`: the summary again.
+#[derive(Args, Debug, PartialEq, Eq)]
+#[command(after_help = "Example:\n  argiope report ./example.com.crawl --html report.html")]
+pub struct ReportArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Write a page for a browser instead
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
 
 /// The whole report. With `all`, lists are as long as they were kept.
 pub fn render(report: &Report, all: bool) -> String {
