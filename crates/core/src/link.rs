@@ -59,6 +59,28 @@ impl LinkKind {
         )
     }
 
+    /// All of them, in order.
+    pub const ALL: [Self; 13] = [
+        Self::Root,
+        Self::Anchor,
+        Self::Frame,
+        Self::Refresh,
+        Self::Rel,
+        Self::Redirect,
+        Self::Sitemap,
+        Self::SitemapFile,
+        Self::Asset,
+        Self::Canonical,
+        Self::Alternate,
+        Self::Form,
+        Self::Other,
+    ];
+
+    /// The kind whose `as u8` this is.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -119,6 +141,19 @@ impl LinkList {
         if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(end)) {
             self.text.push_str(text);
             self.items.push(Item { start, end, kind, nofollow });
+        }
+    }
+
+    /// Text and kind of the link with this number.
+    pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
+        let item = self.items.get(number)?;
+        Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
+    }
+
+    /// The link stands in another place too, where it may be followed.
+    pub fn allow(&mut self, number: usize) {
+        if let Some(item) = self.items.get_mut(number) {
+            item.nofollow = false;
         }
     }
 

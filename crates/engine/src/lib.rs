@@ -1,1 +1,10 @@
-//! .
+//! The waiting half of Argiope: four engines that drive the same fetches, each with its own way to wait, and the
+//! resolver.
+
+pub mod clock;
+pub mod epoll;
+pub mod mail;
+pub mod socket;
+
+pub use clock::Clock;
+pub use mail::{Ending, Orders, Reports};

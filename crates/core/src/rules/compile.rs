@@ -1,12 +1,19 @@
 //! From [`Config`] to [`Rules`]: every check of a setting is here.
 
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
+use crate::budget::Budget;
+use crate::conn::{Limits, TlsSource};
+use crate::scope::Scope;
 use crate::url::{self, BadUrl, Url};
 
 const PER_HOST: usize = 6;
+/// Bytes of bodies that are held at the same time, unless less memory is allowed.
+const HELD_BODIES: u64 = 256 << 20;
 const PER_IP: usize = 12;
 /// More fetches in flight than any machine has ports for; keeps sums far from overflow.
 const MOST_FETCHES: usize = 1_000_000;
@@ -28,6 +35,7 @@ impl Config {
         }
 
         let roots = self.compile_roots()?;
+        let scope = self.compile_scope(&roots, breadth)?;
         let user_agent = self.identity()?;
         let agent_token = user_agent.split(['/', ' ']).next().unwrap_or_default().into();
         let mut headers: Vec<(Box<str>, Box<str>)> =
@@ -50,9 +58,7 @@ impl Config {
         Ok(Rules {
             roots,
             breadth,
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            depth: self.depth,
+            scope,
             max_pages: self.max_pages,
             max_bytes: self.max_bytes.map(|size| size.0),
             max_time: self.max_time.map(|span| span.0),
@@ -95,7 +101,23 @@ impl Config {
             max_memory: self.max_memory.map(|size| size.0),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
+            limits: self.compile_limits(),
+            tls: TlsSource::default(),
+            budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
             fingerprint_key,
+        })
+    }
+
+    fn compile_limits(&self) -> Arc<Limits> {
+        Arc::new(Limits {
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_body: self.max_size.0,
+            max_wire: self.max_size.0,
+            idle: self.idle_timeout.0,
+            connect: self.connect_timeout.0,
+            total: self.timeout.0,
+            min_rate: u32::try_from(self.min_rate.0).unwrap_or(u32::MAX),
+            ..Limits::default()
         })
     }
 
@@ -106,6 +128,13 @@ impl Config {
             (false, true) => Ok(Breadth::Domain),
             (false, false) => Ok(self.scope),
         }
+    }
+
+    fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
+        let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
+        Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
+            .map(|scope| scope.with_assets(self.assets))
+            .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
     }
 
     fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {
