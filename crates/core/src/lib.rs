@@ -5,16 +5,25 @@
 pub mod address;
 pub mod conn;
 pub mod examine;
+pub mod frontier;
+pub mod job;
+pub mod keeper;
+pub mod lane;
 pub mod link;
 pub mod outcome;
 pub mod race;
+pub mod record;
+pub mod retry;
 pub mod robots;
 pub mod rules;
 pub mod scope;
 pub mod sitemap;
 pub mod time;
 pub mod url;
+pub mod visit;
+pub mod workbench;
 
+pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
 pub use link::{FoundLink, Link, LinkKind, LinkList};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
 pub use race::{Race, RaceStep};

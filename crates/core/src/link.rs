@@ -59,6 +59,28 @@ impl LinkKind {
         )
     }
 
+    /// All of them, in order.
+    pub const ALL: [Self; 13] = [
+        Self::Root,
+        Self::Anchor,
+        Self::Frame,
+        Self::Refresh,
+        Self::Rel,
+        Self::Redirect,
+        Self::Sitemap,
+        Self::SitemapFile,
+        Self::Asset,
+        Self::Canonical,
+        Self::Alternate,
+        Self::Form,
+        Self::Other,
+    ];
+
+    /// The kind whose `as u8` this is.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Root => "root",

@@ -1,1 +1,8 @@
-//! .
+//! What Argiope remembers: the frontier in memory and on disk, and the crawl directory.
+
+mod lanes;
+pub mod memory;
+pub mod seen;
+
+pub use memory::MemoryFrontier;
+pub use seen::SeenSet;

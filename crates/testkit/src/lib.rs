@@ -1,1 +1,3 @@
-//! .
+//! Virtual time and conformance suites.
+
+pub mod frontier_suite;

@@ -55,6 +55,13 @@ pub enum BadUrl {
     TooLong,
 }
 
+/// The part of a host name that somebody registered, by the public suffix list with its private section: one label more
+/// than the suffix. None for IP addresses, single labels and suffixes themselves.
+pub fn registrable_domain(host: &str) -> Option<&str> {
+    let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
+    if is_address { None } else { psl::domain_str(host) }
+}
+
 impl Url {
     /// Parses an absolute address and brings it into normal form.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
@@ -77,6 +84,20 @@ impl Url {
             parsed.set_password(None).map_err(|()| BadUrl::Syntax)?;
         }
         UrlRef::from_normal(parsed.as_str()).ok_or(BadUrl::TooLong).map(UrlRef::to_url)
+    }
+
+    /// Where an origin keeps its robots.txt.
+    pub fn robots_of(origin: &Origin) -> Self {
+        let text: Arc<str> = format!("{origin}/robots.txt").into();
+        let start = if origin.https { 8 } else { 7 };
+        let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        let marks = Marks {
+            host_end: mark(start + origin.host.len()),
+            path: mark(text.len() - "/robots.txt".len()),
+            port: origin.port,
+            https: origin.https,
+        };
+        Self { text, marks }
     }
 
     pub fn as_ref(&self) -> UrlRef<'_> {
@@ -120,6 +141,11 @@ impl Url {
 
     pub fn origin(&self) -> Origin {
         Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
+    }
+
+    /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.
+    pub fn registrable_domain(&self) -> Option<&str> {
+        registrable_domain(self.host())
     }
 
     /// A 64-bit fingerprint under a key of this crawl, so that nobody can make addresses that collide.
@@ -215,6 +241,12 @@ impl PartialOrd for Url {
 impl Ord for Url {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.text.cmp(&other.text)
+    }
+}
+
+impl std::borrow::Borrow<str> for Url {
+    fn borrow(&self) -> &str {
+        &self.text
     }
 }
 

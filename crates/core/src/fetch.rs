@@ -1,0 +1,392 @@
+//! [`Fetch`]: one job on one connection, from the request to the visit. What every engine drives.
+//!
+//! The engine's whole part in it is three lines: [`Step::Write`]: write those bytes, say how many; [`Step::Read`]: when
+//! bytes are there, read them into a buffer of the engine's own and feed them in; [`Step::Done`]: take the visit. TLS
+//! handshakes, redirects, codings and links are nothing that an engine knows of.
+//!
+//! Invariant: a fetch that waits owns no read buffer; a body is examined as it arrives and is held only where something
+//! that was asked for needs it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::conn::{Conn, Head, Receiver, Step, Want, request};
+use crate::examine::{self, Caps, Directives, Examiner, Findings};
+use crate::job::{Job, Purpose};
+use crate::link::{Link, LinkKind, LinkList};
+use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::robots;
+use crate::rules::Rules;
+use crate::scope::{ScopeRule, Verdict};
+use crate::sitemap;
+use crate::time::Time;
+use crate::url::{BadUrl, Url};
+use crate::visit::{Errand, Headers, Visit, Wire};
+
+/// One job on one connection.
+pub struct Fetch {
+    conn: Conn,
+    page: Box<Page>,
+}
+
+/// How a fetch ended.
+pub enum Finished {
+    /// With a visit; and with the connection, where it can serve again.
+    Visit(Box<Visit>, Option<Conn>),
+    /// The kept-alive connection turned out closed before the host said anything: connect anew and ask again. Nobody
+    /// would count this as an attempt.
+    Again(Job),
+}
+
+/// How the connection came to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    /// When the job was taken up.
+    pub started: Time,
+    /// When TCP was connected; none on a kept-alive connection.
+    pub connected: Option<Time>,
+    pub ip: Option<IpAddr>,
+}
+
+/// What the answer has brought so far.
+struct Page {
+    job: Job,
+    rules: Arc<Rules>,
+    origins: Origins,
+    head: Option<Head>,
+    reader: Reader,
+    wire: Option<Vec<u8>>,
+}
+
+/// Who reads the body.
+enum Reader {
+    None,
+    Page(Box<Examiner>),
+    Robots(Vec<u8>),
+    Sitemap(Box<sitemap::Reader>),
+}
+
+impl Fetch {
+    /// Asks for the job's link over a connection.
+    pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
+        let bytes = request_bytes(&job, &rules);
+        conn.ask(bytes, origins.started + rules.timeout, now);
+        let wire = rules.keep_wire.then(Vec::new);
+        let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
+        Self { conn, page: Box::new(page) }
+    }
+
+    pub fn step(&mut self) -> Step<'_> {
+        self.conn.step()
+    }
+
+    pub fn wrote(&mut self, n: usize, now: Time) {
+        self.conn.wrote(n, now);
+    }
+
+    pub fn feed(&mut self, bytes: &[u8], now: Time) {
+        self.conn.feed(bytes, now, &mut *self.page);
+    }
+
+    /// The host closed its side.
+    pub fn closed(&mut self, now: Time) {
+        self.conn.closed(now, &mut *self.page);
+    }
+
+    /// The socket failed.
+    pub fn broke(&mut self, failure: Failure) {
+        self.conn.broke(failure, &mut *self.page);
+    }
+
+    /// When [`Fetch::expire`] wants to be called, unless something happens before.
+    pub fn deadline(&self) -> Time {
+        self.conn.deadline()
+    }
+
+    pub fn expire(&mut self, now: Time) {
+        self.conn.expire(now, &mut *self.page);
+    }
+
+    /// Whether the body may go on arriving: see [`Step::Pause`].
+    pub fn hold(&mut self, held: bool) {
+        self.conn.hold(held);
+    }
+
+    pub fn job(&self) -> &Job {
+        &self.page.job
+    }
+
+    /// Takes the result of a fetch that is done.
+    pub fn finish(mut self, now: Time) -> Finished {
+        let end = self.conn.end();
+        if end.stale && end.failure.is_some() && self.page.head.is_none() {
+            return Finished::Again(self.page.job);
+        }
+        let reusable = end.reusable;
+        let visit = self.page.into_visit(end, now);
+        Finished::Visit(Box::new(visit), reusable.then_some(self.conn))
+    }
+}
+
+/// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
+fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
+    let url = &job.link.url;
+    request::build(url, &rules.user_agent, rules.headers_for(&url.origin()), job.conditional.as_deref())
+}
+
+impl Receiver for Page {
+    fn head(&mut self, head: Head, _now: Time) -> Want {
+        let status = head.status;
+        self.reader = match &self.job.purpose {
+            Purpose::Page => {
+                let caps = Caps {
+                    max_links: self.rules.max_links,
+                    max_url: self.rules.max_url,
+                    max_attrs: 1_024,
+                    agent: Arc::clone(&self.rules.agent_token),
+                };
+                let kind = head.get("content-type");
+                let examiner = if (200..300).contains(&status) {
+                    Examiner::new(&self.job.link.url, kind, caps)
+                } else {
+                    Examiner::without_links(&self.job.link.url, kind, caps)
+                };
+                Reader::Page(Box::new(examiner))
+            }
+            Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
+            Purpose::Sitemap if (200..300).contains(&status) => {
+                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, head.get("content-type"))))
+            }
+            Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
+        };
+        self.head = Some(head);
+        Want::Body
+    }
+
+    fn wire(&mut self, raw: &[u8]) {
+        if let Some(wire) = &mut self.wire {
+            wire.extend_from_slice(raw);
+        }
+    }
+
+    fn body(&mut self, decoded: &[u8]) {
+        match &mut self.reader {
+            Reader::None => {}
+            Reader::Page(examiner) => examiner.feed(decoded),
+            Reader::Robots(bytes) => {
+                let room = robots::LIMIT.saturating_sub(bytes.len());
+                bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
+            }
+            Reader::Sitemap(reader) => reader.feed(decoded),
+        }
+    }
+}
+
+impl Page {
+    fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
+        let Self { job, rules, origins, head, reader, wire } = self;
+        let wire =
+            wire.map(|response| Box::new(Wire { request: request_bytes(&job, &rules), response }));
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
+        visit.link.tries = visit.link.tries.saturating_add(1);
+        visit.slot = Some((job.lane, job.slot));
+        visit.started = origins.started;
+        visit.ip = origins.ip;
+        visit.timings.dns = job.dns;
+        visit.timings.connect = origins.connected.map(|at| at - origins.started);
+        visit.timings.tls = end.tls_done.and_then(|at| Some(at - origins.connected?));
+        visit.timings.ttfb = end.ttfb.map(|at| at - origins.started);
+        visit.timings.total = Some(now - origins.started);
+        visit.bytes_wire = end.bytes_wire;
+        visit.bytes_body = end.bytes_body;
+        visit.truncated = end.truncated;
+        visit.error = end.failure;
+        visit.wire = wire;
+        let Some(head) = head else {
+            return visit;
+        };
+        visit.http = Some(head.version.as_str());
+        visit.status = Some(head.status);
+        visit.etag = text(head.get("etag"));
+        visit.last_modified = text(head.get("last-modified"));
+        visit.retry_after = head.get("retry-after").and_then(|value| examine::retry_after(value, head.get("date")));
+        if rules.with_headers {
+            visit.headers = Some(Box::new(headers(&head)));
+        }
+        match reader {
+            Reader::None => {}
+            Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
+            Reader::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
+            Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
+        }
+        visit.outcome = outcome(&mut visit, &head, &rules);
+        visit
+    }
+}
+
+/// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
+fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
+    match head.status {
+        200..=299 => Outcome::Ok,
+        304 => Outcome::NotModified,
+        300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
+            Some(location) => {
+                redirect(visit, location, rules);
+                Outcome::Redirect
+            }
+            None => Outcome::HttpError,
+        },
+        _ => Outcome::HttpError,
+    }
+}
+
+fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
+    let said = String::from_utf8_lossy(location);
+    let target = match visit.link.url.join(&said) {
+        Ok(target) => target,
+        Err(fault) => {
+            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+            visit.error.get_or_insert(Failure::new(kind, format!("Location {said:?}: {fault}")));
+            return;
+        }
+    };
+    visit.redirect = Some(target.clone());
+    if !visit.is_page() {
+        return;
+    }
+    if visit.link.redirects == 0 {
+        let message = format!("gave up after {} redirects", rules.max_redirects);
+        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
+        return;
+    }
+    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
+        Verdict::Follow => visit.found.push(Link {
+            url: target,
+            via: Some(visit.link.url.clone()),
+            depth: visit.link.depth,
+            redirects: visit.link.redirects - 1,
+            tries: 0,
+            kind: LinkKind::Redirect,
+        }),
+        Verdict::Reject(rule) => visit.rejected.push((rule, 1)),
+    }
+}
+
+/// Takes over what the examiner found, and judges the links.
+fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules) {
+    add_header_links(&mut findings.links, head, &visit.link.url, rules);
+    let directives = findings
+        .directives
+        .merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    visit.content_type = findings.content_type;
+    visit.charset = findings.charset;
+    visit.title = findings.title;
+    visit.digest = Some(findings.digest);
+    visit.canonical = findings.canonical;
+    visit.capped = findings.capped;
+    visit.noindex = directives.noindex;
+    visit.nofollow = directives.nofollow;
+    if (200..300).contains(&head.status) {
+        follow(visit, &findings.links, directives, rules);
+    }
+    if rules.with_links {
+        visit.all_links = Some(Box::new(findings.links));
+    }
+}
+
+fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules) {
+    let mut add = |href: &str, kind| {
+        if let Ok(url) = page.join(href)
+            && url.as_str().len() <= rules.max_url
+        {
+            links.push(url.as_str(), kind, false);
+        }
+    };
+    if let Some(target) = head.get("refresh").and_then(examine::refresh_header) {
+        add(target, LinkKind::Refresh);
+    }
+    for value in head.get_all("link") {
+        for (href, rel) in examine::link_header(value) {
+            if matches!(rel, "next" | "prev" | "previous") {
+                add(href, LinkKind::Rel);
+            }
+        }
+    }
+}
+
+/// Judges every link by scope; those to follow are distinct.
+fn follow(visit: &mut Visit, links: &LinkList, directives: Directives, rules: &Rules) {
+    if directives.nofollow && !rules.follow_nofollow {
+        return;
+    }
+    let mut seen: hashbrown::HashSet<u64, Plain> = hashbrown::HashSet::with_capacity_and_hasher(links.len(), Plain);
+    let depth = visit.link.depth.saturating_add(1);
+    let via = Some(visit.link.url.clone());
+    for link in links.iter() {
+        let wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
+        if !wanted || (link.nofollow && !rules.follow_nofollow) {
+            continue;
+        }
+        if !seen.insert(link.url.fingerprint(rules.fingerprint_key)) {
+            continue;
+        }
+        match rules.scope.judge(link.url, depth, link.kind) {
+            Verdict::Follow => visit.found.push(Link {
+                url: link.url.to_url(),
+                via: via.clone(),
+                depth,
+                redirects: rules.max_redirects,
+                tries: 0,
+                kind: link.kind,
+            }),
+            Verdict::Reject(rule) => count(&mut visit.rejected, rule),
+        }
+    }
+    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
+}
+
+fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
+    match rejected.iter_mut().find(|(known, _)| *known == rule) {
+        Some((_, n)) => *n += 1,
+        None => rejected.push((rule, 1)),
+    }
+}
+
+fn headers(head: &Head) -> Headers {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+    head.iter().map(|(name, value)| (lossy(name.as_ref()), lossy(value))).collect()
+}
+
+fn text(value: Option<&[u8]>) -> Option<Box<str>> {
+    value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
+}
+
+/// Fingerprints are hashes already.
+#[derive(Clone, Copy, Default)]
+struct Plain;
+
+impl std::hash::BuildHasher for Plain {
+    type Hasher = PlainHasher;
+
+    fn build_hasher(&self) -> PlainHasher {
+        PlainHasher(0)
+    }
+}
+
+struct PlainHasher(u64);
+
+impl std::hash::Hasher for PlainHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 << 8) | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}

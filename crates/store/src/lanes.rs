@@ -1,0 +1,71 @@
+//! [`LaneNames`]: host names and their numbers, both ways, about 30 bytes a host.
+//!
+//! Invariant: numbers are handed out from zero without holes, and never change.
+
+use argiope_core::{LaneId, StoreError, StoreErrorKind};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+
+/// Host names, numbered in order of arrival.
+#[derive(Default)]
+pub(crate) struct LaneNames {
+    /// All names, one after the other.
+    text: String,
+    /// Where each name ends.
+    ends: Vec<u32>,
+    by_name: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl LaneNames {
+    pub fn name(&self, lane: LaneId) -> Option<&str> {
+        name_at(&self.text, &self.ends, lane.index())
+    }
+
+    pub fn find(&self, name: &str) -> Option<LaneId> {
+        let hash = self.hasher.hash_one(name);
+        let same = |lane: &u32| name_at(&self.text, &self.ends, *lane as usize) == Some(name);
+        self.by_name.find(hash, same).map(|lane| LaneId(*lane))
+    }
+
+    /// The name's number, and whether it is new.
+    pub fn intern(&mut self, name: &str) -> Result<(LaneId, bool), StoreError> {
+        if let Some(lane) = self.find(name) {
+            return Ok((lane, false));
+        }
+        let full = |_| StoreError::new(StoreErrorKind::Full, "more host names than one crawl can number");
+        let number = u32::try_from(self.ends.len()).map_err(full)?;
+        let end = u32::try_from(self.text.len() + name.len()).map_err(full)?;
+        self.text.push_str(name);
+        self.ends.push(end);
+        let Self { text, ends, by_name, hasher } = self;
+        let rehash = |lane: &u32| hasher.hash_one(name_at(text, ends, *lane as usize).unwrap_or(""));
+        by_name.insert_unique(hasher.hash_one(name), number, rehash);
+        Ok((LaneId(number), true))
+    }
+}
+
+fn name_at<'a>(text: &'a str, ends: &[u32], index: usize) -> Option<&'a str> {
+    let end = *ends.get(index)?;
+    let start = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+    text.get(start as usize..end as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_lead_to_each_other() {
+        let mut lanes = LaneNames::default();
+        for number in 0..5_000 {
+            let name = format!("host-{number}.example");
+            assert_eq!(lanes.intern(&name), Ok((LaneId(number), true)));
+            assert_eq!(lanes.intern(&name), Ok((LaneId(number), false)));
+        }
+        assert_eq!(lanes.intern(""), Ok((LaneId(5_000), true)));
+        assert_eq!(lanes.name(LaneId(4_321)), Some("host-4321.example"));
+        assert_eq!(lanes.find("host-17.example"), Some(LaneId(17)));
+        assert_eq!((lanes.find("nobody"), lanes.name(LaneId(5_001))), (None, None));
+    }
+}

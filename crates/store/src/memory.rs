@@ -1,0 +1,266 @@
+//! [`MemoryFrontier`]: the frontier of a crawl that nobody wants to go on with.
+//!
+//! A queued link is a few bytes beside the part of its address behind the host name: scheme and flags, redirects,
+//! tries, and the number of the page that it was found on. They lie one behind the other in segments that grow with
+//! the queue and are freed as it is read, so that a queued link costs no allocation and a million short lanes cost
+//! little.
+//!
+//! Invariant: a lane without queued links holds no queue; a page (`via`) is held as long as a queued link names it.
+
+use crate::lanes::LaneNames;
+use crate::seen::SeenSet;
+use argiope_core::frontier::seen_key;
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
+use std::collections::{HashSet, VecDeque};
+
+/// A frontier in memory.
+pub struct MemoryFrontier {
+    /// The key of the fingerprints, a secret of this crawl.
+    key: u64,
+    seen: SeenSet,
+    names: LaneNames,
+    /// By lane number; shorter than `names` where the last lanes were never queued in.
+    queues: Vec<Option<Box<Queue>>>,
+    pages: Pages,
+    leased: HashSet<u64>,
+    queued: u64,
+    settled: u64,
+}
+
+impl MemoryFrontier {
+    pub fn new(key: u64) -> Self {
+        Self {
+            key,
+            seen: SeenSet::default(),
+            names: LaneNames::default(),
+            queues: Vec::new(),
+            pages: Pages::default(),
+            leased: HashSet::new(),
+            queued: 0,
+            settled: 0,
+        }
+    }
+
+    fn push(&mut self, lane: LaneId, link: LinkRef<'_>) {
+        if self.queues.len() <= lane.index() {
+            self.queues.resize_with(lane.index() + 1, || None);
+        }
+        let page = link.via.map(|via| self.pages.hold(via));
+        self.queues[lane.index()].get_or_insert_default().push(link, page);
+        self.queued += 1;
+    }
+
+    fn end_lease(&mut self, link: &Link) -> Result<(), StoreError> {
+        if self.leased.remove(&seen_key(link.url.as_ref(), link.kind, self.key)) {
+            return Ok(());
+        }
+        Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
+    }
+}
+
+impl Frontier for MemoryFrontier {
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        let fingerprint = seen_key(link.url, link.kind, self.key);
+        if !self.seen.insert(fingerprint) {
+            return Ok(None);
+        }
+        let lane = self.lane_of(link.url.host())?;
+        self.push(lane, link);
+        Ok(Some(lane))
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
+        self.seen.contains(seen_key(url, kind, self.key))
+    }
+
+    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        let mut links = Vec::new();
+        let Some(Some(queue)) = self.queues.get_mut(lane.index()) else { return Ok(links) };
+        let host = self.names.name(lane).unwrap_or("");
+        while links.len() < room {
+            let Some((mut link, page)) = queue.pop(host) else { break };
+            link.via = page.and_then(|page| self.pages.release(page));
+            self.leased.insert(seen_key(link.url.as_ref(), link.kind, self.key));
+            self.queued -= 1;
+            links.push(link);
+        }
+        if queue.len == 0 {
+            self.queues[lane.index()] = None;
+        }
+        Ok(links)
+    }
+
+    fn settle(&mut self, link: &Link, _fate: Fate<'_>) -> Result<(), StoreError> {
+        self.end_lease(link)?;
+        self.settled += 1;
+        Ok(())
+    }
+
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.end_lease(&link)?;
+        let lane = self.lane_of(link.url.host())?;
+        self.push(lane, LinkRef::from(&link));
+        Ok(())
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        self.names.intern(host).map(|(lane, _)| lane)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.names.name(lane)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.queues.get(lane.index()).and_then(Option::as_ref).map_or(0, |queue| queue.len)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        let with_work = (0..).zip(&self.queues).filter(|(_, queue)| queue.is_some());
+        with_work.map(|(number, _)| LaneId(number)).collect()
+    }
+
+    fn counts(&self) -> Counts {
+        let Self { queued, settled, .. } = *self;
+        Counts { known: self.seen.len(), queued, leased: self.leased.len() as u64, settled }
+    }
+}
+
+/// The queue of one lane: one level per depth, shallow first.
+#[derive(Default)]
+struct Queue {
+    levels: VecDeque<Level>,
+    len: u64,
+}
+
+/// The queued links of one depth, in order of arrival.
+struct Level {
+    depth: u32,
+    segments: VecDeque<Vec<u8>>,
+    /// How much of the first segment was read already.
+    read: usize,
+}
+
+/// A segment is as large as the queue is long, up to here.
+const SEGMENT: usize = 32 * 1024;
+
+impl Queue {
+    fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) {
+        let at = self.levels.partition_point(|level| level.depth < link.depth);
+        if self.levels.get(at).is_none_or(|level| level.depth != link.depth) {
+            self.levels.insert(at, Level { depth: link.depth, segments: VecDeque::new(), read: 0 });
+        }
+        let rest = behind_host(link.url);
+        self.levels[at].write(HEAD + rest.len(), |segment| {
+            segment.extend([link.kind as u8 | (u8::from(link.url.is_https()) << 7), link.redirects, link.tries]);
+            segment.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
+            segment.extend((rest.len() as u16).to_le_bytes());
+            segment.extend(rest.as_bytes());
+        });
+        self.len += 1;
+    }
+
+    fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
+        let level = self.levels.front_mut()?;
+        let popped = level.read(host);
+        if level.segments.is_empty() {
+            self.levels.pop_front();
+        }
+        self.len -= 1;
+        popped
+    }
+}
+
+/// Kind and scheme, redirects, tries, page, length: what stands before an address.
+const HEAD: usize = 9;
+const NO_PAGE: u32 = u32::MAX;
+
+impl Level {
+    fn write(&mut self, size: usize, encode: impl FnOnce(&mut Vec<u8>)) {
+        let room = |segment: &&mut Vec<u8>| segment.is_empty() || segment.len() + size <= segment.capacity();
+        match self.segments.back_mut().filter(room) {
+            Some(segment) => encode(segment),
+            None => {
+                let held: usize = self.segments.iter().map(Vec::len).sum::<usize>().min(SEGMENT);
+                let mut segment = Vec::with_capacity(held.max(size));
+                encode(&mut segment);
+                self.segments.push_back(segment);
+            }
+        }
+    }
+
+    /// The first link, without its page. `None` is impossible: nothing but `write` fills a segment.
+    fn read(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
+        let segment = self.segments.front()?;
+        let (head, rest) = segment.get(self.read..)?.split_at_checked(HEAD)?;
+        let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
+        let (page, len) = (u32::from_le_bytes([p0, p1, p2, p3]), usize::from(u16::from_le_bytes([l0, l1])));
+        let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
+        let text = [scheme, host, std::str::from_utf8(rest.get(..len)?).ok()?].concat();
+        let link = Link {
+            url: UrlRef::from_normal(&text)?.to_url(),
+            via: None,
+            depth: self.depth,
+            redirects,
+            tries,
+            kind: LinkKind::from_number(flags & 0x7F)?,
+        };
+        self.read += HEAD + len;
+        if self.read == segment.len() {
+            self.segments.pop_front();
+            self.read = 0;
+        }
+        Some((link, (page != NO_PAGE).then_some(page)))
+    }
+}
+
+/// Port, path and query: an address without what its lane knows.
+pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
+    let scheme = if url.is_https() { "https://".len() } else { "http://".len() };
+    url.as_str().get(scheme + url.host().len()..).unwrap_or("/")
+}
+
+/// The pages that queued links were found on, each held once for all links that one page brought.
+#[derive(Default)]
+struct Pages {
+    held: Vec<Option<(Url, u32)>>,
+    free: Vec<u32>,
+    latest: Option<u32>,
+}
+
+impl Pages {
+    /// The links of a page come in a row: only the latest page is looked for.
+    fn hold(&mut self, page: &Url) -> u32 {
+        if let Some(latest) = self.latest
+            && let Some(Some((url, count))) = self.held.get_mut(latest as usize)
+            && url == page
+        {
+            *count += 1;
+            return latest;
+        }
+        let entry = Some((page.clone(), 1));
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.held[number as usize] = entry;
+                number
+            }
+            None => {
+                self.held.push(entry);
+                (self.held.len() - 1) as u32
+            }
+        };
+        self.latest = Some(number);
+        number
+    }
+
+    fn release(&mut self, number: u32) -> Option<Url> {
+        let entry = self.held.get_mut(number as usize)?;
+        let (url, count) = entry.as_mut()?;
+        *count -= 1;
+        if *count > 0 {
+            return Some(url.clone());
+        }
+        self.free.push(number);
+        entry.take().map(|(url, _)| url)
+    }
+}

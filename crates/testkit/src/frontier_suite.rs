@@ -1,0 +1,343 @@
+//! The suite that every frontier passes: what [`Frontier`] promises, said once, stamped on each by
+//! [`frontier_suite!`](crate::frontier_suite).
+//!
+//! The last test is the thorough one: long random histories, held against a model that is too simple to be wrong.
+
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreErrorKind, Url};
+use std::collections::HashSet;
+
+/// Makes a module of tests for one frontier. `$make` is called with the key of the fingerprints, once per test or more
+/// often, and gives an empty frontier.
+#[macro_export]
+macro_rules! frontier_suite {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            $crate::frontier_suite!(@tests $make;
+                a_link_is_new_exactly_once,
+                a_sitemap_file_and_a_page_at_one_address_are_two,
+                links_are_taken_breadth_first_and_in_order_of_arrival,
+                lanes_are_host_names,
+                a_link_comes_out_as_it_went_in,
+                a_link_given_back_is_taken_again_as_it_was_given_back,
+                a_settled_link_stays_known,
+                only_a_leased_link_can_be_settled_or_given_back,
+                a_long_queue_is_emptied_in_order,
+                random_histories_agree_with_the_model,
+            );
+        }
+    };
+    (@tests $make:expr; $($test:ident,)*) => {
+        $(#[test]
+        fn $test() {
+            $crate::frontier_suite::$test($make);
+        })*
+    };
+}
+
+/// A fate for tests that do not care which.
+pub const FATE: Fate<'static> = Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"# };
+
+/// A link as found on some page.
+pub fn link(address: &str, depth: u32) -> Link {
+    let via = (depth > 0).then(|| url("https://via.example/page"));
+    Link { url: url(address), via, depth, redirects: 10, tries: 0, kind: LinkKind::Anchor }
+}
+
+fn url(address: &str) -> Url {
+    Url::parse(address).expect("tests write addresses that can be parsed")
+}
+
+fn addresses(links: &[Link]) -> Vec<&str> {
+    links.iter().map(|link| link.url.as_str()).collect()
+}
+
+pub fn a_link_is_new_exactly_once<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(1);
+    let (a, b) = (link("https://h.example/a", 0), link("https://h.example/b", 1));
+    let put = frontier.put(vec![a.clone(), b.clone(), a.clone()]).expect("put");
+    assert_eq!((put.new.as_slice(), put.count()), ([true, true, false].as_slice(), 2));
+    let lane = frontier.lane_of("h.example").expect("a lane");
+    assert_eq!(put.lanes, [lane]);
+    let again = Link { depth: 7, kind: LinkKind::Redirect, via: None, ..b };
+    let put = frontier.put(vec![again, a]).expect("put");
+    assert_eq!((put.count(), put.lanes), (0, vec![]));
+    assert!(frontier.is_known(url("https://h.example/a").as_ref(), LinkKind::Frame));
+    assert!(!frontier.is_known(url("http://h.example/a").as_ref(), LinkKind::Frame));
+    assert_eq!(frontier.counts(), Counts { known: 2, queued: 2, leased: 0, settled: 0 });
+}
+
+pub fn a_sitemap_file_and_a_page_at_one_address_are_two<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(2);
+    let page = link("https://h.example/sitemap.xml", 1);
+    let file = Link { kind: LinkKind::SitemapFile, ..page.clone() };
+    let put = frontier.put(vec![page.clone(), file.clone(), page, file]).expect("put");
+    assert_eq!(put.new, [true, true, false, false]);
+    let taken = frontier.take(put.lanes[0], 9).expect("take");
+    assert_eq!(taken.iter().map(|link| link.kind).collect::<Vec<_>>(), [LinkKind::Anchor, LinkKind::SitemapFile]);
+    for link in &taken {
+        frontier.settle(link, FATE).expect("settle");
+    }
+    assert!(frontier.is_done());
+}
+
+pub fn links_are_taken_breadth_first_and_in_order_of_arrival<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(3);
+    let put = frontier.put(vec![
+        link("https://h.example/2a", 2),
+        link("https://h.example/1a", 1),
+        link("https://h.example/9a", 9),
+        link("https://h.example/2b", 2),
+        link("https://h.example/1b", 1),
+    ]);
+    let lane = put.expect("put").lanes[0];
+    assert_eq!(frontier.queued_in(lane), 5);
+    let first = frontier.take(lane, 3).expect("take");
+    assert_eq!(addresses(&first), ["https://h.example/1a", "https://h.example/1b", "https://h.example/2a"]);
+    frontier.put(vec![link("https://h.example/0", 0), link("https://h.example/2c", 2)]).expect("put");
+    let rest = frontier.take(lane, 99).expect("take");
+    assert_eq!(
+        addresses(&rest),
+        ["https://h.example/0", "https://h.example/2b", "https://h.example/2c", "https://h.example/9a"]
+    );
+    assert!(frontier.take(lane, 1).expect("take").is_empty());
+    assert_eq!(frontier.counts(), Counts { known: 7, queued: 0, leased: 7, settled: 0 });
+}
+
+pub fn lanes_are_host_names<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(4);
+    let put = frontier.put(vec![
+        link("https://b.example/", 0),
+        link("http://b.example:8080/", 0),
+        link("https://a.example/", 0),
+        link("http://[2001:db8::1]:81/", 0),
+    ]);
+    let lanes = put.expect("put").lanes;
+    assert_eq!(lanes.len(), 3);
+    let mut names: Vec<_> = lanes.iter().map(|lane| frontier.lane_name(*lane).expect("a name").to_owned()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["[2001:db8::1]", "a.example", "b.example"]);
+    assert_eq!(frontier.lanes_with_work(), lanes);
+    let b = frontier.lane_of("b.example").expect("a lane");
+    assert_eq!(frontier.queued_in(b), 2);
+    frontier.take(b, 2).expect("take");
+    assert_eq!((frontier.queued_in(b), frontier.lanes_with_work().len()), (0, 2));
+    let idle = frontier.lane_of("idle.example").expect("a lane");
+    assert!(!lanes.contains(&idle) && frontier.lane_of("idle.example") == Ok(idle));
+    assert!(frontier.take(idle, 5).expect("take").is_empty());
+    assert_eq!(frontier.lane_name(LaneId(4_000_000)), None);
+    assert!(frontier.take(LaneId(4_000_000), 5).expect("take").is_empty());
+}
+
+pub fn a_link_comes_out_as_it_went_in<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(5);
+    let long = format!("https://h.example/{}", "x".repeat(50_000));
+    let addresses = [
+        "http://h.example/",
+        "https://h.example:8443/?",
+        "https://h.example/p?q=%C3%A9&r=/:?",
+        "http://h.example:1/a",
+        &long,
+    ];
+    let kinds = LinkKind::ALL.iter().cycle();
+    let links: Vec<Link> = (0..)
+        .zip(addresses.iter().zip(kinds))
+        .map(|(number, (address, kind))| Link {
+            url: url(address),
+            via: (number % 2 == 0).then(|| url("https://elsewhere.example/?from")),
+            depth: number * 1000,
+            redirects: number as u8,
+            tries: 255 - number as u8,
+            kind: *kind,
+        })
+        .collect();
+    let lane = frontier.put(links.clone()).expect("put").lanes[0];
+    assert_eq!(frontier.take(lane, 99).expect("take"), links);
+}
+
+pub fn a_link_given_back_is_taken_again_as_it_was_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(6);
+    let links = ["https://h.example/a", "https://h.example/b", "https://h.example/c"].map(|text| link(text, 1));
+    let lane = frontier.put(links.to_vec()).expect("put").lanes[0];
+    let mut taken = frontier.take(lane, 2).expect("take");
+    let (b, mut a) = (taken.pop().expect("two"), taken.pop().expect("two"));
+    a.tries = 3;
+    frontier.give_back(a.clone()).expect("give back");
+    assert_eq!(frontier.counts(), Counts { known: 3, queued: 2, leased: 1, settled: 0 });
+    assert_eq!(frontier.lanes_with_work(), [lane]);
+    assert_eq!(frontier.put(vec![a.clone()]).expect("put").count(), 0);
+    frontier.settle(&b, FATE).expect("settle");
+    assert_eq!(frontier.take(lane, 9).expect("take"), [links[2].clone(), a]);
+}
+
+pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(7);
+    let root = link("https://h.example/", 0);
+    assert!(frontier.is_done());
+    let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
+    assert!(!frontier.is_done());
+    let taken = frontier.take(lane, 1).expect("take");
+    assert!(!frontier.is_done());
+    frontier.settle(&taken[0], FATE).expect("settle");
+    assert!(frontier.is_done() && frontier.is_known(root.url.as_ref(), root.kind));
+    assert_eq!(frontier.put(vec![root]).expect("put").count(), 0);
+    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
+}
+
+pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(8);
+    let root = link("https://h.example/", 0);
+    let misuse = |result: Result<(), argiope_core::StoreError>| {
+        result.err().map(|error| error.kind) == Some(StoreErrorKind::Misuse)
+    };
+    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root.clone())));
+    let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
+    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root.clone())));
+    frontier.take(lane, 1).expect("take");
+    frontier.settle(&root, FATE).expect("settle");
+    assert!(misuse(frontier.settle(&root, FATE)) && misuse(frontier.give_back(root)));
+    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
+}
+
+pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
+    let mut frontier = make(9);
+    let address = |number: u32| format!("https://h.example/{number}/{}", "x".repeat((number % 97) as usize));
+    let mut lane = LaneId(0);
+    for start in (0..20_000).step_by(50) {
+        let links = (start..start + 50).map(|number| link(&address(number), number / 5_000)).collect();
+        lane = frontier.put(links).expect("put").lanes[0];
+    }
+    let mut expected = 0;
+    loop {
+        let taken = frontier.take(lane, 37).expect("take");
+        if taken.is_empty() {
+            break;
+        }
+        for link in taken {
+            assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / 5_000));
+            frontier.settle(&link, FATE).expect("settle");
+            expected += 1;
+        }
+    }
+    assert_eq!((expected, frontier.is_done()), (20_000, true));
+}
+
+pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F) {
+    for seed in 0..40 {
+        History::new(seed).run(&mut make(seed), 400);
+    }
+}
+
+/// Links by state, in the plainest of ways.
+#[derive(Default)]
+pub struct Model {
+    pub known: HashSet<(Url, bool)>,
+    /// In order of arrival.
+    pub queued: Vec<Link>,
+    pub leased: Vec<Link>,
+    pub settled: u64,
+}
+
+impl Model {
+    fn offer(&mut self, link: &Link) -> bool {
+        let new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
+        if new {
+            self.queued.push(link.clone());
+        }
+        new
+    }
+
+    fn take(&mut self, host: &str, room: usize) -> Vec<Link> {
+        let mut taken = Vec::new();
+        while taken.len() < room {
+            let of_lane = self.queued.iter().enumerate().filter(|(_, link)| link.url.host() == host);
+            let Some((first, _)) = of_lane.min_by_key(|(arrival, link)| (link.depth, *arrival)) else { break };
+            taken.push(self.queued.remove(first));
+        }
+        self.leased.extend(taken.iter().cloned());
+        taken
+    }
+
+    pub fn counts(&self) -> Counts {
+        let [known, queued, leased] =
+            [self.known.len(), self.queued.len(), self.leased.len()].map(|count| count as u64);
+        Counts { known, queued, leased, settled: self.settled }
+    }
+}
+
+/// A random history of calls, the same for the same seed, played on a frontier and on the model at once.
+pub struct History {
+    pub model: Model,
+    seed: u64,
+    state: u64,
+}
+
+impl History {
+    pub fn new(seed: u64) -> Self {
+        Self { model: Model::default(), seed, state: seed }
+    }
+
+    /// A number below `bound` (SplitMix64).
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+
+    /// Makes `calls` calls and compares after each.
+    pub fn run<F: Frontier>(&mut self, frontier: &mut F, calls: usize) {
+        for call in 0..calls {
+            self.call(frontier);
+            let found = frontier.counts();
+            assert_eq!(found, self.model.counts(), "after call {call} of seed {}", self.seed);
+            assert_eq!(found.known, found.queued + found.leased + found.settled);
+        }
+        let mut with_work: Vec<_> = self.model.queued.iter().map(|link| link.url.host().to_owned()).collect();
+        with_work.sort_unstable();
+        with_work.dedup();
+        let lanes = frontier.lanes_with_work();
+        let mut found: Vec<_> = lanes.iter().filter_map(|lane| frontier.lane_name(*lane)).collect();
+        found.sort_unstable();
+        assert_eq!(found, with_work, "lanes with work, seed {}", self.seed);
+    }
+
+    fn call<F: Frontier>(&mut self, frontier: &mut F) {
+        match self.below(10) {
+            0..4 => {
+                let links: Vec<Link> = (0..self.below(12)).map(|_| self.random_link()).collect();
+                let expected: Vec<bool> = links.iter().map(|link| self.model.offer(link)).collect();
+                assert_eq!(frontier.put(links).expect("put").new, expected, "new links, seed {}", self.seed);
+            }
+            4..7 => {
+                let host = format!("h{}.example", self.below(5));
+                let room = self.below(6) as usize;
+                let lane = frontier.lane_of(&host).expect("a lane");
+                let taken = frontier.take(lane, room).expect("take");
+                assert_eq!(taken, self.model.take(&host, room), "taken from {host}, seed {}", self.seed);
+                let left = self.model.queued.iter().filter(|link| link.url.host() == host).count();
+                assert_eq!(frontier.queued_in(lane), left as u64);
+            }
+            what if !self.model.leased.is_empty() => {
+                let pick = self.below(self.model.leased.len() as u64) as usize;
+                let mut link = self.model.leased.swap_remove(pick);
+                if what < 9 {
+                    frontier.settle(&link, FATE).expect("settle");
+                    self.model.settled += 1;
+                } else {
+                    link.tries = link.tries.saturating_add(1);
+                    frontier.give_back(link.clone()).expect("give back");
+                    self.model.queued.push(link);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn random_link(&mut self) -> Link {
+        let scheme = ["http", "https"][self.below(2) as usize];
+        let address = format!("{scheme}://h{}.example/{}", self.below(5), self.below(60));
+        let via = (self.below(4) > 0).then(|| url(&format!("https://v.example/{}", self.below(3))));
+        let kind = [LinkKind::Anchor, LinkKind::Redirect, LinkKind::SitemapFile][self.below(3) as usize];
+        Link { url: url(&address), via, depth: self.below(4) as u32, redirects: self.below(11) as u8, tries: 0, kind }
+    }
+}

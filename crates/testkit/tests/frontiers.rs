@@ -1,0 +1,3 @@
+//! The frontier suite, stamped on every frontier.
+
+argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
