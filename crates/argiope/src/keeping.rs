@@ -17,7 +17,7 @@ use argiope_core::{Link, Time};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
 use crate::snapshot::Snapshot;
-use crate::tally::Tally;
+use crate::picture::{Tally, snapshot};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
@@ -277,7 +277,7 @@ impl<F: Frontier> Running<F> {
             return;
         }
         self.next_picture = now + PICTURE_EVERY;
-        let snapshot = Snapshot::of(&self.keeper, &self.tally, now);
+        let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
         *picture.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

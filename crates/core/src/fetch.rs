@@ -10,11 +10,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::conn::{Conn, Head, Receiver, Step, Want, request};
+use crate::budget::Held;
+use crate::conn::request::Request;
+use crate::conn::{Conn, Head, Receiver, Step, Want};
 use crate::examine::{self, Caps, Directives, Examiner, Findings};
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::retry;
 use crate::robots;
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
@@ -22,6 +25,9 @@ use crate::sitemap;
 use crate::time::Time;
 use crate::url::{BadUrl, Url};
 use crate::visit::{Errand, Headers, Visit, Wire};
+
+/// Pages are welcome; anything else will be recorded too.
+const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 /// One job on one connection.
 pub struct Fetch {
@@ -55,7 +61,13 @@ struct Page {
     origins: Origins,
     head: Option<Head>,
     reader: Reader,
-    wire: Option<Vec<u8>>,
+    wire: Option<Kept>,
+}
+
+/// The bytes of an answer that an archive wants, and their share of the budget.
+struct Kept {
+    bytes: Vec<u8>,
+    held: Held,
 }
 
 /// Who reads the body.
@@ -71,7 +83,7 @@ impl Fetch {
     pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = rules.keep_wire.then(Vec::new);
+        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
         Self { conn, page: Box::new(page) }
     }
@@ -86,6 +98,7 @@ impl Fetch {
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         self.conn.feed(bytes, now, &mut *self.page);
+        self.resume();
     }
 
     /// The host closed its side.
@@ -107,9 +120,11 @@ impl Fetch {
         self.conn.expire(now, &mut *self.page);
     }
 
-    /// Whether the body may go on arriving: see [`Step::Pause`].
-    pub fn hold(&mut self, held: bool) {
-        self.conn.hold(held);
+    /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
+    pub fn resume(&mut self) -> bool {
+        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.conn.hold(!moves);
+        moves
     }
 
     pub fn job(&self) -> &Job {
@@ -131,11 +146,22 @@ impl Fetch {
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = &job.link.url;
-    request::build(url, &rules.user_agent, rules.headers_for(&url.origin()), job.conditional.as_deref())
+    let extra: Vec<(&str, &str)> =
+        rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
+    let known = job.conditional.as_deref();
+    Request {
+        url: url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &extra,
+        etag: known.and_then(|known| known.etag.as_deref()),
+        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+    }
+    .to_bytes()
 }
 
 impl Receiver for Page {
-    fn head(&mut self, head: Head, _now: Time) -> Want {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
         self.reader = match &self.job.purpose {
             Purpose::Page => {
@@ -146,12 +172,7 @@ impl Receiver for Page {
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");
-                let examiner = if (200..300).contains(&status) {
-                    Examiner::new(&self.job.link.url, kind, caps)
-                } else {
-                    Examiner::without_links(&self.job.link.url, kind, caps)
-                };
-                Reader::Page(Box::new(examiner))
+                Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
             Purpose::Sitemap if (200..300).contains(&status) => {
@@ -159,13 +180,14 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(head);
+        self.head = Some(head.clone());
         Want::Body
     }
 
     fn wire(&mut self, raw: &[u8]) {
         if let Some(wire) = &mut self.wire {
-            wire.extend_from_slice(raw);
+            wire.bytes.extend_from_slice(raw);
+            wire.held.grow(raw.len());
         }
     }
 
@@ -186,7 +208,7 @@ impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
         let wire =
-            wire.map(|response| Box::new(Wire { request: request_bytes(&job, &rules), response }));
+            wire.map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
@@ -209,7 +231,7 @@ impl Page {
         visit.status = Some(head.status);
         visit.etag = text(head.get("etag"));
         visit.last_modified = text(head.get("last-modified"));
-        visit.retry_after = head.get("retry-after").and_then(|value| examine::retry_after(value, head.get("date")));
+        visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
@@ -302,12 +324,14 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
             links.push(url.as_str(), kind, false);
         }
     };
-    if let Some(target) = head.get("refresh").and_then(examine::refresh_header) {
+    if let Some(value) = text(head.get("refresh"))
+        && let Some(target) = examine::refresh_header(&value)
+    {
         add(target, LinkKind::Refresh);
     }
     for value in head.get_all("link") {
-        for (href, rel) in examine::link_header(value) {
-            if matches!(rel, "next" | "prev" | "previous") {
+        for (href, rel) in examine::link_header(&String::from_utf8_lossy(value)) {
+            if rel.split_ascii_whitespace().any(|word| ["next", "prev"].iter().any(|r| word.eq_ignore_ascii_case(r))) {
                 add(href, LinkKind::Rel);
             }
         }
@@ -354,7 +378,7 @@ fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
 
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-    head.iter().map(|(name, value)| (lossy(name.as_ref()), lossy(value))).collect()
+    head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
 }
 
 fn text(value: Option<&[u8]>) -> Option<Box<str>> {
@@ -389,4 +413,14 @@ impl std::hash::Hasher for PlainHasher {
     fn write_u64(&mut self, value: u64) {
         self.0 = value;
     }
+}
+
+/// A connection for this address, once TCP is connected: plain, or with TLS.
+pub fn connection(url: &Url, rules: &Rules, now: Time) -> Result<Conn, Failure> {
+    let limits = Arc::clone(&rules.limits);
+    if !url.is_https() {
+        return Ok(Conn::plain(limits, now));
+    }
+    let config = rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why))?;
+    Conn::tls(Arc::clone(config), url.host(), limits, now)
 }

@@ -1,1 +1,670 @@
-//! (to come)
+//! [`Conn`]: one connection without its socket, with TLS and HTTP/1.1 inside.
+//!
+//! Whoever waits asks [`Conn::step`] what is needed next, does it, and says so: `wrote`, `feed`, `closed`, `broke`,
+//! `expire`. What the answer brings goes to a [`Receiver`], piece by piece, as slices of what was fed.
+//!
+//! Invariant: no bytes from outside make a `Conn` panic, wait without a deadline or keep more than its [`Limits`]
+//! allow; and however the bytes of an answer are cut into reads, the result is the same.
+
+mod coding;
+mod deadline;
+mod framing;
+mod head;
+mod limits;
+pub mod request;
+mod tls;
+
+use std::sync::Arc;
+
+use crate::outcome::{ErrorKind, Failure, Truncated};
+use crate::time::Time;
+
+pub use coding::Oddities;
+pub use head::{Head, Version};
+pub use limits::Limits;
+pub use tls::TlsConfig;
+
+use coding::{Decoder, Stop};
+use deadline::{Clock, Expired};
+use framing::{Framing, Plan};
+use head::Parsed;
+use tls::Tls;
+
+/// Who takes in an answer.
+pub trait Receiver {
+    /// The head of the final answer is there. Is its body wanted?
+    fn head(&mut self, head: &Head, now: Time) -> Want;
+
+    /// Bytes of the answer exactly as received, after TLS: head, framing and body. Interim (1xx) heads, and what
+    /// comes after the answer, are no part of it.
+    fn wire(&mut self, raw: &[u8]);
+
+    /// Bytes of the body, decoded.
+    fn body(&mut self, decoded: &[u8]);
+}
+
+/// Is a body wanted?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    Body,
+    /// It is thrown away: read where that is cheap and saves the connection, otherwise not even read.
+    Nothing,
+}
+
+/// What a connection needs next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Write these bytes, or some of them, and tell `wrote`.
+    Write(&'a [u8]),
+    /// Wait for bytes, and `feed` them.
+    Read,
+    /// Do not read for now: see [`Conn::hold`].
+    Pause,
+    /// Nothing: the exchange is over (ask `end` for its result), or none was begun.
+    Done,
+}
+
+/// How an exchange ended.
+///
+/// No failure: the answer is whole. A failure and `truncated`: there is an answer, its body was kept up to there. A
+/// failure alone: there is no answer that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub failure: Option<Failure>,
+    pub truncated: Option<Truncated>,
+    /// The whole answer as received, head and framing included, after TLS.
+    pub bytes_wire: u64,
+    /// The body, decoded.
+    pub bytes_body: u64,
+    /// May the next request go over this connection?
+    pub reusable: bool,
+    /// A kept-alive connection turned out to be of no use before its answer began: ask again on a new one.
+    pub stale: bool,
+    /// When the first byte came.
+    pub ttfb: Option<Time>,
+    /// When the TLS handshake was over (which may be before this exchange began).
+    pub tls_done: Option<Time>,
+    pub oddities: Oddities,
+}
+
+/// One connection without its socket.
+///
+/// # The state machine
+///
+/// ```text
+///         ask            1xx
+///          |            +---+
+///          v            |   v
+/// Idle --------------> Head ------> Body -----> Done
+///  ^                    |                        ^ |
+///  |                    +--- no body, failure ---+ |
+///  +------------------------ end ------------------+
+/// ```
+///
+/// The server moves `Head` to `Body` to `Done` by what it sends; only `ask` leaves `Idle`, only `end` leaves `Done`.
+/// Everything that goes wrong calls `stop`, which goes to `Done` from anywhere and stays there: the first failure is
+/// the one that counts, later events change nothing but `spoiled`. A TLS handshake is no phase: it is more writing
+/// and reading under `Head` (or under `Idle`, for whoever wants to shake hands early).
+///
+/// Whether the connection may be used again is two flags: `keep` is what head and framing promised, `spoiled` that
+/// something came, or the peer went, when nothing was due.
+pub struct Conn {
+    limits: Arc<Limits>,
+    tls: Option<Box<Tls>>,
+    /// The request, until it is written; with TLS it waits inside the session instead.
+    out: Vec<u8>,
+    sent: usize,
+    /// The beginning of a head that was cut between two reads.
+    partial: Vec<u8>,
+    phase: Phase,
+    usage: Usage,
+    decoder: Option<Box<Decoder>>,
+    clock: Clock,
+    first_byte: Time,
+    bytes_wire: u64,
+    bytes_body: u64,
+    /// Bytes of the body before decoding, without framing.
+    payload: u64,
+    failure: Option<Failure>,
+    truncated: Option<Truncated>,
+    oddities: Oddities,
+    /// Interim answers so far.
+    interim: u8,
+    /// Is the request still on its way out?
+    sending: bool,
+    held: bool,
+    keep: bool,
+    spoiled: bool,
+    /// Is this not the first exchange?
+    reused: bool,
+    stale: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Head,
+    Body(Framing),
+    Done,
+}
+
+/// What happens to the bytes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Usage {
+    /// They are decoded and handed on.
+    Decode,
+    /// They cannot be decoded: only `wire` sees them.
+    Raw,
+    /// They are not wanted.
+    Drop,
+}
+
+/// So much of an unwanted body is read in order to keep the connection.
+const DRAIN: u64 = 64 << 10;
+
+impl Conn {
+    /// A connection in plain text.
+    pub fn plain(limits: Arc<Limits>, now: Time) -> Self {
+        Self {
+            limits,
+            tls: None,
+            out: Vec::new(),
+            sent: 0,
+            partial: Vec::new(),
+            phase: Phase::Idle,
+            usage: Usage::Decode,
+            decoder: None,
+            clock: Clock::new(Time::NEVER, now),
+            first_byte: Time::NEVER,
+            bytes_wire: 0,
+            bytes_body: 0,
+            payload: 0,
+            failure: None,
+            truncated: None,
+            oddities: Oddities::default(),
+            interim: 0,
+            sending: false,
+            held: false,
+            keep: false,
+            spoiled: false,
+            reused: false,
+            stale: false,
+        }
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Begins an exchange, on a fresh connection or on one whose last exchange ended `reusable`.
+    pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
+        self.clock = Clock::new(deadline_total, now);
+        self.phase = Phase::Head;
+        self.sending = true;
+        match &mut self.tls {
+            Some(tls) => tls.send(&request),
+            None => self.out = request,
+        }
+        if self.spoiled {
+            let failure = Failure::new(ErrorKind::Reset, "the kept connection was closed or spoiled while it waited");
+            self.stale = self.reused;
+            self.stop(Some(failure), None);
+        }
+    }
+
+    /// What is needed next.
+    pub fn step(&mut self) -> Step<'_> {
+        let pending = match &self.tls {
+            Some(tls) => tls.pending(),
+            None => self.out.get(self.sent..).unwrap_or_default(),
+        };
+        match self.phase {
+            Phase::Done => Step::Done,
+            Phase::Idle if !self.is_handshaking() => Step::Done,
+            _ if !pending.is_empty() => Step::Write(pending),
+            Phase::Body(_) if self.held => Step::Pause,
+            Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
+        }
+    }
+
+    /// So many of the bytes of [`Step::Write`] were written.
+    pub fn wrote(&mut self, bytes: usize, now: Time) {
+        match &mut self.tls {
+            Some(tls) => tls.wrote(bytes),
+            None => {
+                self.sent += bytes;
+                if self.sent >= self.out.len() {
+                    self.out = Vec::new();
+                    self.sent = 0;
+                }
+            }
+        }
+        self.note_sent(now);
+    }
+
+    /// While held, a connection in its body says [`Step::Pause`], and its idle and rate clocks stand still. For those
+    /// who have no room for more bytes just now. The total clock goes on.
+    pub fn hold(&mut self, held: bool, now: Time) {
+        if self.held && !held && matches!(self.phase, Phase::Body(_)) {
+            self.clock.restart(now);
+        }
+        self.held = held;
+    }
+
+    /// These bytes were read from the socket.
+    pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+        match self.tls.take() {
+            None => self.answer(bytes, now, into),
+            Some(mut tls) => {
+                let failure = self.decrypt(&mut tls, bytes, now, into).err();
+                let closed = tls.is_closed_cleanly();
+                self.tls = Some(tls);
+                self.note_sent(now);
+                match failure {
+                    Some(failure) => self.cut(failure),
+                    None if closed => self.ended(true, into),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The peer closed its side: no more bytes will come.
+    pub fn closed(&mut self, _now: Time, into: &mut dyn Receiver) {
+        if self.is_handshaking() && self.phase != Phase::Done {
+            let words = "the server closed the connection during the TLS handshake";
+            self.stop(Some(Failure::new(ErrorKind::Reset, words)), None);
+        }
+        self.ended(!self.is_tls(), into);
+    }
+
+    /// The socket failed.
+    pub fn broke(&mut self, failure: Failure, _into: &mut dyn Receiver) {
+        self.cut(failure);
+    }
+
+    /// When to call `expire`, if nothing else happens until then.
+    pub fn deadline(&self) -> Time {
+        match (self.phase, &self.tls) {
+            (Phase::Done, _) => Time::NEVER,
+            (_, Some(tls)) if tls.is_handshaking() => self.clock.total().min(tls.deadline()),
+            (Phase::Idle, _) => Time::NEVER,
+            (Phase::Head, _) => self.clock.head(&self.limits),
+            (Phase::Body(_), _) if self.held => self.clock.total(),
+            (Phase::Body(_), _) => self.clock.body(&self.limits),
+        }
+    }
+
+    /// Time has passed. Nothing happens where the deadline is not reached.
+    pub fn expire(&mut self, now: Time, _into: &mut dyn Receiver) {
+        if now < self.deadline() {
+            return;
+        }
+        let limits = &self.limits;
+        let in_body = matches!(self.phase, Phase::Body(_));
+        let expired = if self.is_handshaking() {
+            (self.clock.total() <= now).then_some(Expired::Total)
+        } else if in_body && self.held {
+            Some(Expired::Total)
+        } else if in_body {
+            self.clock.body_expired(now, limits)
+        } else {
+            self.clock.head_expired(now, limits)
+        };
+        let (kind, words) = match expired {
+            Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not over after {:?}", limits.total)),
+            Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
+            Some(Expired::Idle) if in_body => (ErrorKind::TimeoutIdle, format!("nothing came for {:?}", limits.idle)),
+            Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no whole head after {:?}", limits.idle)),
+            None => (ErrorKind::ConnectTimeout, format!("TLS handshake not over after {:?}", limits.connect)),
+        };
+        self.stop(Some(Failure::new(kind, words)), in_body.then_some(Truncated::Time));
+    }
+
+    /// After [`Step::Done`]: how the exchange ended. The connection is ready for the next `ask`, if it is `reusable`.
+    pub fn end(&mut self) -> End {
+        let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
+        let idle = !self.sending && self.phase == Phase::Done;
+        let end = End {
+            failure: self.failure.take(),
+            truncated: self.truncated.take(),
+            bytes_wire: std::mem::take(&mut self.bytes_wire),
+            bytes_body: std::mem::take(&mut self.bytes_body),
+            reusable: self.keep && !self.spoiled && idle,
+            stale: std::mem::take(&mut self.stale),
+            ttfb: (!self.first_byte.is_never()).then_some(self.first_byte),
+            tls_done,
+            oddities: std::mem::take(&mut self.oddities),
+        };
+        self.phase = Phase::Idle;
+        self.usage = Usage::Decode;
+        self.first_byte = Time::NEVER;
+        self.payload = 0;
+        self.interim = 0;
+        self.held = false;
+        self.keep = false;
+        self.reused = true;
+        self.spoiled |= !end.reusable;
+        end
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Once the request is out, the server's time begins.
+    fn note_sent(&mut self, now: Time) {
+        let pending = match &self.tls {
+            Some(tls) => tls.is_handshaking() || !tls.pending().is_empty(),
+            None => !self.out.is_empty(),
+        };
+        if self.sending && !pending {
+            self.sending = false;
+            if self.phase == Phase::Head {
+                self.clock.restart(now);
+            }
+        }
+    }
+
+    fn decrypt(&mut self, tls: &mut Tls, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) -> Result<(), Failure> {
+        loop {
+            let result = tls.read(&mut bytes);
+            if tls.note_done(now) {
+                self.clock.restart(now);
+            }
+            // What was decrypted before a failure counts.
+            while let Some(plaintext) = tls.plaintext() {
+                let len = plaintext.len();
+                self.answer(plaintext, now, into);
+                tls.consume(len);
+            }
+            if !result? || bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Bytes of the answer.
+    fn answer(&mut self, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+        while !bytes.is_empty() {
+            let used = match self.phase {
+                Phase::Idle | Phase::Done => {
+                    self.spoiled = true;
+                    return;
+                }
+                Phase::Head => self.take_head(bytes, now, into),
+                Phase::Body(framing) => self.take_body(framing, bytes, now, into),
+            };
+            bytes = bytes.get(used..).unwrap_or_default();
+        }
+    }
+
+    fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+        self.first_byte = self.first_byte.min(now);
+        if self.partial.is_empty() {
+            match Head::parse(bytes, &self.limits) {
+                Ok(Parsed::Whole(head, used)) => {
+                    self.on_head(&head, now, into);
+                    return used;
+                }
+                Ok(Parsed::Partial) => self.partial.extend_from_slice(bytes),
+                Err(failure) => self.bad_head(failure, bytes.len()),
+            }
+            return bytes.len();
+        }
+        // Looking for the end first keeps the work linear, however small the pieces are.
+        let before = self.partial.len();
+        self.partial.extend_from_slice(bytes);
+        let Some(end) = head::end_of_head(&self.partial, before) else {
+            if let Err(failure) = head::check_opening(&self.partial) {
+                self.bad_head(failure, self.partial.len());
+            } else if self.partial.len() > self.limits.max_head {
+                self.bad_head(head::too_long(&self.limits), self.partial.len());
+            }
+            return bytes.len();
+        };
+        let partial = std::mem::take(&mut self.partial);
+        let raw = partial.get(..end).unwrap_or(&partial);
+        match Head::parse(raw, &self.limits) {
+            Ok(Parsed::Whole(head, _)) => self.on_head(&head, now, into),
+            Ok(Parsed::Partial) => {
+                self.bad_head(Failure::new(ErrorKind::Protocol, "a head that ends in its middle"), raw.len());
+            }
+            Err(failure) => self.bad_head(failure, raw.len()),
+        }
+        end.saturating_sub(before)
+    }
+
+    fn bad_head(&mut self, failure: Failure, bytes: usize) {
+        // Leftovers of the last exchange on a kept connection are that exchange's fault, not this address's.
+        self.stale = self.reused && self.bytes_wire == 0 && failure.kind == ErrorKind::Protocol;
+        self.bytes_wire += bytes as u64;
+        self.stop(Some(failure), None);
+    }
+
+    fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
+        self.bytes_wire += head.raw().len() as u64;
+        if head.status < 200 {
+            self.interim = self.interim.saturating_add(1);
+            if head.status == 101 {
+                self.stop(
+                    Some(Failure::new(ErrorKind::Protocol, "101: another protocol, which nobody asked for")),
+                    None,
+                );
+            } else if self.interim > self.limits.max_1xx {
+                let words = format!("more than {} interim answers", self.limits.max_1xx);
+                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+            }
+            return;
+        }
+        into.wire(head.raw());
+        let plan = match Plan::of(head) {
+            Ok(plan) => plan,
+            Err(failure) => return self.stop(Some(failure), None),
+        };
+        self.keep = plan.keep;
+        self.phase = Phase::Body(plan.framing);
+        self.clock.restart(now);
+        let wanted = into.head(head, now) == Want::Body;
+        if plan.framing.is_over() {
+            self.over(into);
+        } else if !wanted {
+            self.usage = Usage::Drop;
+            let cheap = match plan.framing {
+                Framing::Length(length) => length <= DRAIN,
+                Framing::Chunked(_) => true,
+                Framing::UntilClose => false,
+            };
+            if !self.keep || !cheap {
+                self.stop(None, None);
+            }
+        } else {
+            match Decoder::of(head, &self.limits) {
+                Ok(decoder) => self.decoder = decoder,
+                Err(stop) => self.undecodable(stop),
+            }
+        }
+    }
+
+    fn take_body(&mut self, mut framing: Framing, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+        let mut used = 0;
+        while used < bytes.len() && !framing.is_over() {
+            let piece = match framing.take(bytes.get(used..).unwrap_or_default(), &self.limits) {
+                Ok(piece) => piece,
+                Err((failure, before)) => {
+                    used += before;
+                    self.stop(Some(failure), None);
+                    break;
+                }
+            };
+            used += piece.used;
+            if piece.body.is_empty() {
+                continue;
+            }
+            let most = match self.usage {
+                Usage::Drop => DRAIN,
+                Usage::Raw => self.limits.max_wire,
+                Usage::Decode if self.decoder.is_some() => self.limits.max_wire,
+                Usage::Decode => self.limits.max_wire.min(self.limits.max_body),
+            };
+            let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
+            let kept = piece.body.get(..room).unwrap_or(piece.body);
+            self.payload += kept.len() as u64;
+            if !kept.is_empty() {
+                self.deliver(kept, into);
+            }
+            if kept.len() < piece.body.len() && self.phase != Phase::Done {
+                used -= piece.body.len() - kept.len();
+                self.stop(too_large(most), Some(Truncated::Length));
+            }
+            if self.phase == Phase::Done {
+                break;
+            }
+        }
+        self.bytes_wire += used as u64;
+        into.wire(bytes.get(..used).unwrap_or(bytes));
+        if self.phase != Phase::Done {
+            self.phase = Phase::Body(framing);
+            if framing.is_over() {
+                self.over(into);
+            } else if self.clock.moved(used, now, &self.limits) {
+                self.stop(too_slow(&self.limits), Some(Truncated::Time));
+            }
+        }
+        used
+    }
+
+    fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
+        match (self.usage, &mut self.decoder) {
+            (Usage::Drop | Usage::Raw, _) => {}
+            (Usage::Decode, None) => {
+                self.bytes_body += payload.len() as u64;
+                into.body(payload);
+            }
+            (Usage::Decode, Some(decoder)) => {
+                let bytes_body = &mut self.bytes_body;
+                let result = decoder.push(payload, self.limits.max_body, &mut |decoded| {
+                    *bytes_body += decoded.len() as u64;
+                    into.body(decoded);
+                    Ok(())
+                });
+                self.oddities = decoder.oddities();
+                match result {
+                    Ok(()) => {}
+                    Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
+                    Err(stop) => self.undecodable(stop),
+                }
+            }
+        }
+    }
+
+    /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
+    fn undecodable(&mut self, stop: Stop) {
+        let words = match stop {
+            Stop::Broken(words) => words,
+            Stop::Full => "too large".to_owned(),
+        };
+        self.failure = Some(Failure::new(ErrorKind::Decode, words));
+        self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
+        self.usage = Usage::Raw;
+        self.decoder = None;
+    }
+
+    /// The body is whole.
+    fn over(&mut self, into: &mut dyn Receiver) {
+        if let Some(mut decoder) = self.decoder.take() {
+            let bytes_body = &mut self.bytes_body;
+            let result = decoder.finish(self.limits.max_body, &mut |decoded| {
+                *bytes_body += decoded.len() as u64;
+                into.body(decoded);
+                Ok(())
+            });
+            self.oddities = decoder.oddities();
+            match result {
+                Ok(()) => {}
+                Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
+                Err(stop) => self.undecodable(stop),
+            }
+        }
+        self.phase = Phase::Done;
+    }
+
+    /// The peer closed: `cleanly`, if it can be told that nothing was cut off.
+    fn ended(&mut self, cleanly: bool, into: &mut dyn Receiver) {
+        match self.phase {
+            Phase::Idle | Phase::Done => {}
+            Phase::Head => {
+                let failure = self.headless();
+                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
+                self.bytes_wire += self.partial.len() as u64;
+                self.stop(Some(failure), None);
+            }
+            Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != Framing::UntilClose) => {
+                self.over(into);
+            }
+            Phase::Body(framing) => {
+                let words = match framing {
+                    Framing::Length(left) => format!("the connection was closed {left} bytes before the body's end"),
+                    Framing::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
+                    Framing::UntilClose => {
+                        "the connection was closed without TLS saying so: the body may be cut".to_owned()
+                    }
+                };
+                self.cut(Failure::new(ErrorKind::Reset, words));
+            }
+        }
+        self.spoiled = true;
+    }
+
+    /// Why there is no head although the peer has closed.
+    fn headless(&self) -> Failure {
+        if self.partial.is_empty() && self.bytes_wire == 0 {
+            return Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer");
+        }
+        match Head::parse(&self.partial, &self.limits) {
+            Err(failure) if !self.partial.is_empty() => failure,
+            // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
+            _ if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
+                Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF")
+            }
+            _ => Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head"),
+        }
+    }
+
+    /// The connection is gone, for this reason.
+    fn cut(&mut self, failure: Failure) {
+        match self.phase {
+            Phase::Idle | Phase::Done => {}
+            Phase::Head => {
+                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
+                self.bytes_wire += self.partial.len() as u64;
+                self.stop(Some(failure), None);
+            }
+            Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
+        }
+        self.spoiled = true;
+    }
+
+    /// Ends the exchange before its time. The first failure counts; a body that is not wanted cannot fail.
+    fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
+        if self.failure.is_none() && self.usage != Usage::Drop {
+            self.failure = failure;
+            self.truncated = truncated;
+        }
+        self.phase = Phase::Done;
+        self.keep = false;
+        self.decoder = None;
+        self.partial = Vec::new();
+        self.out = Vec::new();
+        self.sent = 0;
+    }
+}
+
+fn too_large(limit: u64) -> Option<Failure> {
+    Some(Failure::new(ErrorKind::TooLarge, format!("the body is larger than {limit} bytes")))
+}
+
+fn too_slow(limits: &Limits) -> Option<Failure> {
+    let words = format!("fewer than {} bytes a second over {:?}", limits.min_rate, limits.idle);
+    Some(Failure::new(ErrorKind::TooSlow, words))
+}

@@ -275,7 +275,7 @@ fn secrets_go_to_the_roots_origins_only() {
         user: Some("me:pass".parse().unwrap()),
         ..Config::default()
     });
-    let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap().origin()).len();
+    let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap()).len();
     assert_eq!(headers("https://example.com:8443/deep"), 2);
     assert_eq!(headers("https://bare.example/"), 2);
     for stranger in
@@ -283,7 +283,7 @@ fn secrets_go_to_the_roots_origins_only() {
     {
         assert_eq!(headers(stranger), 0, "{stranger}");
     }
-    let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap().origin());
+    let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap());
     assert!(seen.contains(&("Authorization".into(), "Basic bWU6cGFzcw==".into())));
 }
 
