@@ -19,7 +19,7 @@ use argiope_core::conn::{Conn, Step};
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
-use argiope_core::{Failure, Race, RaceStep, Time};
+use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;
 
 use crate::epoll::{Interest, Poller};
@@ -193,7 +193,7 @@ impl Table {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let now = self.worker.clock.now();
         let Connecting { race, attempts, .. } = &mut *connecting;
-        if let Some((peer, stream)) = first_connected(attempts, race, now) {
+        if let Some((peer, stream)) = socket::first_connected(attempts, race, now, socket::connected) {
             // The other attempts are closed here, by being dropped.
             return self.connected(token, connecting.job, connecting.started, peer, stream);
         }
@@ -248,7 +248,7 @@ impl Table {
         let Fetching { stream, fetch, interest, .. } = &mut *fetching;
         if why == Why::Late {
             fetch.expire(now);
-            fetch.hold(false, now);
+            fetch.resume(now);
         }
         // Readiness is good for one read. What is left is announced again; meanwhile the others have their turn.
         let mut readable = why == Why::Ready && *interest == Some(Interest::Readable);
@@ -376,27 +376,6 @@ impl Table {
             self.worker.reports.push(Report::Notice(NO_FILES.into()));
         }
     }
-}
-
-/// The attempt that has won, if one has. Those that have failed are taken out, and the race is told.
-fn first_connected(
-    attempts: &mut Vec<(SocketAddr, TcpStream)>,
-    race: &mut Race,
-    now: Time,
-) -> Option<(SocketAddr, TcpStream)> {
-    let mut at = 0;
-    while let Some((address, stream)) = attempts.get(at) {
-        match socket::connected(stream) {
-            Ok(true) => return Some(attempts.swap_remove(at)),
-            Ok(false) => at += 1,
-            Err(error) => {
-                let failure: Failure = socket::connect_failure(*address, &error);
-                race.failed(*address, failure, now);
-                attempts.swap_remove(at);
-            }
-        }
-    }
-    None
 }
 
 /// Asks the kernel about something else than before; nothing to do where it is the same.

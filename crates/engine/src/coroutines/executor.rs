@@ -356,3 +356,19 @@ pub async fn yield_now() {
     })
     .await;
 }
+
+/// The result of [`first`].
+pub enum First<A, B> {
+    A(A),
+    B(B),
+}
+
+/// Waits for two things at once. Whichever comes first is the result, and the other one is dropped.
+pub async fn first<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    poll_fn(|cx| match a.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(First::A(value)),
+        Poll::Pending => b.as_mut().poll(cx).map(First::B),
+    })
+    .await
+}

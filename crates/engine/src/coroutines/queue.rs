@@ -39,6 +39,11 @@ impl<T> JoinQueue<T> {
         }
     }
 
+    /// Counts an item in that reaches its worker by another way than the queue.
+    pub fn count_in(&self) {
+        self.state.borrow_mut().unfinished += 1;
+    }
+
     /// The next item, once there is one. Whoever gets it owes a [`done`](Self::done).
     pub async fn get(&self) -> T {
         poll_fn(|cx| self.poll_get(cx)).await
