@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::budget::Held;
 use crate::conn::request::Request;
-use crate::conn::{Conn, Head, Receiver, Step, Want};
+use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
 use crate::examine::{self, Caps, Directives, Examiner, Findings};
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
@@ -98,7 +98,7 @@ impl Fetch {
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         self.conn.feed(bytes, now, &mut *self.page);
-        self.resume();
+        self.resume(now);
     }
 
     /// The host closed its side.
@@ -121,9 +121,9 @@ impl Fetch {
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
-    pub fn resume(&mut self) -> bool {
+    pub fn resume(&mut self, now: Time) -> bool {
         let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
-        self.conn.hold(!moves);
+        self.conn.hold(!moves, now);
         moves
     }
 
@@ -146,8 +146,7 @@ impl Fetch {
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = &job.link.url;
-    let extra: Vec<(&str, &str)> =
-        rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
+    let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
     let known = job.conditional.as_deref();
     Request {
         url: url.as_ref(),
@@ -176,7 +175,7 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, head.get("content-type"))))
+                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
@@ -207,8 +206,8 @@ impl Receiver for Page {
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
-        let wire =
-            wire.map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
+        let wire = wire
+            .map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
@@ -227,7 +226,10 @@ impl Page {
         let Some(head) = head else {
             return visit;
         };
-        visit.http = Some(head.version.as_str());
+        visit.http = Some(match head.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        });
         visit.status = Some(head.status);
         visit.etag = text(head.get("etag"));
         visit.last_modified = text(head.get("last-modified"));
@@ -297,9 +299,7 @@ fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
 /// Takes over what the examiner found, and judges the links.
 fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules) {
     add_header_links(&mut findings.links, head, &visit.link.url, rules);
-    let directives = findings
-        .directives
-        .merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    let directives = findings.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
     visit.content_type = findings.content_type;
     visit.charset = findings.charset;
     visit.title = findings.title;
@@ -374,6 +374,12 @@ fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
         Some((_, n)) => *n += 1,
         None => rejected.push((rule, 1)),
     }
+}
+
+/// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
+fn bounds(link: &Link) -> sitemap::Bounds {
+    let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
+    sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
 }
 
 fn headers(head: &Head) -> Headers {

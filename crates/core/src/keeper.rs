@@ -363,9 +363,9 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         if visit.link.depth < SITEMAP_DEPTH {
-            for url in &sitemap.children {
+            for child in &sitemap.children {
                 let (kind, depth) = (LinkKind::SitemapFile, visit.link.depth + 1);
-                links.push(Link { url: url.clone(), via: via.clone(), depth, redirects, tries: 0, kind });
+                links.push(Link { url: child.url.clone(), via: via.clone(), depth, redirects, tries: 0, kind });
             }
         }
         self.put(links, now).map(drop)

@@ -6,6 +6,7 @@ pub mod address;
 pub mod budget;
 pub mod conn;
 pub mod examine;
+pub mod fetch;
 pub mod frontier;
 pub mod job;
 pub mod keeper;

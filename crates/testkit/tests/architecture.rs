@@ -216,12 +216,28 @@ fn dependencies_are_above_the_version_floors() {
 
 /// Every licence in the tree must be one of these.
 const LICENCES: &[&str] = &[
-    "MIT", "MIT-0", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "CC0-1.0",
-    "Unicode-3.0", "MPL-2.0", "BSL-1.0", "CDLA-Permissive-2.0", "Unlicense", "OpenSSL", "Unicode-DFS-2016",
+    "MIT",
+    "MIT-0",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "CC0-1.0",
+    "Unicode-3.0",
+    "MPL-2.0",
+    "BSL-1.0",
+    "CDLA-Permissive-2.0",
+    "Unlicense",
+    "OpenSSL",
+    "Unicode-DFS-2016",
 ];
 
 /// Dependencies that were considered and turned down.
-const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono", "lazy_static"];
+const BANNED: &[&str] =
+    &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono", "lazy_static"];
 
 #[test]
 fn licences_are_permissive_and_no_banned_crate_is_used() {
@@ -235,9 +251,10 @@ fn licences_are_permissive_and_no_banned_crate_is_used() {
         assert!(!BANNED.contains(&name), "{name} is banned");
         let expression = package["license"].as_str().unwrap_or("").replace('/', " OR ");
         // `A OR B` needs one that we accept, `A AND B` needs both.
-        let accepted = expression.replace(['(', ')'], "").split(" AND ").all(|all| {
-            all.split(" OR ").any(|one| LICENCES.contains(&one.trim()))
-        });
+        let accepted = expression
+            .replace(['(', ')'], "")
+            .split(" AND ")
+            .all(|all| all.split(" OR ").any(|one| LICENCES.contains(&one.trim())));
         assert!(accepted, "{name} is under {expression:?}");
     }
 }

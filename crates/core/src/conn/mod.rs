@@ -13,6 +13,7 @@ mod head;
 mod limits;
 pub mod request;
 mod tls;
+mod trust;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub use coding::Oddities;
 pub use head::{Head, Version};
 pub use limits::Limits;
 pub use tls::TlsConfig;
+pub use trust::{TimeOfDay, TlsSource, Trust, certificates};
 
 use coding::{Decoder, Stop};
 use deadline::{Clock, Expired};

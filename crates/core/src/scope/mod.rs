@@ -232,7 +232,7 @@ impl serde::Serialize for ScopeRule {
 }
 
 /// What counts as one host: the name without `www.` and without the dot that a full name may end with.
-fn host_key(host: &str) -> &str {
+pub(crate) fn host_key(host: &str) -> &str {
     let host = without_dot(host);
     match host.strip_prefix("www.") {
         Some(rest) if rest.contains('.') => rest,
@@ -241,7 +241,7 @@ fn host_key(host: &str) -> &str {
 }
 
 /// The registrable domain; an IP address, or a name that is a public suffix itself, stands for itself only.
-fn domain_key(host: &str) -> &str {
+pub(crate) fn domain_key(host: &str) -> &str {
     let host = without_dot(host);
     url::registrable_domain(host).unwrap_or(host)
 }

@@ -74,7 +74,8 @@ impl Url {
         Self::from_parsed(base.join(href).map_err(|_| BadUrl::Syntax)?)
     }
 
-    fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
+    /// Brings what the parser made into normal form.
+    pub(crate) fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(BadUrl::Scheme);
         }
