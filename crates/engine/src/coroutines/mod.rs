@@ -162,9 +162,9 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
     let mut attempts = Vec::new();
     loop {
         let now = shop.now();
-        if let Some((peer, socket)) = socket::first_connected(&mut attempts, &mut race, now, |attempt: &Socket| {
-            attempt.now(socket::connected)
-        }) {
+        if let Some((peer, socket)) =
+            socket::first_connected(&mut attempts, &mut race, now, |attempt: &Socket| attempt.now(socket::connected))
+        {
             return Ok(Line { socket, peer });
         }
         match race.next(now) {

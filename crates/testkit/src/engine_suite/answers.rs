@@ -59,8 +59,15 @@ pub fn chunked_and_gzip(engine: EngineName) {
 pub fn charset_and_title(engine: EngineName) {
     let site = site("127.2.0.4")
         .page("/", Answer::links(["/latin", "/meta", "/none"]))
-        .page("/latin", Answer::html(b"<title>caf\xe9 \n noir</title>".to_vec()).content_type("text/html; charset=ISO-8859-1"))
-        .page("/meta", Answer::html(b"<meta charset=koi8-r><title>\xf0\xd2\xc9\xd7\xc5\xd4</title>".to_vec()).content_type("text/html"))
+        .page(
+            "/latin",
+            Answer::html(b"<title>caf\xe9 \n noir</title>".to_vec()).content_type("text/html; charset=ISO-8859-1"),
+        )
+        .page(
+            "/meta",
+            Answer::html(b"<meta charset=koi8-r><title>\xf0\xd2\xc9\xd7\xc5\xd4</title>".to_vec())
+                .content_type("text/html"),
+        )
         .page("/none", Answer::html("<title>naïve</title>").content_type("text/html"));
     let urls = ["/latin", "/meta", "/none"].map(|path| site.url(path));
     let root = site.url("/");
@@ -73,14 +80,16 @@ pub fn charset_and_title(engine: EngineName) {
 }
 
 pub fn truncation(engine: EngineName) {
-    let crawled = one(engine, "127.2.0.5", Answer::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
+    let crawled =
+        one(engine, "127.2.0.5", Answer::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
     let page = &crawled.pages[0];
     assert_eq!((page.outcome, page.truncated), (Outcome::Ok, Some(Truncated::Disconnect)));
     assert_eq!((page.bytes_body, page.title.as_deref()), (1_900, Some("half")));
 }
 
 pub fn a_reset_mid_body(engine: EngineName) {
-    let answer = Answer::filled("<title>cut</title>", 200_000).truncate_at(100_000).ending(argiope_practice::Ending::Reset);
+    let answer =
+        Answer::filled("<title>cut</title>", 200_000).truncate_at(100_000).ending(argiope_practice::Ending::Reset);
     let crawled = one(engine, "127.2.0.6", answer);
     let page = &crawled.pages[0];
     // A reset may overtake bytes that were sent before it: what arrived is kept, and it is never whole.
@@ -98,7 +107,10 @@ pub fn a_slow_drip(engine: EngineName) {
     let stall = Answer::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::Ending::Hang);
     let crawled = one(engine, "127.2.0.7", stall);
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, page.truncated, kind(page)), (Outcome::Ok, Some(Truncated::Time), Some(ErrorKind::TimeoutIdle)));
+    assert_eq!(
+        (page.outcome, page.truncated, kind(page)),
+        (Outcome::Ok, Some(Truncated::Time), Some(ErrorKind::TimeoutIdle))
+    );
     assert_eq!(page.bytes_body, 10);
 }
 
@@ -126,7 +138,10 @@ pub fn a_huge_body(engine: EngineName) {
     config.max_size = Size(1 << 20);
     let crawled = crawl(&config);
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, page.truncated, kind(page)), (Outcome::Ok, Some(Truncated::Length), Some(ErrorKind::TooLarge)));
+    assert_eq!(
+        (page.outcome, page.truncated, kind(page)),
+        (Outcome::Ok, Some(Truncated::Length), Some(ErrorKind::TooLarge))
+    );
     assert_eq!((page.bytes_body, page.title.as_deref()), (1 << 20, Some("huge")));
     config.max_size = Size(64 << 20);
     let crawled = crawl(&config);
@@ -134,7 +149,8 @@ pub fn a_huge_body(engine: EngineName) {
 }
 
 pub fn interim_answers(engine: EngineName) {
-    let answer = Answer::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
+    let answer =
+        Answer::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
     let crawled = one(engine, "127.2.0.11", answer);
     assert_eq!((crawled.pages[0].status, crawled.pages[0].title.as_deref()), (Some(200), Some("after")));
 }

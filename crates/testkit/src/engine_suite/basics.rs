@@ -67,10 +67,8 @@ fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
     let _web = serve([site]);
     let mut config = config(engine, &[&format!("http://example.com:{port}/")]);
     config.scope = breadth;
-    config.resolve = names
-        .iter()
-        .map(|name| format!("{name}:{port}:{}", address.ip()).parse().expect("a mapping"))
-        .collect();
+    config.resolve =
+        names.iter().map(|name| format!("{name}:{port}:{}", address.ip()).parse().expect("a mapping")).collect();
     let crawled = crawl(&config);
     crawled.pages.iter().map(|visit| visit.link.url.path().trim_start_matches('/').to_owned()).collect()
 }
@@ -104,8 +102,7 @@ pub fn several_roots(engine: EngineName) {
     let first = site("127.1.0.6").page("/", Answer::links(["/a"])).page("/a", Answer::html("a"));
     let second = site("127.1.0.7").page("/start", Answer::links(["/b"])).page("/b", Answer::html("b"));
     let (one, two) = (first.url("/"), second.url("/start"));
-    let expected: BTreeSet<String> =
-        [first.url("/"), first.url("/a"), second.url("/start"), second.url("/b")].into();
+    let expected: BTreeSet<String> = [first.url("/"), first.url("/a"), second.url("/start"), second.url("/b")].into();
     let _web = serve([first, second]);
     assert_eq!(crawl(&config(engine, &[&one, &two])).urls(), expected.iter().map(String::as_str).collect());
 }

@@ -206,7 +206,10 @@ pub fn private_is_refused(engine: EngineName) {
     config.scope = argiope_core::rules::Breadth::Any;
     let crawled = crawl(&config);
     let page = crawled.page(&secret);
-    assert_eq!((page.outcome, page.error.as_ref().map(|f| f.kind)), (Outcome::Refused, Some(ErrorKind::PrivateAddress)));
+    assert_eq!(
+        (page.outcome, page.error.as_ref().map(|f| f.kind)),
+        (Outcome::Refused, Some(ErrorKind::PrivateAddress))
+    );
     assert!(web.log().iter().all(|seen| seen.site == 0));
     config.allow_private = true;
     assert_eq!(crawl(&config).page(&secret).outcome, Outcome::Ok);

@@ -25,7 +25,11 @@ fn failed_as(engine: EngineName, address: &str, certificate: Certificate, words:
     assert_eq!(web.requests(), 0);
 }
 
-fn trusted(engine: EngineName, site: Site, change: impl FnOnce(&mut argiope_core::rules::Config)) -> (Crawled, argiope_practice::Stats) {
+fn trusted(
+    engine: EngineName,
+    site: Site,
+    change: impl FnOnce(&mut argiope_core::rules::Config),
+) -> (Crawled, argiope_practice::Stats) {
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -89,5 +93,8 @@ pub fn both_families(engine: EngineName) {
     let mut config = config(engine, &[&format!("http://both.example:{port}/")]);
     config.resolve = vec![format!("both.example:{port}:[::1],127.4.0.8").parse().expect("a mapping")];
     let crawled = crawl(&config);
-    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].ip), (Outcome::Ok, Some("127.4.0.8".parse().expect("an address"))));
+    assert_eq!(
+        (crawled.pages[0].outcome, crawled.pages[0].ip),
+        (Outcome::Ok, Some("127.4.0.8".parse().expect("an address")))
+    );
 }
