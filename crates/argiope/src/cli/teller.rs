@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope::report::{End, Page, Report};
+use argiope::report::{Backlinks, End, Page, Report};
 use argiope::run_lines;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
@@ -61,6 +61,8 @@ impl Teller {
             self.live.say(report::page_line(&page));
         }
         self.report.add(&page);
+        let links = visit.found.iter().map(|link| Backlinks::fingerprint(link.url.as_str()));
+        self.report.add_links(page.url, links);
     }
 
     /// A batch is over: whoever reads along gets it.
@@ -129,6 +131,26 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[1], lines.len()), ("{\"first\":1}", "{\"page\":1}", 3));
         assert!(lines[2].contains("\"reason\":\"max_pages\""), "{text}");
+    }
+
+    #[test]
+    fn a_broken_link_is_named_with_all_its_pages() {
+        let faults = Arc::default();
+        let mut teller = teller(Path::new("/dev/null"), &faults);
+        let gone = Link {
+            via: Some(Url::parse("https://h/1").unwrap()),
+            ..Link::root(Url::parse("https://h/gone").unwrap(), 10)
+        };
+        for page in ["https://h/1", "https://h/2"] {
+            let link = Link::root(Url::parse(page).unwrap(), 10);
+            let found = vec![gone.clone()];
+            teller.visit(&Visit { found, ..Visit::unasked(link, Outcome::Ok, None, Time::ZERO) }, b"{}\n");
+        }
+        let broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
+        teller.visit(&Visit { status: Some(404), ..broken }, b"{}\n");
+        let (report, _) = teller.close(Duration::ZERO, 0, End::Finished);
+        let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
+        assert_eq!(on, ["https://h/1", "https://h/2"]);
     }
 
     #[test]
