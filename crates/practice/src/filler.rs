@@ -11,7 +11,7 @@ pub(crate) const BLOCK: usize = 1 << 16;
 
 /// Sixty-four words: six random bits choose one.
 const WORDS: &str = "\
-        a the web thread spider silk waits orb between branches dew morning garden and of slow answer many at \
+    a the web thread spider silk waits orb between branches dew morning garden and of slow answer many at \
     once in middle still each strand tells where something moves leaf wind autumn yellow black striped patient \
     wheel anchor bridge line spiral sticky radius hub night rebuilt eaten again before sunrise grass meadow \
     fly grasshopper wrapped kept for later zigzag ribbon nobody knows why yet";
