@@ -213,7 +213,7 @@ impl Conn {
     }
 
     /// What is needed next.
-    pub fn step(&mut self) -> Step<'_> {
+    pub fn step(&self) -> Step<'_> {
         let pending = match &self.tls {
             Some(tls) => tls.pending(),
             None => self.out.get(self.sent..).unwrap_or_default(),
@@ -318,7 +318,14 @@ impl Conn {
             Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no whole head after {:?}", limits.idle)),
             None => (ErrorKind::ConnectTimeout, format!("TLS handshake not over after {:?}", limits.connect)),
         };
-        self.stop(Some(Failure::new(kind, words)), in_body.then_some(Truncated::Time));
+        let failure = Failure::new(kind, words);
+        if in_body {
+            self.stop(Some(failure), Some(Truncated::Time));
+        } else {
+            self.lose_head(failure);
+            // A server that keeps silent is not a connection that is gone.
+            self.stale = false;
+        }
     }
 
     /// After [`Step::Done`]: how the exchange ended. The connection is ready for the next `ask`, if it is `reusable`.
@@ -346,6 +353,14 @@ impl Conn {
         self.reused = true;
         self.spoiled |= !end.reusable;
         end
+    }
+
+    /// Bytes on the heap that this connection keeps while it waits. What a TLS session or a decoder keeps inside itself
+    /// is not known here.
+    pub fn heap_bytes(&self) -> usize {
+        let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
+        let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
+        self.out.capacity() + self.partial.capacity() + tls + decoder
     }
 
     fn is_handshaking(&self) -> bool {
@@ -416,10 +431,13 @@ impl Conn {
         let before = self.partial.len();
         self.partial.extend_from_slice(bytes);
         let Some(end) = head::end_of_head(&self.partial, before) else {
-            if let Err(failure) = head::check_opening(&self.partial) {
+            let fault = if self.partial.len() > self.limits.max_head {
+                Head::parse(&self.partial, &self.limits).err()
+            } else {
+                head::check_opening(&self.partial).err()
+            };
+            if let Some(failure) = fault {
                 self.bad_head(failure, self.partial.len());
-            } else if self.partial.len() > self.limits.max_head {
-                self.bad_head(head::too_long(&self.limits), self.partial.len());
             }
             return bytes.len();
         };
@@ -594,10 +612,11 @@ impl Conn {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
-                let failure = self.headless();
-                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
-                self.bytes_wire += self.partial.len() as u64;
-                self.stop(Some(failure), None);
+                self.lose_head(if self.partial.is_empty() && self.bytes_wire == 0 {
+                    Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer")
+                } else {
+                    Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
+                });
             }
             Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != Framing::UntilClose) => {
                 self.over(into);
@@ -616,30 +635,26 @@ impl Conn {
         self.spoiled = true;
     }
 
-    /// Why there is no head although the peer has closed.
-    fn headless(&self) -> Failure {
-        if self.partial.is_empty() && self.bytes_wire == 0 {
-            return Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer");
-        }
-        match Head::parse(&self.partial, &self.limits) {
-            Err(failure) if !self.partial.is_empty() => failure,
+    /// No more of the head will come, for this reason; unless what did come is reason enough.
+    fn lose_head(&mut self, failure: Failure) {
+        self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
+        self.bytes_wire += self.partial.len() as u64;
+        let fault = match Head::parse(&self.partial, &self.limits) {
+            Err(fault) => Some(fault),
             // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
-            _ if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
-                Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF")
+            Ok(_) if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
+                Some(Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF"))
             }
-            _ => Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head"),
-        }
+            Ok(_) => None,
+        };
+        self.stop(Some(fault.unwrap_or(failure)), None);
     }
 
     /// The connection is gone, for this reason.
     fn cut(&mut self, failure: Failure) {
         match self.phase {
             Phase::Idle | Phase::Done => {}
-            Phase::Head => {
-                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
-                self.bytes_wire += self.partial.len() as u64;
-                self.stop(Some(failure), None);
-            }
+            Phase::Head => self.lose_head(failure),
             Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
         }
         self.spoiled = true;
