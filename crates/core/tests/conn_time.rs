@@ -179,6 +179,10 @@ fn what_comes_or_goes_between_exchanges_spoils_the_connection() {
 fn leftovers_of_the_last_answer_are_not_this_ones_fault() {
     let mut conn = reused();
     ask_again(&mut conn);
+    let bad = finish(&mut conn, &[b"HTTP/1.1 200 OK\r\nbad\r\n\r\n"], After::Stay, &mut Kept::default());
+    assert!(!bad.stale, "a bad answer is this one's fault");
+    let mut conn = reused();
+    ask_again(&mut conn);
     let end = finish(&mut conn, &[b"leftovers"], After::Stay, &mut Kept::default());
     assert!(end.stale && !end.reusable);
     assert_eq!(end.failure.unwrap().kind, ErrorKind::Protocol);
@@ -210,6 +214,12 @@ fn a_waiting_connection_owns_next_to_nothing() {
     conn.feed(&HELLO[40..], at(0), &mut Kept::default());
     conn.end();
     assert_eq!(conn.heap_bytes(), 0);
+}
+
+#[test]
+fn a_connection_can_move_between_threads() {
+    fn moves<T: Send>() {}
+    moves::<Conn>();
 }
 
 /// Asserts that the body's bytes are those that were fed, not copies.
