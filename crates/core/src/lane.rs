@@ -275,6 +275,11 @@ impl LanePace {
         if self.crawl_delay { 1 } else { usize::from(self.window) }
     }
 
+    /// How long it takes to answer, lately.
+    pub fn typical(&self) -> Option<Duration> {
+        (self.floor != Duration::MAX).then_some(self.floor)
+    }
+
     /// When the next request may start, as far as time alone decides.
     pub fn due(&self) -> Time {
         self.due.max(self.rest)

@@ -3,3 +3,5 @@
 pub mod crawling;
 pub mod engine_suite;
 pub mod frontier_suite;
+
+pub use argiope_core::rules::EngineName;
