@@ -7,7 +7,7 @@
 
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
 
-use crate::url::{BadUrl, Url};
+use crate::url::{BadUrl, Url, without_extra_slashes};
 
 /// What addresses on a page are relative to.
 pub struct Base {
@@ -63,6 +63,8 @@ impl Base {
 fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url::Url, url::ParseError> {
     let encoding = encoding.output_encoding();
     let options = url::Url::options().base_url(Some(base));
+    let is_web = matches!(base.scheme(), "http" | "https");
+    let href = &*if is_web { without_extra_slashes(href) } else { href.into() };
     if encoding == UTF_8 {
         return options.parse(href);
     }
