@@ -2,9 +2,12 @@
 //! resolver.
 
 pub mod clock;
+pub mod coroutines;
 pub mod epoll;
 pub mod mail;
+pub mod resolver;
 pub mod socket;
+pub mod timers;
 
 pub use clock::Clock;
 pub use mail::{Ending, Orders, Reports};

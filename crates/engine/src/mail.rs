@@ -131,8 +131,11 @@ impl<J> Orders<J> {
 /// A worker's reports to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
 pub struct Reports<R> {
     batch: Vec<R>,
-    deliver: Arc<dyn Fn(&mut Vec<R>) + Send + Sync>,
+    deliver: Arc<Deliver<R>>,
 }
+
+/// Takes what is in the vector and leaves it empty.
+type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
 
 /// Reports are sent without waiting for the end of a round where this many have gathered.
 const FULL_BATCH: usize = 64;

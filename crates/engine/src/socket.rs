@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use argiope_core::{ErrorKind, Failure};
+use argiope_core::{ErrorKind, Failure, Race, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
@@ -36,6 +36,27 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == Io::NotConnected => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The attempt that has won the race, if one has. Those that have failed are taken out, and the race is told.
+pub fn first_connected<S>(
+    attempts: &mut Vec<(SocketAddr, S)>,
+    race: &mut Race,
+    now: Time,
+    connected: impl Fn(&S) -> io::Result<bool>,
+) -> Option<(SocketAddr, S)> {
+    let mut at = 0;
+    while let Some((address, socket)) = attempts.get(at) {
+        match connected(socket) {
+            Ok(true) => return Some(attempts.swap_remove(at)),
+            Ok(false) => at += 1,
+            Err(error) => {
+                race.failed(*address, connect_failure(*address, &error), now);
+                attempts.swap_remove(at);
+            }
+        }
+    }
+    None
 }
 
 /// Blocks until one of the sockets is writable, for `timeout` at most.
