@@ -208,6 +208,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
             Class::Plain => dots &= byte == b'.',
             Class::Slash => {
                 let segment = target.get(start..index).unwrap_or("");
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
                 if !(dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                     out.push('/');
@@ -217,6 +220,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
             }
             Class::Question => {
                 let (segment, query) = (target.get(start..index).unwrap_or(""), target.get(index..).unwrap_or(""));
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
                 if !(dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                 }
@@ -229,6 +235,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
         }
     }
     let segment = target.get(start..).unwrap_or("");
+    if dots && pops_drive_letter(segment, out) {
+        return false;
+    }
     if !(dots && push_dots(segment, origin, out)) {
         out.push_str(segment);
     }
@@ -237,6 +246,12 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
 
 fn is_escaped_dot(bytes: &[u8], percent: usize) -> bool {
     bytes.get(percent + 1..percent + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2e"))
+}
+
+/// `..` after something like `/C:/`: what the parser makes of that is its own affair.
+fn pops_drive_letter(segment: &str, out: &str) -> bool {
+    let is_drive = |path: &[u8]| matches!(path, [.., b'/', letter, b':' | b'|', b'/'] if letter.is_ascii_alphabetic());
+    segment == ".." && is_drive(out.as_bytes())
 }
 
 /// Carries out `.` and `..`. Says whether the segment was one of them.
