@@ -12,8 +12,18 @@ const END: &str = "<!-- end of core vectors -->\n";
 
 #[test]
 fn the_table_in_the_documentation_is_true() {
-    let runs: [fn() -> Option<Tally>; 7] =
-        [robots::google, robots::commons, sitemap::commons, url::wpt, url::commons, url::psl, address::ssrf];
+    let runs: [fn() -> Option<Tally>; 10] = [
+        robots::checklist,
+        robots::google,
+        robots::commons,
+        robots::conflicts,
+        sitemap::commons,
+        url::wpt,
+        url::toascii,
+        url::commons,
+        url::psl,
+        address::ssrf,
+    ];
     let Some(tallies) = runs.into_iter().map(|run| run()).collect::<Option<Vec<_>>>() else { return };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let document = std::fs::read_to_string(&path).expect("docs/conformance.md");

@@ -186,3 +186,24 @@ pub fn psl() -> Option<Tally> {
     }
     Some(tally.finish(78))
 }
+
+const TOASCII_DEVIATIONS: Deviations = &[(
+    "a label that claims to be punycode and is not, is refused (see urltestdata.json)",
+    &["xn--a", "xn--a.xn--zca", "xn--ls8h=", "xn--1ug.example", "xn--a-yoc", "xn--zn7c.com", "xn--0.com"],
+)];
+
+#[test]
+fn wpt_toascii() {
+    toascii();
+}
+
+/// Names as hosts of a URL: in ASCII, or refused.
+pub fn toascii() -> Option<Tally> {
+    let vectors = read("wpt_url/toascii.json")?;
+    let mut tally = Tally::new("wpt_url/toascii.json", TOASCII_DEVIATIONS);
+    for case in vectors.as_array().unwrap().iter().filter(|case| case.is_object()) {
+        let url = Url::parse(&format!("https://{}/x", text(case, "input"))).ok();
+        tally.case(text(case, "input"), url.as_ref().map(Url::host), case["output"].as_str());
+    }
+    Some(tally.finish(87))
+}
