@@ -19,6 +19,7 @@ pub mod crawl;
 pub mod keeping;
 pub mod picture;
 pub mod report;
+pub mod run_lines;
 pub mod snapshot;
 mod trust;
 

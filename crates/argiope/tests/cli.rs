@@ -142,3 +142,33 @@ fn a_bad_configuration_file_is_named_with_the_line() {
     }
     assert!(refusal(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
 }
+
+/// The example in `docs` holds every key that this version serves; what it gives as defaults are the defaults, and what
+/// it shows beside them can be used.
+#[test]
+fn the_example_configuration_is_complete_and_true() {
+    use argiope_core::rules::Config;
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml");
+    let example = std::fs::read_to_string(path).expect("the example");
+    assert_eq!(toml::from_str::<Config>(&example).expect("it is TOML"), Config::default());
+
+    let shown: Vec<&str> = example
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect();
+    for line in &shown {
+        let config: Config = toml::from_str(line).expect(line);
+        assert_ne!(config, Config::default(), "{line}");
+    }
+    let help = text(&argiope(&["crawl", "--help"]).stdout);
+    let keys = example.lines().filter_map(|line| line.trim_start_matches('#').split_once(" = ")).map(|(key, _)| key);
+    let keys: Vec<&str> = keys.collect();
+    for flag in help.split_whitespace().filter_map(|word| word.strip_prefix("--")) {
+        let flag = flag.trim_end_matches(|c: char| !c.is_ascii_lowercase());
+        if Config::keys().contains(&flag) && !matches!(flag, "max-tasks" | "wait") {
+            assert!(keys.contains(&flag), "{flag} is missing in docs/argiope.toml");
+        }
+    }
+}

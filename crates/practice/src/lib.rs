@@ -55,7 +55,7 @@ pub use certificate::{Authority, Certificate};
 pub use child::{Child, spawn_child};
 pub use family::{Family, Opened, Order};
 pub use graph::{Graph, Kind, PageId, Plan, Shape};
-pub use log::{HostCount, Manners, Seen, Stats};
+pub use log::{HostCount, Manners, Seen, SiteCount, Stats};
 pub use oracle::{Expected, Reach};
 pub use serve::{Ready, serve_main};
 pub use site::Site;

@@ -16,12 +16,18 @@ mod export;
 #[allow(dead_code, reason = "shown once there is an exchange to show")]
 mod fetch;
 mod flags;
+#[allow(dead_code, reason = "watched once there is a crawl to interrupt")]
+mod interrupt;
 #[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod live;
+#[allow(dead_code, reason = "written once there is a crawl to record")]
+mod output;
 #[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod report;
 #[allow(dead_code, reason = "joins `Command` once robots.txt can be fetched")]
 mod robots;
+#[allow(dead_code, reason = "told once there is a crawl to tell of")]
+mod teller;
 #[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod view;
 #[allow(dead_code, reason = "shown once there is a crawl to show")]

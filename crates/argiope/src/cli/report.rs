@@ -1,10 +1,10 @@
-//! The report at the end, and the line for each page: a [`Report`] or a [`Fate`] in, text out.
+//! The report at the end, and the line for each page: a [`Report`] or a [`Page`] in, text out.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use argiope::report::{Broken, End, Fate, Fault, HostSum, Report, RootNote};
+use argiope::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
 use argiope_core::Outcome;
 use clap::Args;
 
@@ -42,24 +42,24 @@ pub fn render(report: &Report, all: bool) -> String {
 }
 
 /// One line for one page: what the founding crawler printed.
-pub fn page_line(fate: &Fate<'_>) -> String {
-    let url = visible(fate.url);
-    let status = fate.status.map_or("-".to_owned(), |status| status.to_string());
-    if let Some(error) = fate.error.filter(|_| fate.outcome != Outcome::Ok) {
-        return format!("{url} {} {}: {}", fate.outcome, error.kind, visible(&error.message));
+pub fn page_line(page: &Page<'_>) -> String {
+    let url = visible(page.url);
+    let status = page.status.map_or("-".to_owned(), |status| status.to_string());
+    if let Some(error) = page.error.filter(|_| page.outcome != Outcome::Ok) {
+        return format!("{url} {} {}: {}", page.outcome, error.kind, visible(&error.message));
     }
-    if let Some(to) = fate.redirect {
+    if let Some(to) = page.redirect {
         return format!("{url} {status} redirect {}", visible(to));
     }
-    match fate.outcome {
-        Outcome::Robots | Outcome::Refused => format!("{url} {}", fate.outcome),
+    match page.outcome {
+        Outcome::Robots | Outcome::Refused => format!("{url} {}", page.outcome),
         _ => {
-            let kind = visible(fate.content_type.unwrap_or("-"));
-            let mut line = format!("{url} {status} {kind} {} {}", fate.charset.unwrap_or("-"), fate.bytes_body);
-            if fate.outcome == Outcome::Ok {
-                let _ = write!(line, " {}/{}", fate.new_links, fate.links);
+            let kind = visible(page.content_type.unwrap_or("-"));
+            let mut line = format!("{url} {status} {kind} {} {}", page.charset.unwrap_or("-"), page.bytes_body);
+            if page.outcome == Outcome::Ok {
+                let _ = write!(line, " {}/{}", page.new_links, page.links);
             }
-            if let Some(truncated) = fate.truncated {
+            if let Some(truncated) = page.truncated {
                 let _ = write!(line, " truncated:{truncated}");
             }
             line

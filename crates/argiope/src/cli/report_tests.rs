@@ -3,8 +3,8 @@ use argiope_core::{ErrorKind, Failure, Truncated};
 
 use super::*;
 
-fn fate(url: &str) -> Fate<'_> {
-    Fate {
+fn page(url: &str) -> Page<'_> {
+    Page {
         url,
         host: "example.com",
         via: Some("https://example.com/"),
@@ -30,32 +30,32 @@ fn fate(url: &str) -> Fate<'_> {
 fn a_page_line_says_what_the_founding_crawler_said() {
     let failure = Failure::new(ErrorKind::TimeoutIdle, "nothing for 20 s\x1b[0m");
     let url = "https://example.com/p";
-    for (fate, line) in [
-        (fate(url), "https://example.com/p 200 text/html utf-8 31234 12/40"),
+    for (page, line) in [
+        (page(url), "https://example.com/p 200 text/html utf-8 31234 12/40"),
         (
-            Fate { truncated: Some(Truncated::Length), ..fate(url) },
+            Page { truncated: Some(Truncated::Length), ..page(url) },
             "https://example.com/p 200 text/html utf-8 31234 12/40 truncated:length",
         ),
         (
-            Fate {
+            Page {
                 outcome: Outcome::Redirect,
                 status: Some(301),
                 redirect: Some("https://example.com/q"),
-                ..fate(url)
+                ..page(url)
             },
             "https://example.com/p 301 redirect https://example.com/q",
         ),
         (
-            Fate { outcome: Outcome::HttpError, status: Some(404), charset: None, bytes_body: 9, ..fate(url) },
+            Page { outcome: Outcome::HttpError, status: Some(404), charset: None, bytes_body: 9, ..page(url) },
             "https://example.com/p 404 text/html - 9",
         ),
         (
-            Fate { outcome: Outcome::Failed, status: None, error: Some(&failure), ..fate(url) },
+            Page { outcome: Outcome::Failed, status: None, error: Some(&failure), ..page(url) },
             "https://example.com/p failed timeout_idle: nothing for 20 s\\x1b[0m",
         ),
-        (Fate { outcome: Outcome::Robots, status: None, ..fate(url) }, "https://example.com/p robots"),
+        (Page { outcome: Outcome::Robots, status: None, ..page(url) }, "https://example.com/p robots"),
     ] {
-        assert_eq!(page_line(&fate), line);
+        assert_eq!(page_line(&page), line);
     }
 }
 
@@ -64,32 +64,32 @@ fn the_report_reads_well() {
     let mut report = Report::default();
     let nxdomain = Failure::new(ErrorKind::DnsNxdomain, "no such host");
     let pages = ["https://example.com/", "https://example.com/a"];
-    for page in pages {
-        report.add(&fate(page));
-        report.add_links(page, [Backlinks::fingerprint("https://example.com/gone")]);
+    for url in pages {
+        report.add(&page(url));
+        report.add_links(url, [Backlinks::fingerprint("https://example.com/gone")]);
     }
-    report.add(&Fate {
+    report.add(&Page {
         outcome: Outcome::HttpError,
         status: Some(404),
         bytes_body: 0,
-        ..fate("https://example.com/gone")
+        ..page("https://example.com/gone")
     });
-    report.add(&Fate {
+    report.add(&Page {
         outcome: Outcome::Redirect,
         status: Some(301),
         redirect: Some("https://example.com/a"),
         bytes_body: 0,
-        ..fate("https://example.com/old")
+        ..page("https://example.com/old")
     });
-    report.add(&Fate {
+    report.add(&Page {
         outcome: Outcome::Robots,
         status: None,
         total: None,
         bytes_body: 0,
         bytes_wire: 0,
-        ..fate("https://example.com/private")
+        ..page("https://example.com/private")
     });
-    report.add(&Fate {
+    report.add(&Page {
         host: "dead.example",
         via: None,
         is_root: true,
@@ -100,9 +100,9 @@ fn the_report_reads_well() {
         bytes_body: 0,
         bytes_wire: 0,
         total: Some(Duration::from_millis(2_500)),
-        ..fate("https://dead.example/")
+        ..page("https://dead.example/")
     });
-    report.add(&Fate {
+    report.add(&Page {
         host: "moved.example",
         via: None,
         is_root: true,
@@ -111,7 +111,7 @@ fn the_report_reads_well() {
         redirect: Some("https://other.example/"),
         redirect_in_scope: false,
         bytes_body: 0,
-        ..fate("https://moved.example/")
+        ..page("https://moved.example/")
     });
     report.close(Duration::from_millis(3_500), 0, End::Finished);
     let expected = "\
@@ -164,7 +164,7 @@ Hosts (3)
 #[test]
 fn an_unfinished_crawl_says_what_is_left() {
     let mut report = Report::default();
-    report.add(&fate("https://example.com/"));
+    report.add(&page("https://example.com/"));
     report.close(Duration::from_secs(61), 1_200, End::MaxPages);
     let text = render(&report, false);
     assert!(text.starts_with("Reached the limit of pages after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");
@@ -175,7 +175,7 @@ fn long_lists_are_cut_and_say_so() {
     let mut report = Report::default();
     for number in 0..30 {
         let url = format!("https://example.com/{number}");
-        report.add(&Fate { outcome: Outcome::HttpError, status: Some(500), ..fate(&url) });
+        report.add(&Page { outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
     }
     assert!(render(&report, false).contains("  … and 20 more\n"));
     assert!(!render(&report, true).contains("more\n"));
@@ -186,15 +186,15 @@ fn nothing_from_the_web_is_printed_raw() {
     let mut report = Report::default();
     let failure = Failure::new(ErrorKind::Protocol, "\x1b]0;evil\x07");
     let url = "https://example.com/\x1b[2J";
-    report.add(&Fate {
+    report.add(&Page {
         is_root: true,
         outcome: Outcome::Failed,
         error: Some(&failure),
         via: Some("http://h/\u{202e}"),
         host: "\x1b",
-        ..fate(url)
+        ..page(url)
     });
-    report.add(&fate("https://example.com/"));
+    report.add(&page("https://example.com/"));
     report.close(Duration::ZERO, 0, End::Finished);
     let text = render(&report, true);
     assert!(text.chars().all(|c| !c.is_control() || c == '\n') && !text.contains('\u{202e}'), "{text}");

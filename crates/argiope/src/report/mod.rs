@@ -1,4 +1,4 @@
-//! [`Report`]: what a crawl found, gathered fate by fate.
+//! [`Report`]: what a crawl found, gathered page by page.
 //!
 //! Invariant: it takes a bounded amount of memory however long the crawl is. Counts are exact; lists have an end, and
 //! say how much they leave out.
@@ -9,10 +9,14 @@ mod top;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argiope_core::{ErrorKind, Failure, Outcome, Truncated};
+use argiope_core::rules::Rules;
+use argiope_core::scope::Verdict;
+use argiope_core::visit::Visit;
+use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
 use crate::snapshot::Outcomes;
 
+pub use argiope_core::keeper::End;
 pub use backlinks::Backlinks;
 pub use top::Top;
 
@@ -33,7 +37,7 @@ const LINKING: usize = 10;
 
 /// The fate of one URL, as far as a report is concerned. Borrowed: most of it is only counted.
 #[derive(Clone, Debug)]
-pub struct Fate<'a> {
+pub struct Page<'a> {
     pub url: &'a str,
     /// The host in it.
     pub host: &'a str,
@@ -59,7 +63,33 @@ pub struct Fate<'a> {
     pub total: Option<Duration>,
 }
 
-impl Fate<'_> {
+impl<'a> Page<'a> {
+    /// What a visit means for a report.
+    pub fn of(visit: &'a Visit, rules: &Rules) -> Self {
+        let in_scope =
+            |to: &Url| rules.scope.judge(to.as_ref(), visit.link.depth, LinkKind::Redirect) == Verdict::Follow;
+        Self {
+            url: visit.link.url.as_str(),
+            host: visit.link.url.host(),
+            via: visit.link.via.as_ref().map(Url::as_str),
+            is_root: visit.link.kind == LinkKind::Root,
+            outcome: visit.outcome,
+            status: visit.status,
+            error: visit.error.as_ref(),
+            redirect: visit.redirect.as_ref().map(Url::as_str),
+            redirect_in_scope: visit.redirect.as_ref().is_none_or(in_scope),
+            content_type: visit.content_type.as_deref(),
+            charset: visit.charset,
+            bytes_wire: visit.bytes_wire,
+            bytes_body: visit.bytes_body,
+            truncated: visit.truncated,
+            links: visit.links,
+            new_links: visit.new_links,
+            tries: visit.link.tries,
+            total: visit.timings.total,
+        }
+    }
+
     /// Whether a link to this URL is broken: there is nothing to be had behind it.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
@@ -129,31 +159,6 @@ pub struct HostSum {
     pub time: Duration,
 }
 
-/// Why a crawl ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum End {
-    /// Nothing was left to do.
-    #[default]
-    Finished,
-    MaxPages,
-    MaxBytes,
-    MaxTime,
-    Interrupted,
-}
-
-impl End {
-    /// The name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::MaxPages => "max_pages",
-            Self::MaxBytes => "max_bytes",
-            Self::MaxTime => "max_time",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
-
 /// What a crawl found.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -216,43 +221,43 @@ impl Default for Report {
 
 impl Report {
     /// Adds the fate of one URL.
-    pub fn add(&mut self, fate: &Fate<'_>) {
-        self.outcomes.add(fate.outcome);
-        self.bytes_wire += fate.bytes_wire;
-        self.bytes_body += fate.bytes_body;
-        self.retries += u64::from(fate.tries.saturating_sub(1));
-        self.truncated += u64::from(fate.truncated.is_some());
-        if let Some(status) = fate.status {
+    pub fn add(&mut self, page: &Page<'_>) {
+        self.outcomes.add(page.outcome);
+        self.bytes_wire += page.bytes_wire;
+        self.bytes_body += page.bytes_body;
+        self.retries += u64::from(page.tries.saturating_sub(1));
+        self.truncated += u64::from(page.truncated.is_some());
+        if let Some(status) = page.status {
             *self.statuses.entry(status).or_default() += 1;
         }
-        if let Some(error) = fate.error {
+        if let Some(error) = page.error {
             *self.failures.entry(error.kind).or_default() += 1;
         }
-        if let Some(kind) = fate.content_type.filter(|_| fate.outcome == Outcome::Ok) {
+        if let Some(kind) = page.content_type.filter(|_| page.outcome == Outcome::Ok) {
             count_up(&mut self.types, kind, TYPES);
         }
-        if let Some(total) = fate.total {
-            self.slowest.offer(total, fate.url);
+        if let Some(total) = page.total {
+            self.slowest.offer(total, page.url);
         }
-        if fate.bytes_body > 0 {
-            self.largest.offer(fate.bytes_body, fate.url);
+        if page.bytes_body > 0 {
+            self.largest.offer(page.bytes_body, page.url);
         }
-        self.add_to_host(fate);
-        if fate.is_broken() {
-            self.add_broken(fate);
+        self.add_to_host(page);
+        if page.is_broken() {
+            self.add_broken(page);
         }
-        if let (Some(to), None) = (fate.redirect, fate.error)
+        if let (Some(to), None) = (page.redirect, page.error)
             && self.redirects.len() < REDIRECTS
         {
             self.redirects.push(Redirected {
-                from: fate.url.into(),
+                from: page.url.into(),
                 to: to.into(),
-                status: fate.status,
-                on: fate.via.map(Into::into),
+                status: page.status,
+                on: page.via.map(Into::into),
             });
         }
-        if fate.is_root && self.roots.len() < ROOTS {
-            self.roots.extend(root_note(fate));
+        if page.is_root && self.roots.len() < ROOTS {
+            self.roots.extend(root_note(page));
         }
     }
 
@@ -283,24 +288,22 @@ impl Report {
         if seconds > 0.0 { self.outcomes.total() as f64 / seconds } else { 0.0 }
     }
 
-    fn add_to_host(&mut self, fate: &Fate<'_>) {
-        let room = self.hosts.len() < HOSTS;
-        let sum = if self.hosts.contains_key(fate.host) || room {
-            self.hosts.entry(fate.host.into()).or_default()
-        } else {
-            &mut self.other_hosts
-        };
+    fn add_to_host(&mut self, page: &Page<'_>) {
+        if self.hosts.len() < HOSTS && !self.hosts.contains_key(page.host) {
+            self.hosts.insert(page.host.into(), HostSum::default());
+        }
+        let sum = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
         sum.pages += 1;
-        sum.bytes += fate.bytes_wire;
-        sum.broken += u64::from(fate.is_broken());
-        sum.time += fate.total.unwrap_or_default();
+        sum.bytes += page.bytes_wire;
+        sum.broken += u64::from(page.is_broken());
+        sum.time += page.total.unwrap_or_default();
     }
 
-    fn add_broken(&mut self, fate: &Fate<'_>) {
+    fn add_broken(&mut self, page: &Page<'_>) {
         self.broken_total += 1;
         if self.broken.len() < BROKEN {
-            let on = fate.via.map(Into::into).into_iter().collect();
-            self.broken.push(Broken { url: fate.url.into(), fault: fate.fault(), on, more: 0 });
+            let on = page.via.map(Into::into).into_iter().collect();
+            self.broken.push(Broken { url: page.url.into(), fault: page.fault(), on, more: 0 });
         }
     }
 }
@@ -316,14 +319,14 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
     }
 }
 
-fn root_note(fate: &Fate<'_>) -> Option<RootNote> {
-    let url = fate.url.into();
-    match fate.outcome {
+fn root_note(page: &Page<'_>) -> Option<RootNote> {
+    let url = page.url.into();
+    match page.outcome {
         Outcome::Robots => Some(RootNote::Forbidden { url }),
-        Outcome::Refused => Some(RootNote::Refused { url, fault: fate.fault() }),
-        _ if fate.is_broken() => Some(RootNote::Dead { url, fault: fate.fault() }),
-        Outcome::Redirect if !fate.redirect_in_scope => {
-            fate.redirect.map(|to| RootNote::Elsewhere { url, to: to.into() })
+        Outcome::Refused => Some(RootNote::Refused { url, fault: page.fault() }),
+        _ if page.is_broken() => Some(RootNote::Dead { url, fault: page.fault() }),
+        Outcome::Redirect if !page.redirect_in_scope => {
+            page.redirect.map(|to| RootNote::Elsewhere { url, to: to.into() })
         }
         _ => None,
     }

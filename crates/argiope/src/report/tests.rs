@@ -1,7 +1,7 @@
 use super::*;
 
-fn fate(url: &str) -> Fate<'_> {
-    Fate {
+fn page(url: &str) -> Page<'_> {
+    Page {
         url,
         host: "h",
         via: Some("http://h/"),
@@ -27,9 +27,9 @@ fn fate(url: &str) -> Fate<'_> {
 fn every_fate_is_counted_once() {
     let mut report = Report::default();
     let failure = Failure::new(ErrorKind::Reset, "gone");
-    report.add(&fate("http://h/ok"));
-    report.add(&Fate { outcome: Outcome::HttpError, status: Some(404), ..fate("http://h/404") });
-    report.add(&Fate { outcome: Outcome::Failed, status: None, error: Some(&failure), tries: 4, ..fate("http://h/r") });
+    report.add(&page("http://h/ok"));
+    report.add(&Page { outcome: Outcome::HttpError, status: Some(404), ..page("http://h/404") });
+    report.add(&Page { outcome: Outcome::Failed, status: None, error: Some(&failure), tries: 4, ..page("http://h/r") });
     report.close(Duration::from_secs(2), 0, End::Finished);
     assert_eq!(report.outcomes.total(), 3);
     assert_eq!(report.statuses.iter().collect::<Vec<_>>(), [(&200, &1), (&404, &1)]);
@@ -47,7 +47,7 @@ fn broken_links_name_every_page_that_has_them() {
     for page in 0..14 {
         report.add_links(&format!("http://h/{page}"), link);
     }
-    report.add(&Fate { via: Some("http://h/0"), outcome: Outcome::HttpError, status: Some(410), ..fate(broken) });
+    report.add(&Page { via: Some("http://h/0"), outcome: Outcome::HttpError, status: Some(410), ..page(broken) });
     report.close(Duration::ZERO, 0, End::Finished);
     let only = &report.broken[0];
     assert_eq!(only.fault, Fault::Status(410));
@@ -61,8 +61,8 @@ fn lists_have_an_end_and_counts_do_not() {
     for number in 0..2_500 {
         let url = format!("http://h{number}/");
         let host = format!("h{number}");
-        report.add(&Fate { host: &host, outcome: Outcome::HttpError, status: Some(500), ..fate(&url) });
-        report.add(&Fate { outcome: Outcome::Redirect, status: Some(301), redirect: Some("http://h/"), ..fate(&url) });
+        report.add(&Page { host: &host, outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
+        report.add(&Page { outcome: Outcome::Redirect, status: Some(301), redirect: Some("http://h/"), ..page(&url) });
     }
     assert_eq!((report.broken.len(), report.broken_total), (BROKEN, 2_500));
     assert_eq!((report.redirects.len(), report.outcomes.get(Outcome::Redirect)), (REDIRECTS, 2_500));
@@ -71,19 +71,19 @@ fn lists_have_an_end_and_counts_do_not() {
 #[test]
 fn roots_that_need_a_word_get_one() {
     let mut report = Report::default();
-    let root = |url| Fate { is_root: true, via: None, ..fate(url) };
+    let root = |url| Page { is_root: true, via: None, ..page(url) };
     let dead = Failure::new(ErrorKind::DnsNxdomain, "no such name");
     report.add(&root("http://fine/"));
-    report.add(&Fate { outcome: Outcome::Failed, status: None, error: Some(&dead), ..root("http://dead/") });
-    report.add(&Fate {
+    report.add(&Page { outcome: Outcome::Failed, status: None, error: Some(&dead), ..root("http://dead/") });
+    report.add(&Page {
         outcome: Outcome::Redirect,
         status: Some(301),
         redirect: Some("http://w/"),
         ..root("http://in/")
     });
-    let out = Fate { redirect_in_scope: false, redirect: Some("http://w/"), status: Some(301), ..root("http://out/") };
-    report.add(&Fate { outcome: Outcome::Redirect, ..out });
-    report.add(&Fate { outcome: Outcome::Robots, status: None, ..root("http://no/") });
+    let out = Page { redirect_in_scope: false, redirect: Some("http://w/"), status: Some(301), ..root("http://out/") };
+    report.add(&Page { outcome: Outcome::Redirect, ..out });
+    report.add(&Page { outcome: Outcome::Robots, status: None, ..root("http://no/") });
     assert_eq!(
         report.roots,
         [
@@ -92,4 +92,18 @@ fn roots_that_need_a_word_get_one() {
             RootNote::Forbidden { url: "http://no/".into() },
         ]
     );
+}
+
+#[test]
+fn a_visit_is_a_page_of_the_report() {
+    let config = argiope_core::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
+    let rules = config.compile(0).unwrap();
+    let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
+    let mut visit = Visit::unasked(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
+    for (to, in_scope) in [("https://www.h.example/x", true), ("https://elsewhere.example/", false)] {
+        visit.redirect = Some(Url::parse(to).unwrap());
+        let page = Page::of(&visit, &rules);
+        assert_eq!((page.url, page.host, page.is_root), ("https://h.example/", "h.example", true));
+        assert_eq!((page.redirect, page.redirect_in_scope), (Some(to), in_scope));
+    }
 }
