@@ -16,8 +16,8 @@ use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
-use crate::snapshot::Snapshot;
 use crate::picture::{Tally, snapshot};
+use crate::snapshot::Snapshot;
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
@@ -84,7 +84,8 @@ impl Keeping {
         let picture = Arc::new(Mutex::new(Snapshot::default()));
         let shared = Arc::clone(&picture);
         let sender = inbox.clone();
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
+        let thread =
+            thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
         Ok(Self { inbox, picture, thread })
     }
 

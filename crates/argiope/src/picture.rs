@@ -64,7 +64,13 @@ impl Tally {
 }
 
 /// The crawl at this moment.
-pub fn snapshot<F: Frontier>(keeper: &Keeper<F>, tally: &mut Tally, rules: &Rules, draining: bool, now: Time) -> Snapshot {
+pub fn snapshot<F: Frontier>(
+    keeper: &Keeper<F>,
+    tally: &mut Tally,
+    rules: &Rules,
+    draining: bool,
+    now: Time,
+) -> Snapshot {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
     let mut hosts = 0;

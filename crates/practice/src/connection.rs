@@ -114,7 +114,7 @@ enum Progress {
 
 impl Connection {
     pub(crate) fn new(wire: Wire, site: usize, log: &Arc<Log>) -> Connection {
-        let id = log.opened();
+        let id = log.opened(site);
         let log = Arc::clone(log);
         Connection { wire, id, site, input: Vec::new(), play: None, host: None, log, wake: None, blocked: false }
     }
@@ -214,6 +214,8 @@ impl Connection {
 
     /// A whole request is there: finds what to play.
     fn begin(&mut self, request: &Request<'_>, bench: &mut Bench<'_>) {
+        // The thread may have worked for a while since it woke up, and a latency must not come out shorter for that.
+        bench.now = Instant::now();
         let name = request.host_name();
         let host = match self.host.take() {
             Some(host) if *host.name == *name => host,
@@ -291,15 +293,15 @@ impl Connection {
                 }
                 Progress::Finished if play.last => {
                     self.wire.farewell();
-                    self.log.end(&play.host, play.entry, true, Instant::now());
+                    self.log.end(&play.host, self.site, play.entry, true, Instant::now());
                     return Ok(Some(false));
                 }
                 Progress::Finished => {
-                    self.log.end(&play.host, play.entry, true, bench.now);
+                    self.log.end(&play.host, self.site, play.entry, true, bench.now);
                     return Ok(Some(true));
                 }
                 Progress::Over(whole) => {
-                    self.log.end(&play.host, play.entry, whole, Instant::now());
+                    self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
                     return Ok(Some(false));
                 }
             }
@@ -392,9 +394,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(play) = self.play.take() {
-            self.log.end(&play.host, play.entry, false, Instant::now());
+            self.log.end(&play.host, self.site, play.entry, false, Instant::now());
         }
-        self.log.closed();
+        self.log.closed(self.site);
     }
 }
 

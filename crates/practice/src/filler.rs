@@ -9,82 +9,23 @@ use std::sync::OnceLock;
 /// Length of the block that repeats.
 pub(crate) const BLOCK: usize = 1 << 16;
 
-const WORDS: [&str; 64] = [
-    "a",
-    "the",
-    "web",
-    "thread",
-    "spider",
-    "silk",
-    "waits",
-    "orb",
-    "between",
-    "branches",
-    "dew",
-    "morning",
-    "garden",
-    "and",
-    "of",
-    "slow",
-    "answer",
-    "many",
-    "at",
-    "once",
-    "in",
-    "middle",
-    "still",
-    "each",
-    "strand",
-    "tells",
-    "where",
-    "something",
-    "moves",
-    "leaf",
-    "wind",
-    "autumn",
-    "yellow",
-    "black",
-    "striped",
-    "patient",
-    "wheel",
-    "anchor",
-    "bridge",
-    "line",
-    "spiral",
-    "sticky",
-    "radius",
-    "hub",
-    "night",
-    "rebuilt",
-    "eaten",
-    "again",
-    "before",
-    "sunrise",
-    "grass",
-    "meadow",
-    "fly",
-    "grasshopper",
-    "wrapped",
-    "kept",
-    "for",
-    "later",
-    "zigzag",
-    "ribbon",
-    "nobody",
-    "knows",
-    "why",
-    "yet",
-];
+/// Sixty-four words: six random bits choose one.
+const WORDS: &str = "\
+    a the web thread spider silk waits orb between branches dew morning garden and of slow answer many at \
+    once in middle still each strand tells where something moves leaf wind autumn yellow black striped patient \
+    wheel anchor bridge line spiral sticky radius hub night rebuilt eaten again before sunrise grass meadow \
+    fly grasshopper wrapped kept for later zigzag ribbon nobody knows why yet";
 
 /// The block itself.
 pub(crate) fn block() -> &'static [u8] {
     static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
     TEXT.get_or_init(|| {
+        let words: Vec<&str> = WORDS.split_whitespace().collect();
         let mut text = Vec::with_capacity(BLOCK + 16);
         let mut state = 0x0a59_10be_u64;
         while text.len() < BLOCK {
             state = crate::graph::mix(state);
-            text.extend_from_slice(WORDS[(state >> 58) as usize].as_bytes());
+            text.extend_from_slice(words[(state >> 58) as usize % words.len()].as_bytes());
             text.push(if state & 15 == 0 { b'\n' } else { b' ' });
         }
         text.truncate(BLOCK);

@@ -10,8 +10,9 @@
 //! Invariant: pages that fail or redirect are leaves of their host's tree, so that nothing else is lost behind them;
 //! only dead hosts can hide others.
 
+use crate::filler;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -190,16 +191,22 @@ impl Graph {
 
     /// A page's URL.
     pub fn url(&self, id: PageId) -> String {
-        let mut url = String::with_capacity(40);
-        self.write_origin(id.host, &mut url);
-        write_path(id.page, &mut url);
-        url
+        let mut url = Vec::with_capacity(40);
+        self.push_origin(id.host, &mut url);
+        push_path(id.page, &mut url);
+        String::from_utf8_lossy(&url).into_owned()
     }
 
-    fn write_origin(&self, host: u32, out: &mut String) {
-        let scheme = if self.tls { "https" } else { "http" };
-        // Writing into a String cannot fail.
-        let _ = write!(out, "{scheme}://{}:{}", self.address_of(host), self.port);
+    fn push_origin(&self, host: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.tls { b"https://" } else { b"http://" });
+        for (nth, octet) in self.address_of(host).octets().into_iter().enumerate() {
+            if nth > 0 {
+                out.push(b'.');
+            }
+            push_number(octet.into(), out);
+        }
+        out.push(b':');
+        push_number(self.port.into(), out);
     }
 
     /// A random number that belongs to this page and this purpose.
@@ -309,9 +316,7 @@ impl Graph {
             Kind::Page => return self.render_page(id, out),
             Kind::Error(status) => self.head(status, "", 0, out),
             Kind::Redirect(to) => {
-                let mut location = String::from("Location: ");
-                write_path(to.page, &mut location);
-                location.push_str("\r\n");
+                let location = format!("Location: {}\r\n", self.url(to));
                 self.head(302, &location, 0, out);
             }
             Kind::Dead => {}
@@ -320,7 +325,6 @@ impl Graph {
     }
 
     fn head(&self, status: u16, extra: &str, length: u64, out: &mut Vec<u8>) {
-        use std::io::Write as _;
         let close = if self.plan.close { "Connection: close\r\n" } else { "" };
         let words = crate::answer::reason(status);
         // Writing into a Vec cannot fail.
@@ -331,53 +335,74 @@ impl Graph {
     }
 
     fn render_page(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
-        let mut links = 0u64;
-        self.links(id, |_| links += 1);
-        // Text between the links, such that about the wanted size comes out; the end is filled up exactly.
-        let between = self.plan.size.saturating_sub(200 + links * 48).min(crate::filler::BLOCK as u64) / (links + 1);
-        let mut body = String::with_capacity(self.plan.size.min(1 << 17) as usize + 256);
-        let _ =
-            write!(body, "<!doctype html>\n<html><head><title>Page {} of {}</title></head><body>\n", id.page, id.host);
-        let text = |nth: u64| crate::filler::run(mix(nth) % 4096, between);
-        let mut nth = self.random(id, 5);
-        self.links(id, |target| {
-            nth += 1;
-            body.push_str("<p>");
-            body.push_str(&String::from_utf8_lossy(text(nth)));
-            body.push_str("<a href=\"");
-            if target.host != id.host {
-                self.write_origin(target.host, &mut body);
-            }
-            write_path(target.page, &mut body);
-            body.push_str("\">");
-            push_number(target.page, &mut body);
-            body.push_str("</a></p>\n");
-        });
-        body.push_str("<p>");
-        let length = self.plan.size.max(body.len() as u64);
-        let fill = length - body.len() as u64;
-        self.head(200, "", length, out);
-        out.extend_from_slice(body.as_bytes());
-        if fill <= crate::filler::BLOCK as u64 {
-            crate::filler::append(out, fill);
+        let start = out.len();
+        self.head(200, "", self.plan.size, out);
+        let mut length = self.plan.size;
+        let mut written = self.render_body(id, out);
+        if written > length {
+            // The links alone need more than the page was to have: now that the length is known, once more.
+            length = written;
+            out.truncate(start);
+            self.head(200, "", length, out);
+            written = self.render_body(id, out);
+        }
+        let fill = length - written;
+        if fill <= filler::BLOCK as u64 {
+            filler::append(out, fill);
             return 0;
         }
         fill
     }
+
+    /// Writes title and links, with text between them such that about the wanted size comes out, and says how many bytes
+    /// that were. What is left to the wanted size is for filler.
+    fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
+        let start = out.len();
+        let links = match self.plan.shape {
+            Shape::Random => self.plan.links.max(1).into(),
+            Shape::Blog => {
+                let mut links = 1;
+                self.links(id, |_| links += 1);
+                links
+            }
+        };
+        let between = self.plan.size.saturating_sub(200 + links * 48).min(filler::BLOCK as u64) / links;
+        out.extend_from_slice(b"<!doctype html>\n<html><head><title>Page ");
+        push_number(id.page, out);
+        out.extend_from_slice(b" of ");
+        push_number(id.host, out);
+        out.extend_from_slice(b"</title></head><body>\n");
+        let mut nth = self.random(id, 5) % 1024;
+        self.links(id, |target| {
+            nth += 1;
+            out.extend_from_slice(b"<p>");
+            out.extend_from_slice(filler::run(nth * 7, between));
+            out.extend_from_slice(b"<a href=\"");
+            if target.host != id.host {
+                self.push_origin(target.host, out);
+            }
+            push_path(target.page, out);
+            out.extend_from_slice(b"\">");
+            push_number(target.page, out);
+            out.extend_from_slice(b"</a></p>\n");
+        });
+        out.extend_from_slice(b"<p>");
+        (out.len() - start) as u64
+    }
 }
 
 /// The path of a page: `/` for the first, `/p17` for the others.
-fn write_path(page: u32, out: &mut String) {
+fn push_path(page: u32, out: &mut Vec<u8>) {
     if page == 0 {
-        out.push('/');
+        out.push(b'/');
     } else {
-        out.push_str("/p");
+        out.extend_from_slice(b"/p");
         push_number(page, out);
     }
 }
 
 /// Decimal digits without the machinery of `format!`, which would be most of a page's cost.
-fn push_number(mut number: u32, out: &mut String) {
+fn push_number(mut number: u32, out: &mut Vec<u8>) {
     let mut digits = [0u8; 10];
     let mut at = digits.len();
     loop {
@@ -388,7 +413,7 @@ fn push_number(mut number: u32, out: &mut String) {
             break;
         }
     }
-    out.extend(digits[at..].iter().map(|&digit| char::from(digit)));
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// Pages of a blog that are archive pages: numbers 1 to this.

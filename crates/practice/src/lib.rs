@@ -5,7 +5,9 @@
 //!
 //! - [`Site`] and [`Answer`]: scripted sites, page by page, good manners and bad ones;
 //! - [`Plan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
-//! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw.
+//! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw;
+//! - [`demo`]: a small web worth looking at, for `argiope demo`;
+//! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
 //!
 //! ```
 //! use argiope_practice::{Answer, Site, Web};
@@ -31,13 +33,17 @@
 
 mod answer;
 mod certificate;
+mod child;
 mod connection;
+pub mod demo;
+mod family;
 mod filler;
 mod graph;
 mod log;
 mod oracle;
 mod request;
 mod score;
+mod serve;
 mod server;
 mod site;
 mod timer;
@@ -46,8 +52,11 @@ mod wire;
 
 pub use answer::{Answer, Body, Drip, Ending, Framing};
 pub use certificate::{Authority, Certificate};
+pub use child::{Child, spawn_child};
+pub use family::{Family, Opened, Order};
 pub use graph::{Graph, Kind, PageId, Plan, Shape};
-pub use log::{HostCount, Manners, Seen, Stats};
+pub use log::{HostCount, Manners, Seen, SiteCount, Stats};
 pub use oracle::{Expected, Reach};
+pub use serve::{Ready, serve_main};
 pub use site::Site;
 pub use web::{Running, Web};

@@ -57,6 +57,17 @@ pub struct HostCount {
     pub violations: u64,
 }
 
+/// What was counted for one site: all host names behind one listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteCount {
+    pub requests: u64,
+    /// Connections open now, and the most there were.
+    pub open: u64,
+    pub peak_open: u64,
+    /// Most requests in progress at the same time.
+    pub max_at_once: u64,
+}
+
 /// All counts at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
@@ -76,7 +87,36 @@ pub struct Stats {
     pub violations: u64,
     /// Time from the first request to the last end of an answer, in microseconds.
     pub span_us: u64,
+    /// By host name as asked for, without the port.
     pub hosts: BTreeMap<String, HostCount>,
+    /// In the order the sites were added.
+    pub sites: Vec<SiteCount>,
+}
+
+/// A number that goes up and down, and its peak.
+#[derive(Debug, Default)]
+struct Level {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Level {
+    fn up(&self) {
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.peak.fetch_max(now, Relaxed);
+    }
+
+    fn down(&self) {
+        self.now.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Running counts of one site.
+#[derive(Debug, Default)]
+struct SiteLevels {
+    requests: AtomicU64,
+    open: Level,
+    at_once: Level,
 }
 
 /// Running counts of one host.
@@ -108,11 +148,10 @@ pub(crate) struct Log {
     changed: Condvar,
     requests: AtomicU64,
     answered: AtomicU64,
-    at_once: AtomicU64,
-    max_at_once: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    open: AtomicU64,
-    peak_open: AtomicU64,
+    connections: AtomicU64,
+    at_once: Level,
+    open: Level,
+    sites: Vec<SiteLevels>,
     pub(crate) handshakes_full: AtomicU64,
     pub(crate) handshakes_resumed: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
@@ -127,7 +166,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Log {
-    pub(crate) fn new(keep: bool, keep_headers: bool, manners: Manners) -> Log {
+    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, manners: Manners) -> Log {
         let zero = || AtomicU64::new(0);
         Log {
             epoch: Instant::now(),
@@ -141,11 +180,10 @@ impl Log {
             changed: Condvar::new(),
             requests: zero(),
             answered: zero(),
-            at_once: zero(),
-            max_at_once: zero(),
             connections: zero(),
-            open: zero(),
-            peak_open: zero(),
+            at_once: Level::default(),
+            open: Level::default(),
+            sites: std::iter::repeat_with(SiteLevels::default).take(sites).collect(),
             handshakes_full: zero(),
             handshakes_resumed: zero(),
             handshakes_failed: zero(),
@@ -178,16 +216,22 @@ impl Log {
         host
     }
 
-    pub(crate) fn opened(&self) -> u64 {
-        let open = self.open.fetch_add(1, SeqCst) + 1;
-        self.peak_open.fetch_max(open, Relaxed);
+    /// A connection to this site was accepted; says which one it is.
+    pub(crate) fn opened(&self, site: usize) -> u64 {
+        self.open.up();
+        if let Some(site) = self.sites.get(site) {
+            site.open.up();
+        }
         let id = self.connections.fetch_add(1, SeqCst);
         self.tell();
         id
     }
 
-    pub(crate) fn closed(&self) {
-        self.open.fetch_sub(1, SeqCst);
+    pub(crate) fn closed(&self, site: usize) {
+        self.open.down();
+        if let Some(site) = self.sites.get(site) {
+            site.open.down();
+        }
         self.tell();
     }
 
@@ -217,8 +261,11 @@ impl Log {
         if faults > 0 {
             host.violations.fetch_add(faults, Relaxed);
         }
-        let all_at_once = self.at_once.fetch_add(1, Relaxed) + 1;
-        self.max_at_once.fetch_max(all_at_once, Relaxed);
+        self.at_once.up();
+        if let Some(site) = self.sites.get(site) {
+            site.requests.fetch_add(1, Relaxed);
+            site.at_once.up();
+        }
         let entry = self.keep.then(|| {
             let headers = match self.keep_headers {
                 true => request.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -245,9 +292,12 @@ impl Log {
     }
 
     /// The answer was given to its end (`whole`), or the connection is gone.
-    pub(crate) fn end(&self, host: &Host, entry: Entry, whole: bool, now: Instant) {
+    pub(crate) fn end(&self, host: &Host, site: usize, entry: Entry, whole: bool, now: Instant) {
         host.now.fetch_sub(1, Relaxed);
-        self.at_once.fetch_sub(1, Relaxed);
+        self.at_once.down();
+        if let Some(site) = self.sites.get(site) {
+            site.at_once.down();
+        }
         if whole {
             let end = now.saturating_duration_since(self.epoch);
             self.last_end.fetch_max(end.as_nanos() as u64, Relaxed);
@@ -302,7 +352,7 @@ impl Log {
     }
 
     pub(crate) fn open(&self) -> u64 {
-        self.open.load(SeqCst)
+        self.open.now.load(SeqCst)
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -319,13 +369,19 @@ impl Log {
                 (host.name.to_string(), count)
             })
             .collect();
+        let count = |site: &SiteLevels| SiteCount {
+            requests: site.requests.load(Relaxed),
+            open: site.open.now.load(SeqCst),
+            peak_open: site.open.peak.load(Relaxed),
+            max_at_once: site.at_once.peak.load(Relaxed),
+        };
         Stats {
             requests: self.requests(),
             answered: self.answered(),
             connections: self.connections.load(SeqCst),
             open: self.open(),
-            peak_open: self.peak_open.load(Relaxed),
-            max_at_once: self.max_at_once.load(Relaxed),
+            peak_open: self.open.peak.load(Relaxed),
+            max_at_once: self.at_once.peak.load(Relaxed),
             handshakes_full: self.handshakes_full.load(Relaxed),
             handshakes_resumed: self.handshakes_resumed.load(Relaxed),
             handshakes_failed: self.handshakes_failed.load(Relaxed),
@@ -333,6 +389,7 @@ impl Log {
             violations: hosts.values().map(|host| host.violations).sum(),
             span_us: self.last_end.load(Relaxed).saturating_sub(self.first_start.load(Relaxed)) / 1000,
             hosts,
+            sites: self.sites.iter().map(count).collect(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A [`Site`] is bound as soon as it is made, so its address is known while pages are written and sites can link to each
 //! other. Pages are looked up by path and query, exactly as asked for. A path that starts with `//` names a host as well
 //! (`//b.test/x`), so that one address can be several sites: how strict and lenient host rules, and hosts that share an
-//! address, are tested.
+//! address, are tested. A path that ends in `?*` stands for every query.
 //!
 //! Invariant: a site answers every request; what was not scripted is the graph's, or else the fallback's (a 404).
 
@@ -148,6 +148,22 @@ impl Site {
         self
     }
 
+    /// Scripted paths and where the last answer of each links or redirects to.
+    #[cfg(test)]
+    pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
+        use crate::answer::Body;
+        self.pages.iter().map(|(path, answers)| {
+            let answer = answers.last().unwrap();
+            let location = answer.headers.iter().find(|(name, _)| name == "Location");
+            let mut hrefs: Vec<String> =
+                location.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).into_iter().collect();
+            let (Body::Bytes(html) | Body::Filled { start: html, .. }) = &answer.body;
+            let html = String::from_utf8_lossy(html);
+            hrefs.extend(html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+            (path.to_string(), hrefs)
+        })
+    }
+
     /// Makes everything ready to be served.
     pub(crate) fn content(&self) -> Content {
         let by_host = self.pages.keys().any(|path| path.starts_with("//"));
@@ -158,6 +174,7 @@ impl Site {
         Content {
             pages: self.pages.iter().map(|(path, answers)| (path.clone(), scripted(answers))).collect(),
             by_host,
+            any_query: self.pages.keys().any(|path| path.ends_with("?*")),
             fallback: Arc::new(Score::of(&self.fallback)),
             graph: self.graph.clone(),
         }
@@ -198,6 +215,7 @@ impl Scripted {
 pub(crate) struct Content {
     pages: HashMap<Box<str>, Scripted>,
     by_host: bool,
+    any_query: bool,
     fallback: Arc<Score>,
     graph: Option<Arc<Graph>>,
 }
@@ -214,7 +232,11 @@ impl Content {
         if self.by_host {
             page = self.pages.get(format!("//{}{}", request.host_name(), request.target).as_str());
         }
-        if let Some(score) = page.or_else(|| self.pages.get(request.target)).and_then(Scripted::next) {
+        page = page.or_else(|| self.pages.get(request.target));
+        if self.any_query && page.is_none() {
+            page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
+        }
+        if let Some(score) = page.and_then(Scripted::next) {
             return Found::Scripted(Arc::clone(score));
         }
         if let Some(graph) = &self.graph

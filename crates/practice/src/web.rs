@@ -94,7 +94,7 @@ impl Web {
             Ok(OpenSite { content: site.content(), listener: site.listener, address: site.address, tls })
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        let log = Arc::new(Log::new(self.keep_log, self.keep_headers, self.manners));
+        let log = Arc::new(Log::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
         let shared = Arc::new(Shared { sites, log, stop: AtomicBool::new(false) });
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut running = Running { shared, authority, stop, threads: Vec::new() };

@@ -296,6 +296,7 @@ fn crowds_haste_and_trespass_are_violations() {
     assert_eq!((host.requests, host.max_at_once, host.violations), (5, 3, 6));
     assert!(host.min_gap_us.is_some());
     assert_eq!((stats.max_at_once, stats.peak_open >= 3), (3, true));
+    assert_eq!((stats.sites[0].requests, stats.sites[0].max_at_once), (5, 3));
     drop(hanging);
 }
 

@@ -11,7 +11,7 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
 
 /// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
 /// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
-const NOT_YET: &[(&str, fn(&Config) -> bool)] = &[
+const NOT_YET: &[(&str, Given)] = &[
     ("out", |config| config.out.is_some()),
     ("fresh", |config| config.fresh),
     ("recrawl", |config| config.recrawl),
@@ -24,6 +24,8 @@ const NOT_YET: &[(&str, fn(&Config) -> bool)] = &[
     ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
 ];
+
+type Given = fn(&Config) -> bool;
 
 /// Engines that are built.
 const ENGINES: &[&str] = &["tokio"];
@@ -204,4 +206,63 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
         return Err(ConfigError { key: "engine", value: config.engine.to_string(), problem });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{
+        exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs, robots::RobotsArgs,
+    };
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    /// Every long flag of `crawl` is a key of the configuration file, and every key is a flag.
+    #[test]
+    fn flags_and_keys_are_the_same() {
+        let command = command();
+        let crawl = command.find_subcommand("crawl").unwrap();
+        let mut flags: Vec<&str> = crawl
+            .get_arguments()
+            .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
+            .filter(|long| !matches!(*long, "help" | "config"))
+            .collect();
+        let mut keys: Vec<&str> = Config::keys().iter().copied().filter(|key| *key != "roots").collect();
+        flags.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(flags, keys);
+    }
+
+    #[test]
+    fn what_is_not_built_is_not_in_the_help() {
+        for (key, _) in NOT_YET {
+            assert!(Config::keys().contains(key), "{key}");
+        }
+        let help = command().find_subcommand_mut("crawl").unwrap().render_help().to_string();
+        assert!(!help.contains("--warc") && !help.contains("--engine") && help.contains("--jsonl"), "{help}");
+    }
+
+    fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {
+        let matches = T::augment_args(clap::Command::new("x")).try_get_matches_from([&["x"], line].concat())?;
+        T::from_arg_matches(&matches)
+    }
+
+    #[test]
+    fn commands_to_come_read_what_is_documented() {
+        let explain: ExplainArgs = read(&["d.crawl", "https://h/"]).unwrap();
+        assert_eq!((explain.directory.to_str(), explain.url.as_str()), (Some("d.crawl"), "https://h/"));
+        let robots: RobotsArgs = read(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
+        assert_eq!((robots.agent.as_str(), robots.urls.len()), ("me", 2));
+        assert!(read::<RobotsArgs>(&["robots.txt"]).is_err());
+        for format in ["jsonl", "csv", "parquet", "links", "sitemap", "cdxj"] {
+            let export: export::ExportArgs = read(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
+            assert_eq!(clap::ValueEnum::to_possible_value(&export.format).unwrap().get_name(), format);
+        }
+        let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();
+        assert_eq!(report.html.unwrap().to_str(), Some("r.html"));
+        assert_eq!(read::<ExhibitionArgs>(&[]).unwrap().latency, argiope_core::rules::Span::from_secs(1));
+    }
 }

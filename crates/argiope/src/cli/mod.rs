@@ -5,8 +5,33 @@
 
 mod args;
 mod config;
+#[allow(dead_code, reason = "shown once there is an exchange to show")]
 mod escape;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod exhibition;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod explain;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod export;
+#[allow(dead_code, reason = "shown once there is an exchange to show")]
+mod fetch;
 mod flags;
+#[allow(dead_code, reason = "watched once there is a crawl to interrupt")]
+mod interrupt;
+#[allow(dead_code, reason = "shown once there is a crawl to show")]
+mod live;
+#[allow(dead_code, reason = "written once there is a crawl to record")]
+mod output;
+#[allow(dead_code, reason = "shown once there is a crawl to show")]
+mod report;
+#[allow(dead_code, reason = "joins `Command` once robots.txt can be fetched")]
+mod robots;
+#[allow(dead_code, reason = "told once there is a crawl to tell of")]
+mod teller;
+#[allow(dead_code, reason = "shown once there is a crawl to show")]
+mod view;
+#[allow(dead_code, reason = "shown once there is a crawl to show")]
+mod words;
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -95,6 +95,10 @@ impl Decoder {
         Ok(())
     }
 
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>()
+    }
+
     pub(super) fn oddities(&self) -> Oddities {
         Oddities {
             mislabelled: self.layers.iter().any(|layer| layer.state == State::Plain),

@@ -3,9 +3,48 @@
 //! Whoever waits asks [`Conn::step`] what is needed next, does it, and says so: `wrote`, `feed`, `closed`, `broke`,
 //! `expire`. What the answer brings goes to a [`Receiver`], piece by piece, as slices of what was fed.
 //!
+//! ```
+//! use argiope_core::Time;
+//! use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
+//!
+//! struct Page(Vec<u8>);
+//!
+//! impl Receiver for Page {
+//!     fn head(&mut self, head: &Head, _now: Time) -> Want {
+//!         if head.status == 200 { Want::Body } else { Want::Nothing }
+//!     }
+//!     fn wire(&mut self, _raw: &[u8]) {}
+//!     fn body(&mut self, decoded: &[u8]) {
+//!         self.0.extend_from_slice(decoded);
+//!     }
+//! }
+//!
+//! let (now, limits) = (Time::ZERO, Limits::default());
+//! let (deadline, mut page) = (now + limits.total, Page(Vec::new()));
+//! let mut conn = Conn::plain(limits.into(), now);
+//! conn.ask(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(), deadline, now);
+//! let mut socket = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".chunks(7);
+//! loop {
+//!     match conn.step() {
+//!         Step::Write(bytes) => {
+//!             let written = bytes.len(); // to the socket, as many as it takes
+//!             conn.wrote(written, now);
+//!         }
+//!         Step::Read => match socket.next() {
+//!             Some(bytes) => conn.feed(bytes, now, &mut page),
+//!             None => conn.closed(now, &mut page),
+//!         },
+//!         Step::Pause | Step::Done => break,
+//!     }
+//! }
+//! assert!(conn.end().reusable);
+//! assert_eq!(page.0, b"hello");
+//! ```
+//!
 //! Invariant: no bytes from outside make a `Conn` panic, wait without a deadline or keep more than its [`Limits`]
 //! allow; and however the bytes of an answer are cut into reads, the result is the same.
 
+mod answer;
 mod coding;
 mod deadline;
 mod framing;
@@ -23,13 +62,13 @@ use crate::time::Time;
 pub use coding::Oddities;
 pub use head::{Head, Version};
 pub use limits::Limits;
-pub use tls::TlsConfig;
+pub use tls::{TlsConfig, explaining};
 pub use trust::{TimeOfDay, TlsSource, Trust, certificates};
 
-use coding::{Decoder, Stop};
+use answer::too_slow;
+use coding::Decoder;
 use deadline::{Clock, Expired};
-use framing::{Framing, Plan};
-use head::Parsed;
+use framing::Framing;
 use tls::Tls;
 
 /// Who takes in an answer.
@@ -161,9 +200,6 @@ enum Usage {
     Drop,
 }
 
-/// So much of an unwanted body is read in order to keep the connection.
-const DRAIN: u64 = 64 << 10;
-
 impl Conn {
     /// A connection in plain text.
     pub fn plain(limits: Arc<Limits>, now: Time) -> Self {
@@ -201,6 +237,10 @@ impl Conn {
     /// Begins an exchange, on a fresh connection or on one whose last exchange ended `reusable`.
     pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
         self.clock = Clock::new(deadline_total, now);
+        if self.phase == Phase::Done {
+            // The handshake has failed already.
+            return;
+        }
         self.phase = Phase::Head;
         self.sending = true;
         match &mut self.tls {
@@ -215,7 +255,7 @@ impl Conn {
     }
 
     /// What is needed next.
-    pub fn step(&mut self) -> Step<'_> {
+    pub fn step(&self) -> Step<'_> {
         let pending = match &self.tls {
             Some(tls) => tls.pending(),
             None => self.out.get(self.sent..).unwrap_or_default(),
@@ -320,7 +360,14 @@ impl Conn {
             Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no whole head after {:?}", limits.idle)),
             None => (ErrorKind::ConnectTimeout, format!("TLS handshake not over after {:?}", limits.connect)),
         };
-        self.stop(Some(Failure::new(kind, words)), in_body.then_some(Truncated::Time));
+        let failure = Failure::new(kind, words);
+        if in_body {
+            self.stop(Some(failure), Some(Truncated::Time));
+        } else {
+            self.lose_head(failure);
+            // A server that keeps silent is not a connection that is gone.
+            self.stale = false;
+        }
     }
 
     /// After [`Step::Done`]: how the exchange ended. The connection is ready for the next `ask`, if it is `reusable`.
@@ -348,6 +395,14 @@ impl Conn {
         self.reused = true;
         self.spoiled |= !end.reusable;
         end
+    }
+
+    /// Bytes on the heap that this connection keeps while it waits. What a TLS session or a decoder keeps inside itself
+    /// is not known here.
+    pub fn heap_bytes(&self) -> usize {
+        let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
+        let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
+        self.out.capacity() + self.partial.capacity() + tls + decoder
     }
 
     fn is_handshaking(&self) -> bool {
@@ -385,288 +440,4 @@ impl Conn {
             }
         }
     }
-
-    /// Bytes of the answer.
-    fn answer(&mut self, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) {
-        while !bytes.is_empty() {
-            let used = match self.phase {
-                Phase::Idle | Phase::Done => {
-                    self.spoiled = true;
-                    return;
-                }
-                Phase::Head => self.take_head(bytes, now, into),
-                Phase::Body(framing) => self.take_body(framing, bytes, now, into),
-            };
-            bytes = bytes.get(used..).unwrap_or_default();
-        }
-    }
-
-    fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
-        self.first_byte = self.first_byte.min(now);
-        if self.partial.is_empty() {
-            match Head::parse(bytes, &self.limits) {
-                Ok(Parsed::Whole(head, used)) => {
-                    self.on_head(&head, now, into);
-                    return used;
-                }
-                Ok(Parsed::Partial) => self.partial.extend_from_slice(bytes),
-                Err(failure) => self.bad_head(failure, bytes.len()),
-            }
-            return bytes.len();
-        }
-        // Looking for the end first keeps the work linear, however small the pieces are.
-        let before = self.partial.len();
-        self.partial.extend_from_slice(bytes);
-        let Some(end) = head::end_of_head(&self.partial, before) else {
-            if let Err(failure) = head::check_opening(&self.partial) {
-                self.bad_head(failure, self.partial.len());
-            } else if self.partial.len() > self.limits.max_head {
-                self.bad_head(head::too_long(&self.limits), self.partial.len());
-            }
-            return bytes.len();
-        };
-        let partial = std::mem::take(&mut self.partial);
-        let raw = partial.get(..end).unwrap_or(&partial);
-        match Head::parse(raw, &self.limits) {
-            Ok(Parsed::Whole(head, _)) => self.on_head(&head, now, into),
-            Ok(Parsed::Partial) => {
-                self.bad_head(Failure::new(ErrorKind::Protocol, "a head that ends in its middle"), raw.len());
-            }
-            Err(failure) => self.bad_head(failure, raw.len()),
-        }
-        end.saturating_sub(before)
-    }
-
-    fn bad_head(&mut self, failure: Failure, bytes: usize) {
-        // Leftovers of the last exchange on a kept connection are that exchange's fault, not this address's.
-        self.stale = self.reused && self.bytes_wire == 0 && failure.kind == ErrorKind::Protocol;
-        self.bytes_wire += bytes as u64;
-        self.stop(Some(failure), None);
-    }
-
-    fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
-        self.bytes_wire += head.raw().len() as u64;
-        if head.status < 200 {
-            self.interim = self.interim.saturating_add(1);
-            if head.status == 101 {
-                self.stop(
-                    Some(Failure::new(ErrorKind::Protocol, "101: another protocol, which nobody asked for")),
-                    None,
-                );
-            } else if self.interim > self.limits.max_1xx {
-                let words = format!("more than {} interim answers", self.limits.max_1xx);
-                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
-            }
-            return;
-        }
-        into.wire(head.raw());
-        let plan = match Plan::of(head) {
-            Ok(plan) => plan,
-            Err(failure) => return self.stop(Some(failure), None),
-        };
-        self.keep = plan.keep;
-        self.phase = Phase::Body(plan.framing);
-        self.clock.restart(now);
-        let wanted = into.head(head, now) == Want::Body;
-        if plan.framing.is_over() {
-            self.over(into);
-        } else if !wanted {
-            self.usage = Usage::Drop;
-            let cheap = match plan.framing {
-                Framing::Length(length) => length <= DRAIN,
-                Framing::Chunked(_) => true,
-                Framing::UntilClose => false,
-            };
-            if !self.keep || !cheap {
-                self.stop(None, None);
-            }
-        } else {
-            match Decoder::of(head, &self.limits) {
-                Ok(decoder) => self.decoder = decoder,
-                Err(stop) => self.undecodable(stop),
-            }
-        }
-    }
-
-    fn take_body(&mut self, mut framing: Framing, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
-        let mut used = 0;
-        while used < bytes.len() && !framing.is_over() {
-            let piece = match framing.take(bytes.get(used..).unwrap_or_default(), &self.limits) {
-                Ok(piece) => piece,
-                Err((failure, before)) => {
-                    used += before;
-                    self.stop(Some(failure), None);
-                    break;
-                }
-            };
-            used += piece.used;
-            if piece.body.is_empty() {
-                continue;
-            }
-            let most = match self.usage {
-                Usage::Drop => DRAIN,
-                Usage::Raw => self.limits.max_wire,
-                Usage::Decode if self.decoder.is_some() => self.limits.max_wire,
-                Usage::Decode => self.limits.max_wire.min(self.limits.max_body),
-            };
-            let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
-            let kept = piece.body.get(..room).unwrap_or(piece.body);
-            self.payload += kept.len() as u64;
-            if !kept.is_empty() {
-                self.deliver(kept, into);
-            }
-            if kept.len() < piece.body.len() && self.phase != Phase::Done {
-                used -= piece.body.len() - kept.len();
-                self.stop(too_large(most), Some(Truncated::Length));
-            }
-            if self.phase == Phase::Done {
-                break;
-            }
-        }
-        self.bytes_wire += used as u64;
-        into.wire(bytes.get(..used).unwrap_or(bytes));
-        if self.phase != Phase::Done {
-            self.phase = Phase::Body(framing);
-            if framing.is_over() {
-                self.over(into);
-            } else if self.clock.moved(used, now, &self.limits) {
-                self.stop(too_slow(&self.limits), Some(Truncated::Time));
-            }
-        }
-        used
-    }
-
-    fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
-        match (self.usage, &mut self.decoder) {
-            (Usage::Drop | Usage::Raw, _) => {}
-            (Usage::Decode, None) => {
-                self.bytes_body += payload.len() as u64;
-                into.body(payload);
-            }
-            (Usage::Decode, Some(decoder)) => {
-                let bytes_body = &mut self.bytes_body;
-                let result = decoder.push(payload, self.limits.max_body, &mut |decoded| {
-                    *bytes_body += decoded.len() as u64;
-                    into.body(decoded);
-                    Ok(())
-                });
-                self.oddities = decoder.oddities();
-                match result {
-                    Ok(()) => {}
-                    Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
-                    Err(stop) => self.undecodable(stop),
-                }
-            }
-        }
-    }
-
-    /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
-    fn undecodable(&mut self, stop: Stop) {
-        let words = match stop {
-            Stop::Broken(words) => words,
-            Stop::Full => "too large".to_owned(),
-        };
-        self.failure = Some(Failure::new(ErrorKind::Decode, words));
-        self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
-        self.usage = Usage::Raw;
-        self.decoder = None;
-    }
-
-    /// The body is whole.
-    fn over(&mut self, into: &mut dyn Receiver) {
-        if let Some(mut decoder) = self.decoder.take() {
-            let bytes_body = &mut self.bytes_body;
-            let result = decoder.finish(self.limits.max_body, &mut |decoded| {
-                *bytes_body += decoded.len() as u64;
-                into.body(decoded);
-                Ok(())
-            });
-            self.oddities = decoder.oddities();
-            match result {
-                Ok(()) => {}
-                Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
-                Err(stop) => self.undecodable(stop),
-            }
-        }
-        self.phase = Phase::Done;
-    }
-
-    /// The peer closed: `cleanly`, if it can be told that nothing was cut off.
-    fn ended(&mut self, cleanly: bool, into: &mut dyn Receiver) {
-        match self.phase {
-            Phase::Idle | Phase::Done => {}
-            Phase::Head => {
-                let failure = self.headless();
-                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
-                self.bytes_wire += self.partial.len() as u64;
-                self.stop(Some(failure), None);
-            }
-            Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != Framing::UntilClose) => {
-                self.over(into);
-            }
-            Phase::Body(framing) => {
-                let words = match framing {
-                    Framing::Length(left) => format!("the connection was closed {left} bytes before the body's end"),
-                    Framing::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
-                    Framing::UntilClose => {
-                        "the connection was closed without TLS saying so: the body may be cut".to_owned()
-                    }
-                };
-                self.cut(Failure::new(ErrorKind::Reset, words));
-            }
-        }
-        self.spoiled = true;
-    }
-
-    /// Why there is no head although the peer has closed.
-    fn headless(&self) -> Failure {
-        if self.partial.is_empty() && self.bytes_wire == 0 {
-            return Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer");
-        }
-        match Head::parse(&self.partial, &self.limits) {
-            Err(failure) if !self.partial.is_empty() => failure,
-            // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
-            _ if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
-                Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF")
-            }
-            _ => Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head"),
-        }
-    }
-
-    /// The connection is gone, for this reason.
-    fn cut(&mut self, failure: Failure) {
-        match self.phase {
-            Phase::Idle | Phase::Done => {}
-            Phase::Head => {
-                self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
-                self.bytes_wire += self.partial.len() as u64;
-                self.stop(Some(failure), None);
-            }
-            Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
-        }
-        self.spoiled = true;
-    }
-
-    /// Ends the exchange before its time. The first failure counts; a body that is not wanted cannot fail.
-    fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
-        if self.failure.is_none() && self.usage != Usage::Drop {
-            self.failure = failure;
-            self.truncated = truncated;
-        }
-        self.phase = Phase::Done;
-        self.keep = false;
-        self.decoder = None;
-        self.partial = Vec::new();
-        self.out = Vec::new();
-        self.sent = 0;
-    }
-}
-
-fn too_large(limit: u64) -> Option<Failure> {
-    Some(Failure::new(ErrorKind::TooLarge, format!("the body is larger than {limit} bytes")))
-}
-
-fn too_slow(limits: &Limits) -> Option<Failure> {
-    let words = format!("fewer than {} bytes a second over {:?}", limits.min_rate, limits.idle);
-    Some(Failure::new(ErrorKind::TooSlow, words))
 }

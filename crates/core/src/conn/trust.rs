@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustls::client::Resumption;
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use super::TlsConfig;
+use super::{TlsConfig, explaining};
 
 /// Host names whose sessions are remembered, so that a reconnect costs half a handshake.
 const SESSIONS: usize = 16_384;
@@ -47,7 +47,11 @@ impl Trust {
             let mut roots = RootCertStore::empty();
             // The system's bundle may hold a certificate that nobody can read; the others count.
             roots.add_parsable_certificates(self.roots.into_iter().map(CertificateDer::from));
-            builder.with_root_certificates(roots)
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|error| error.to_string())?;
+            // The standard verifier, in words that a person understands.
+            builder.dangerous().with_custom_certificate_verifier(explaining(verifier))
         };
         let mut config = match self.identity {
             None => builder.with_no_client_auth(),

@@ -8,6 +8,7 @@ use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
+use crate::robots::product_token;
 use crate::scope::Scope;
 use crate::url::{self, BadUrl, Url};
 
@@ -37,7 +38,7 @@ impl Config {
         let roots = self.compile_roots()?;
         let scope = self.compile_scope(&roots, breadth)?;
         let user_agent = self.identity()?;
-        let agent_token = user_agent.split(['/', ' ']).next().unwrap_or_default().into();
+        let agent_token = product_token(&user_agent).into();
         let mut headers: Vec<(Box<str>, Box<str>)> =
             self.header.iter().map(|line| (line.name.clone(), line.value.clone())).collect();
         if let Some(user) = &self.user {
@@ -235,6 +236,10 @@ impl Config {
                     "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com",
                 ));
             }
+        }
+        if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
+            let problem = "robots.txt could not call it by name; begin with a product name, such as mybot/1.0";
+            return Err(Self::error("user-agent", agent, problem));
         }
         Ok(match (&self.user_agent, &self.contact) {
             (Some(agent), None) => agent.as_str().into(),

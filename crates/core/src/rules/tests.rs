@@ -251,6 +251,7 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         ("key", Config { key: Some("a.pem".into()), ..config() }),
         ("proxy", Config { proxy: Some("nonsense".into()), ..config() }),
         ("user-agent", Config { user_agent: Some("a\r\nb".into()), ..config() }),
+        ("user-agent", Config { user_agent: Some("(nameless)".into()), ..config() }),
         ("contact", Config { contact: Some(String::new()), ..config() }),
         ("strip-param", Config { strip_param: vec!["a=b".into()], ..config() }),
         ("exclude", Config { exclude: vec!["ok".into(), "(".into()], ..config() }),

@@ -80,9 +80,9 @@ impl Markup {
         // A value that a tag had begun to close is whole.
         if let (Some((_, field)), Some((value, _))) = (self.field, rest.split_once('<')) {
             self.text(value);
+            self.field = None;
             self.close_field(field, found)?;
         }
-        self.field = None;
         self.flush(found)?;
         Err(Fault("the XML ends in the middle".to_owned()))
     }
@@ -267,6 +267,9 @@ impl Markup {
     /// The entry is over, or nothing more will come of it.
     fn flush(&mut self, found: &mut Found) -> Result<(), Fault> {
         let Some((_, mut draft)) = self.entry.take() else { return Ok(()) };
+        if self.field.take().is_some() {
+            self.value.clear(); // cut in the middle: half an address is another address
+        }
         let direct = std::mem::take(&mut self.value);
         if draft.loc.is_none() && !std::mem::take(&mut self.spoiled) && !super::trim(&direct).is_empty() {
             draft.loc = Some(direct); // the element itself was forgotten

@@ -1,0 +1,186 @@
+//! `argiope fetch`: one exchange in full, as text. An [`Exchange`] in, text out.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use argiope_core::Failure;
+
+use super::escape::{visible, visible_bytes};
+use super::words;
+
+/// Headers whose values are secrets: they are shown to be there, and no more.
+const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
+
+/// One exchange, as far as it came.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    pub url: String,
+    /// What the name means, in the order of trying.
+    pub addresses: Vec<IpAddr>,
+    /// Which of them answered.
+    pub connected: Option<SocketAddr>,
+    /// The version and cipher that were agreed on.
+    pub secured: Option<String>,
+    /// The request as it was sent.
+    pub request: Vec<u8>,
+    /// The head of the answer as it came.
+    pub head: Vec<u8>,
+    pub times: Times,
+    pub failure: Option<Failure>,
+    /// What a crawl would record.
+    pub record: serde_json::Value,
+}
+
+/// How long each step took; none where it was not needed, or not reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    pub name: Option<Duration>,
+    pub connect: Option<Duration>,
+    pub tls: Option<Duration>,
+    /// From the request to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    pub total: Option<Duration>,
+}
+
+/// The whole exchange, as a person reads it.
+pub fn render(exchange: &Exchange) -> String {
+    let mut text = format!("{}\n\n", visible(&exchange.url));
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    if !exchange.addresses.is_empty() {
+        let addresses: Vec<String> = exchange.addresses.iter().map(ToString::to_string).collect();
+        line("addresses", &addresses.join(", "));
+    }
+    if let Some(address) = exchange.connected {
+        line("connected", &format!("to {address}"));
+    }
+    if let Some(secured) = &exchange.secured {
+        line("secured", &visible(secured));
+    }
+    let times = times(&exchange.times);
+    if !times.is_empty() {
+        line("times", &times);
+    }
+    if let Some(failure) = &exchange.failure {
+        line("failed", &format!("{} ({})", words::failure(failure.kind), visible(&failure.message)));
+    }
+    message(&mut text, "Request", '>', &exchange.request);
+    message(&mut text, "Answer", '<', &exchange.head);
+    if !exchange.record.is_null() {
+        // JSON escapes C0 controls itself; what is left is ours to escape, line by line.
+        let record = serde_json::to_string_pretty(&exchange.record).unwrap_or_default();
+        text.push_str("\nRecord\n");
+        for line in record.lines() {
+            let _ = writeln!(text, "  {}", visible(line));
+        }
+    }
+    text
+}
+
+fn times(times: &Times) -> String {
+    [
+        ("name", times.name),
+        ("connection", times.connect),
+        ("TLS", times.tls),
+        ("first byte", times.first_byte),
+        ("all", times.total),
+    ]
+    .into_iter()
+    .filter_map(|(name, time)| Some(format!("{name} {}", words::span(time?))))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+/// A head as it went over the wire, a mark before each line.
+fn message(text: &mut String, title: &str, mark: char, head: &[u8]) {
+    if head.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}");
+    for line in head.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() {
+            let _ = writeln!(text, "{mark} {}", header(line));
+        }
+    }
+}
+
+fn header(line: &[u8]) -> String {
+    let shown = visible_bytes(line);
+    match shown.split_once(':') {
+        Some((name, _)) if SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => format!("{name}: …"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn an_exchange_is_shown_in_full() {
+        let exchange = Exchange {
+            url: "https://example.com/".into(),
+            addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
+            connected: Some("192.0.2.7:443".parse().unwrap()),
+            secured: Some("TLS 1.3, TLS13_AES_256_GCM_SHA384".into()),
+            request: b"GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\n\r\n".to_vec(),
+            head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
+            times: Times {
+                name: Some(Duration::from_millis(3)),
+                connect: Some(Duration::from_millis(11)),
+                tls: Some(Duration::from_millis(18)),
+                first_byte: Some(Duration::from_millis(90)),
+                total: Some(Duration::from_millis(140)),
+            },
+            failure: None,
+            record: serde_json::json!({"outcome": "ok", "title": "a\u{9b}b"}),
+        };
+        let expected = "\
+https://example.com/
+
+addresses   2001:db8::1, 192.0.2.7
+connected   to 192.0.2.7:443
+secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
+times       name 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, all 140 ms
+
+Request
+> GET / HTTP/1.1
+> Host: example.com
+> Authorization: …
+
+Answer
+< HTTP/1.1 200 OK
+< Server: caf\\xe9\\x1b[2J
+< Set-Cookie: …
+
+Record
+  {
+    \"outcome\": \"ok\",
+    \"title\": \"a\\x9bb\"
+  }
+";
+        assert_eq!(render(&exchange), expected);
+    }
+
+    #[test]
+    fn a_failure_is_told_in_words() {
+        let exchange = Exchange {
+            url: "http://nowhere.example/".into(),
+            times: Times { name: Some(Duration::from_millis(40)), ..Times::default() },
+            failure: Some(Failure::new(ErrorKind::DnsNxdomain, "no such name: nowhere.example")),
+            ..Exchange::default()
+        };
+        let expected = "\
+http://nowhere.example/
+
+times       name 40 ms
+failed      no such host (no such name: nowhere.example)
+";
+        assert_eq!(render(&exchange), expected);
+    }
+}
