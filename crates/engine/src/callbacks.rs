@@ -191,7 +191,7 @@ impl Table {
     fn connect(&mut self, token: usize, _why: Why) {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Connecting { race, attempts, .. } = &mut *connecting;
+        let Connecting { job, started, race, attempts } = &mut *connecting;
         if let Some((peer, stream)) = socket::first_connected(attempts, race, now, socket::connected) {
             // The other attempts are closed here, by being dropped.
             return self.connected(token, connecting.job, connecting.started, peer, stream);
@@ -206,8 +206,8 @@ impl Table {
                     Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                         // Not the host's fault: the race begins anew when a file may be free.
                         let again = if self.close_a_resting_one() { now } else { now + SHORTAGE };
-                        connecting.started = again;
-                        *race = self.worker.race(&connecting.job, again);
+                        *started = again;
+                        *race = self.worker.race(job, again);
                         self.worker.notices.say_no_files();
                     }
                     Err(error) => race.failed(address, socket::connect_failure(address, &error), now),

@@ -17,7 +17,7 @@ pub mod reactor;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
