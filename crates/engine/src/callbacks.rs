@@ -25,7 +25,7 @@ use slab::Slab;
 use crate::epoll::{Interest, Poller};
 use crate::mail::Ending;
 use crate::socket;
-use crate::worker::{BUFFER, Door, KEEP_ALIVE, NO_FILES, PAUSE, Report, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -128,7 +128,6 @@ struct Table {
     /// Jobs that have no visit yet.
     in_flight: usize,
     buffer: Box<[u8]>,
-    told_of_shortage: bool,
 }
 
 impl Table {
@@ -144,7 +143,6 @@ impl Table {
             resting: HashMap::new(),
             in_flight: 0,
             buffer: vec![0; BUFFER].into_boxed_slice(),
-            told_of_shortage: false,
         })
     }
 
@@ -174,7 +172,8 @@ impl Table {
                 if let Some((token, _)) = kept {
                     self.remove(token);
                 }
-                let token = self.entries.insert(Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER });
+                let token =
+                    self.entries.insert(Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER });
                 self.connect_anew(token, job, now);
             }
         }
@@ -192,7 +191,7 @@ impl Table {
     fn connect(&mut self, token: usize, _why: Why) {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Connecting { race, attempts, .. } = &mut *connecting;
+        let Connecting { job, started, race, attempts } = &mut *connecting;
         if let Some((peer, stream)) = socket::first_connected(attempts, race, now, socket::connected) {
             // The other attempts are closed here, by being dropped.
             return self.connected(token, connecting.job, connecting.started, peer, stream);
@@ -207,9 +206,9 @@ impl Table {
                     Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                         // Not the host's fault: the race begins anew when a file may be free.
                         let again = if self.close_a_resting_one() { now } else { now + SHORTAGE };
-                        connecting.started = again;
-                        *race = self.worker.race(&connecting.job, again);
-                        self.tell_of_shortage();
+                        *started = again;
+                        *race = self.worker.race(job, again);
+                        self.worker.notices.say_no_files();
                     }
                     Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
                 },
@@ -324,7 +323,7 @@ impl Table {
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
-        self.worker.reports.push(Report::Visit(visit));
+        self.worker.reports.push(visit);
     }
 
     fn take(&mut self, token: usize) -> Option<State> {
@@ -369,12 +368,6 @@ impl Table {
             self.remove(token);
         }
         some.is_some()
-    }
-
-    fn tell_of_shortage(&mut self) {
-        if !std::mem::replace(&mut self.told_of_shortage, true) {
-            self.worker.reports.push(Report::Notice(NO_FILES.into()));
-        }
     }
 }
 

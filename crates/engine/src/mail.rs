@@ -6,6 +6,9 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use argiope_core::job::Job;
+use argiope_core::visit::Visit;
+
 /// How a worker is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
@@ -16,7 +19,7 @@ pub enum Ending {
 }
 
 /// The keeper's orders to one worker. Both sides hold a clone of it.
-pub struct Orders<J> {
+pub struct Orders<J = Job> {
     tray: Arc<Tray<J>>,
 }
 
@@ -129,7 +132,7 @@ impl<J> Orders<J> {
 }
 
 /// A worker's reports to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
-pub struct Reports<R> {
+pub struct Reports<R = Box<Visit>> {
     batch: Vec<R>,
     deliver: Arc<Deliver<R>>,
 }

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use argiope_core::{ErrorKind, Failure, Time};
+use argiope_core::job::LaneId;
+use argiope_core::rules::{Resolve, Rules};
+use argiope_core::{ErrorKind, Failure};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
@@ -24,8 +26,6 @@ use hickory_resolver::{Hosts, TokioResolver};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
-
-use crate::Clock;
 
 /// Answers are kept for as long as their servers say, within these bounds: less than the lower one would mean asking
 /// again for every page, more than the upper one is never meant.
@@ -39,45 +39,33 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const IN_FLIGHT: usize = 1_000;
 
 /// How names are looked up.
-#[derive(Clone)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
-    pub clock: Clock,
     /// The most that one name may take (`--connect-timeout`).
     pub timeout: Duration,
     /// The name server to use instead of the system's (`--dns`).
     pub server: Option<SocketAddr>,
-    /// Addresses that the user gave (`--resolve`).
-    pub overrides: Vec<Override>,
+    /// Addresses that the user gave (`--resolve`). A host that is given for one port is looked for at the same address
+    /// on its other ports; where those are given too, whoever connects takes the address of the port.
+    pub given: Vec<Resolve>,
 }
 
-/// One `--resolve HOST:PORT:ADDR`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override {
-    pub host: Box<str>,
-    pub port: u16,
-    pub addresses: Arc<[IpAddr]>,
-}
-
-/// A question. The `id` is the asker's own and comes back with the answer.
+/// A question: where is the host that this lane stands for?
 #[derive(Clone, Debug)]
 pub struct Query {
-    pub host: Box<str>,
-    pub port: u16,
-    pub id: u64,
+    pub lane: LaneId,
+    pub host: Arc<str>,
 }
 
 /// The answer to one [`Query`].
 #[derive(Clone, Debug)]
 pub struct Answer {
-    pub id: u64,
-    pub host: Box<str>,
-    pub port: u16,
-    /// At least one address, IPv6 first; or why there is none.
-    pub result: Result<Arc<[IpAddr]>, Failure>,
-    /// Until when the answer may be used. A failure is stale at once: when to ask again is the asker's decision.
-    pub expires: Time,
-    pub took: Duration,
+    pub lane: LaneId,
+    pub result: Finding,
 }
+
+/// At least one address, IPv6 first, and how long they may be used; or why there is none.
+pub type Finding = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// Where questions are asked. Dropping it ends the service thread.
 pub struct Resolver {
@@ -89,49 +77,49 @@ pub struct Resolver {
 
 impl Resolver {
     /// `answers` is called on the asker's thread for what is known at once, and on the service thread otherwise.
-    pub fn start(settings: Settings, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
+    pub fn start(rules: &Rules, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
+        let settings = Settings { timeout: rules.connect_timeout, server: rules.dns, given: rules.resolve.clone() };
+        Self::with(settings, answers)
+    }
+
+    pub fn with(settings: Settings, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
         Self { settings, answers: Arc::new(answers), service: Mutex::new(None) }
     }
 
     pub fn ask(&self, query: Query) {
-        match self.known(&query) {
-            Some(result) => (self.answers)(query.answered(result, Time::NEVER, Duration::ZERO)),
+        match self.known(query.name()) {
+            Some(addresses) => (self.answers)(Answer { lane: query.lane, result: Ok((addresses, Duration::MAX)) }),
             None => self.ask_service(query),
         }
     }
 
     /// What can be answered without asking anyone.
-    fn known(&self, query: &Query) -> Option<Result<Arc<[IpAddr]>, Failure>> {
-        let given = self.settings.overrides.iter().find(|given| {
-            given.port == query.port && given.host.trim_end_matches('.').eq_ignore_ascii_case(query.name())
-        });
+    fn known(&self, name: &str) -> Option<Vec<IpAddr>> {
+        let given = self.settings.given.iter().find(|given| given.host.eq_ignore_ascii_case(name));
         if let Some(given) = given {
-            return Some(Ok(Arc::clone(&given.addresses)));
+            return Some(given.addresses.clone());
         }
-        let literal = query.host.trim_start_matches('[').trim_end_matches(']');
-        literal.parse().ok().map(|address: IpAddr| Ok(Arc::from([address])))
+        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        literal.parse().ok().map(|address| vec![address])
     }
 
     fn ask_service(&self, query: Query) {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        let query = match service.as_ref().map(|way| way.send(query.clone())) {
-            Some(Ok(())) => return,
-            _ => query,
-        };
+        if let Some(way) = &*service
+            && way.send(query.clone()).is_ok()
+        {
+            return;
+        }
         let (sender, receiver) = mpsc::unbounded_channel();
         let (settings, answers) = (self.settings.clone(), Arc::clone(&self.answers));
-        let started =
-            thread::Builder::new().name("resolver".to_owned()).spawn(move || serve(&settings, answers, receiver));
-        match started {
+        let serve = move || serve(&settings, answers, receiver);
+        match thread::Builder::new().name("resolver".to_owned()).spawn(serve) {
             Ok(_) => {
                 // The receiver lives as long as the thread, which has just begun.
                 let _ = sender.send(query);
                 *service = Some(sender);
             }
-            Err(error) => {
-                let failure = Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"));
-                (self.answers)(query.answered(Err(failure), Time::ZERO, Duration::ZERO));
-            }
+            Err(error) => (self.answers)(Answer { lane: query.lane, result: Err(cannot_start(&error)) }),
         }
     }
 }
@@ -141,10 +129,10 @@ impl Query {
     fn name(&self) -> &str {
         self.host.trim_end_matches('.')
     }
+}
 
-    fn answered(self, result: Result<Arc<[IpAddr]>, Failure>, expires: Time, took: Duration) -> Answer {
-        Answer { id: self.id, host: self.host, port: self.port, result, expires, took }
-    }
+fn cannot_start(error: &std::io::Error) -> Failure {
+    Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"))
 }
 
 /// The service thread: many names in flight on one current-thread runtime.
@@ -152,9 +140,8 @@ fn serve(settings: &Settings, answers: Arc<dyn Fn(Answer) + Send + Sync>, mut qu
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let failure = Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"));
             while let Some(query) = queries.blocking_recv() {
-                answers(query.answered(Err(failure.clone()), Time::ZERO, Duration::ZERO));
+                answers(Answer { lane: query.lane, result: Err(cannot_start(&error)) });
             }
             return;
         }
@@ -165,14 +152,13 @@ fn serve(settings: &Settings, answers: Arc<dyn Fn(Answer) + Send + Sync>, mut qu
         let room = Rc::new(Semaphore::new(IN_FLIGHT));
         while let Some(query) = queries.recv().await {
             let name: Box<str> = query.name().to_ascii_lowercase().into();
-            let asked = directory.clock.now();
             if let Some(others) = waiting.borrow_mut().get_mut(&name) {
-                others.push((query, asked));
+                others.push(query.lane);
                 continue;
             }
-            waiting.borrow_mut().insert(name.clone(), vec![(query, asked)]);
-            let (waiting, answers, clock) = (Rc::clone(&waiting), Arc::clone(&answers), directory.clock);
-            let errand = Errand { name, waiting, answers, clock, finding: None };
+            waiting.borrow_mut().insert(name.clone(), vec![query.lane]);
+            let (waiting, answers) = (Rc::clone(&waiting), Arc::clone(&answers));
+            let errand = Errand { name, waiting, answers, finding: None };
             let (directory, room) = (Rc::clone(&directory), Rc::clone(&room));
             tokio::task::spawn_local(async move {
                 let _turn = room.acquire().await;
@@ -183,11 +169,8 @@ fn serve(settings: &Settings, answers: Arc<dyn Fn(Answer) + Send + Sync>, mut qu
     });
 }
 
-/// Who waits for which name, and since when: a second question for a name that is under way joins the first.
-type Waiting = Rc<RefCell<HashMap<Box<str>, Vec<(Query, Time)>>>>;
-
-/// Addresses and until when they hold, or why there are none.
-type Finding = Result<(Arc<[IpAddr]>, Time), Failure>;
+/// Who waits for which name: a second question for a name that is under way joins the first.
+type Waiting = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
 
 /// One name under way. Its end is the answer, however it ends: a fault in a library below must not leave the asker
 /// waiting for ever.
@@ -195,7 +178,6 @@ struct Errand {
     name: Box<str>,
     waiting: Waiting,
     answers: Arc<dyn Fn(Answer) + Send + Sync>,
-    clock: Clock,
     finding: Option<Finding>,
 }
 
@@ -207,23 +189,17 @@ impl Errand {
 
 impl Drop for Errand {
     fn drop(&mut self) {
-        let now = self.clock.now();
         let finding = self.finding.take();
         let finding = finding.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
         let askers = self.waiting.borrow_mut().remove(&self.name);
-        for (query, asked) in askers.unwrap_or_default() {
-            let took = now.since(asked);
-            (self.answers)(match &finding {
-                Ok((addresses, expires)) => query.answered(Ok(Arc::clone(addresses)), *expires, took),
-                Err(failure) => query.answered(Err(failure.clone()), now, took),
-            });
+        for lane in askers.unwrap_or_default() {
+            (self.answers)(Answer { lane, result: finding.clone() });
         }
     }
 }
 
 /// The hosts file and the name servers.
 struct Directory {
-    clock: Clock,
     timeout: Duration,
     hosts: Hosts,
     servers: Result<TokioResolver, NetError>,
@@ -231,12 +207,7 @@ struct Directory {
 
 impl Directory {
     fn open(settings: &Settings) -> Self {
-        Self {
-            clock: settings.clock,
-            timeout: settings.timeout,
-            hosts: Hosts::from_system().unwrap_or_default(),
-            servers: servers(settings),
-        }
+        Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
     }
 
     async fn look_up(&self, host: &str) -> Finding {
@@ -250,7 +221,7 @@ impl Directory {
             .into_iter()
             .filter_map(|kind| self.hosts.lookup_static_host(&DnsQuery::query(name.clone(), kind)))
             .collect();
-        if let Some(found) = self.combine(&listed) {
+        if let Some(found) = combine(&listed) {
             return Ok(found);
         }
         let servers = match &self.servers {
@@ -258,7 +229,7 @@ impl Directory {
             Err(error) => return failed(ErrorKind::DnsServfail, format!("no name server: {error}")),
         };
         match timeout(self.timeout, both_families(servers, name)).await {
-            Ok(Ok(lookups)) => match self.combine(&lookups) {
+            Ok(Ok(lookups)) => match combine(&lookups) {
                 Some(found) => Ok(found),
                 None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
             },
@@ -269,18 +240,17 @@ impl Directory {
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
         }
     }
+}
 
-    fn combine(&self, lookups: &[Lookup]) -> Option<(Arc<[IpAddr]>, Time)> {
-        let addresses: Arc<[IpAddr]> =
-            lookups.iter().flat_map(|lookup| lookup.answers()).filter_map(|record| record.data.ip_addr()).collect();
-        if addresses.is_empty() {
-            return None;
-        }
-        let now = Instant::now();
-        let lifetime = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
-        let lifetime = lifetime.unwrap_or(SHORTEST).clamp(SHORTEST, LONGEST);
-        Some((addresses, self.clock.now() + lifetime))
+fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
+    let records = lookups.iter().flat_map(|lookup| lookup.answers());
+    let addresses: Vec<IpAddr> = records.filter_map(|record| record.data.ip_addr()).collect();
+    if addresses.is_empty() {
+        return None;
     }
+    let now = Instant::now();
+    let lifetime = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
+    Some((addresses, lifetime.unwrap_or(SHORTEST).clamp(SHORTEST, LONGEST)))
 }
 
 /// A name with a dot in it is complete. Only a single label is tried in the domains of the system's search list: a

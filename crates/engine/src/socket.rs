@@ -70,9 +70,15 @@ pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: 
 
 /// Whether nothing at all has come on a connection that waits for its next request. Bytes that nobody asked for, or
 /// the end of the connection, make it useless.
-pub fn is_quiet(socket: &TcpStream) -> bool {
+pub fn is_quiet(socket: impl AsFd) -> bool {
+    must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
+}
+
+/// The same as the system says it: `WouldBlock` where nothing has come.
+pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
-    matches!(rustix::net::recv(socket, &mut [0; 1], flags), Err(Errno::AGAIN))
+    rustix::net::recv(socket, &mut [0; 1], flags)?;
+    Ok(())
 }
 
 /// Whether the system has run out of something that our own other connections hold: files, mostly. Then the fetch is

@@ -4,7 +4,7 @@
 //! byte that comes; an [`Alarm`] follows lazily. It stays where it is while the deadline only moves away, wakes its
 //! coroutine too early once, and is then set anew. So a busy connection costs no timer work at all.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,9 @@ use argiope_core::Time;
 #[derive(Default)]
 pub struct Timers {
     table: RefCell<BTreeMap<(Time, u64), Waker>>,
-    serial: std::cell::Cell<u64>,
+    serial: Cell<u64>,
+    /// Whoever sleeps until the next alarm, and must hear of an earlier one.
+    sleeper: RefCell<Option<Waker>>,
 }
 
 impl Timers {
@@ -37,6 +39,19 @@ impl Timers {
                 None => return fired,
             }
             fired += 1;
+        }
+    }
+
+    /// From now on `sleeper` is woken when an alarm is set that goes off before all others.
+    pub fn watch(&self, sleeper: &Waker) {
+        *self.sleeper.borrow_mut() = Some(sleeper.clone());
+    }
+
+    fn insert(&self, time: Time, serial: u64, waker: &Waker) {
+        let is_first = time < self.next();
+        self.table.borrow_mut().insert((time, serial), waker.clone());
+        if is_first && let Some(sleeper) = &*self.sleeper.borrow() {
+            sleeper.wake_by_ref();
         }
     }
 
@@ -69,7 +84,7 @@ impl Alarm {
         let still_set = self.set_for > now && self.set_for <= deadline;
         if !still_set && !deadline.is_never() {
             self.unset();
-            self.timers.table.borrow_mut().insert((deadline, self.serial), cx.waker().clone());
+            self.timers.insert(deadline, self.serial, cx.waker());
             self.set_for = deadline;
         }
         Poll::Pending

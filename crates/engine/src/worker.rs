@@ -3,16 +3,17 @@
 //! Invariant: every job that a worker was given comes back as exactly one visit, unless the worker is told to drop
 //! everything.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Limits, TlsConfig};
+use argiope_core::conn::Conn;
 use argiope_core::fetch::{Fetch, Origins};
 use argiope_core::job::{Job, LaneId};
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
-use argiope_core::{Failure, Race, Time};
+use argiope_core::{ErrorKind, Failure, Race, Time};
 
 use crate::{Clock, Orders, Reports};
 
@@ -31,22 +32,44 @@ pub const BUFFER: usize = 64 << 10;
 
 /// What a worker works with.
 pub struct Worker {
-    pub index: usize,
     pub rules: Arc<Rules>,
-    pub limits: Arc<Limits>,
-    /// Asked for when the first https connection begins: a certificate store takes long to read.
-    pub tls: Arc<dyn Fn() -> Arc<TlsConfig> + Send + Sync>,
     pub clock: Clock,
-    pub orders: Orders<Job>,
-    pub reports: Reports<Report>,
+    pub orders: Orders,
+    pub reports: Reports,
+    pub notices: Notices,
 }
 
-/// What a worker tells the keeper.
-#[derive(Debug)]
-pub enum Report {
-    Visit(Box<Visit>),
-    /// Something that a person should know: said once.
-    Notice(Box<str>),
+/// What a person should know about the engine: each thing is said once, by whichever worker meets it first.
+#[derive(Clone, Default)]
+pub struct Notices(Arc<Mutex<Said>>);
+
+#[derive(Default)]
+struct Said {
+    ever: HashSet<&'static str>,
+    unread: Vec<String>,
+}
+
+impl Notices {
+    /// `about` is what must not be said twice.
+    pub fn say(&self, about: &'static str, words: impl FnOnce() -> String) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.ever.insert(about) {
+            said.unread.push(words());
+        }
+    }
+
+    pub fn say_no_files(&self) {
+        self.say("files", || {
+            "the system has no more files for sockets: fetches wait until others end \
+             (raise `ulimit -n`, or lower --concurrency)"
+                .to_owned()
+        });
+    }
+
+    /// What was said since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).unread)
+    }
 }
 
 /// The place of a connection: at most one lives in each slot of a lane.
@@ -71,16 +94,20 @@ pub fn seat(job: &Job) -> Seat {
 
 impl Worker {
     pub fn race(&self, job: &Job, started: Time) -> Race {
-        Race::new(Arc::clone(&job.addresses), job.link.url.port(), started, self.rules.connect_timeout)
+        let (host, port) = (job.link.url.host(), job.link.url.port());
+        let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
+        let addresses = given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into());
+        Race::new(addresses, port, started, self.rules.connect_timeout)
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
     pub fn begin(&self, job: Job, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
-            Conn::tls((self.tls)(), url.host(), Arc::clone(&self.limits), now)
+            let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
+            trusted.and_then(|config| Conn::tls(Arc::clone(config), url.host(), Arc::clone(&self.rules.limits), now))
         } else {
-            Ok(Conn::plain(Arc::clone(&self.limits), now))
+            Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
         };
         let origins = Origins { started, connected: Some(now), ip: Some(peer.ip()) };
         match conn {
@@ -100,6 +127,3 @@ impl Worker {
         Box::new(Visit::failed(job, failure, started, self.clock.now()))
     }
 }
-
-/// Said once where the system runs out of files.
-pub const NO_FILES: &str = "the system has no more files for sockets: fetches wait until others end (raise `ulimit -n` or lower --concurrency)";

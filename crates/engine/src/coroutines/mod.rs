@@ -17,7 +17,7 @@ pub mod reactor;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
@@ -35,7 +35,7 @@ use crate::epoll::Interest;
 use crate::mail::{Ending, Reports};
 use crate::socket;
 use crate::timers::Alarm;
-use crate::worker::{BUFFER, Door, KEEP_ALIVE, NO_FILES, PAUSE, Report, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 use executor::{Executor, Happening, TaskId, first};
 use queue::JoinQueue;
 use reactor::Socket;
@@ -60,7 +60,7 @@ pub fn run_watched(worker: Worker, onlooker: Option<impl Fn(Happening) + 'static
 struct Shop {
     worker: Worker,
     executor: Rc<Executor>,
-    reports: RefCell<Reports<Report>>,
+    reports: RefCell<Reports>,
     /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
     work: JoinQueue<Job>,
     /// Coroutines that rest with their connection, and wait for the next job of their seat.
@@ -68,7 +68,6 @@ struct Shop {
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: RefCell<Option<Waker>>,
-    told_of_shortage: Cell<bool>,
 }
 
 struct Chair {
@@ -174,7 +173,7 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
                     race = shop.worker.race(job, *started);
-                    shop.tell_of_shortage();
+                    shop.worker.notices.say_no_files();
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
             },
@@ -283,7 +282,6 @@ impl Shop {
             resting: RefCell::default(),
             buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
             bell: RefCell::default(),
-            told_of_shortage: Cell::new(false),
         }
     }
 
@@ -335,7 +333,7 @@ impl Shop {
 
     fn report(&self, visit: Box<Visit>) {
         self.work.done();
-        self.reports.borrow_mut().push(Report::Visit(visit));
+        self.reports.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all coroutines that run before it.
         if let Some(bell) = &*self.bell.borrow() {
             bell.wake_by_ref();
@@ -351,11 +349,5 @@ impl Shop {
         let chair = resting.remove(&seat);
         drop(resting);
         chair.is_some_and(|chair| self.executor.cancel(chair.task))
-    }
-
-    fn tell_of_shortage(&self) {
-        if !self.told_of_shortage.replace(true) {
-            self.reports.borrow_mut().push(Report::Notice(NO_FILES.into()));
-        }
     }
 }

@@ -311,7 +311,7 @@ fn a_place_survives_the_awaits_that_follow_it() {
 
 #[test]
 fn a_waiting_task_is_small() {
-    assert!(SIZE_OF_TASK <= 64, "{SIZE_OF_TASK}");
+    const { assert!(SIZE_OF_TASK <= 64) };
     let executor = executor();
     let sleeping = async move { executor.sleep(Duration::from_secs(1)).await };
     assert!(size_of_val(&sleeping) <= 128, "{}", size_of_val(&sleeping));
