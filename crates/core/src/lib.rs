@@ -5,6 +5,7 @@
 pub mod address;
 pub mod conn;
 pub mod examine;
+pub mod follow;
 pub mod frontier;
 pub mod job;
 pub mod keeper;
