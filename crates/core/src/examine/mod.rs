@@ -21,7 +21,7 @@ use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-pub mod charset;
+mod charset;
 mod directives;
 mod entities;
 mod feeds;
