@@ -34,6 +34,14 @@ impl Sink for Tags {
     }
 }
 
+/// Seconds of processor time where Linux tells them: other work on the machine does not count then.
+fn cpu_seconds() -> f64 {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanoseconds = told.as_deref().and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
+}
+
 fn main() {
     let mut folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let mut pages = Vec::new();
@@ -52,9 +60,9 @@ fn main() {
         let mut best = f64::MAX;
         let mut count = 0;
         for _ in 0..5 {
-            let start = Instant::now();
+            let start = cpu_seconds();
             count = pages.iter().map(|page| work(page)).sum();
-            best = best.min(start.elapsed().as_secs_f64());
+            best = best.min(cpu_seconds() - start);
         }
         println!("{what:<12} {:8.0} MB/s {:8.1} us a page  {count}", megabytes / best, best * 1e6 / pages.len() as f64);
     };
