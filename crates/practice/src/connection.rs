@@ -3,6 +3,7 @@
 //! A connection is a small state machine. It is called when bytes came, when the socket has room again, or when its alarm
 //! rang; it does what can be done now and says what it waits for: `wake` (a time), `blocked` (room in the socket), or neither
 //! (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are due.
+//! A client that closes its side is taken to be gone, also in the middle of an answer.
 //!
 //! Invariant: a request that was begun in the log is ended there exactly once, by `finish` or when the connection is dropped.
 
@@ -21,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// More than this without a complete request, or behind one in progress, is not a client but an attack.
 const MAX_INPUT: usize = 1 << 20;
+
+/// Most bytes sent in one turn: the other connections of the thread shall not wait for the whole of a large page.
+const TURN: usize = 1 << 20;
 
 /// What a thread lends to its connections while they work.
 pub(crate) struct Bench<'a> {
@@ -315,7 +319,7 @@ impl Connection {
         Ok(match play.next() {
             Move::Send(bytes) => {
                 let rest = bytes.get(play.at as usize..).unwrap_or_default();
-                let sent = self.send(rest)?;
+                let sent = self.send(&rest[..rest.len().min(TURN)])?;
                 if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
             }
             Move::Fill(total) => {
@@ -324,7 +328,7 @@ impl Connection {
                     let piece = filler::run(play.at + sent, total - play.at - sent);
                     let n = self.send(piece)?;
                     sent += n as u64;
-                    if n < piece.len() {
+                    if n < piece.len() || sent >= TURN as u64 {
                         return Ok(Progress::Blocked(sent));
                     }
                 }

@@ -41,7 +41,6 @@ fn one_connection_serves_many_requests_also_at_once() {
 fn a_request_may_come_byte_by_byte() {
     let (_web, at) = serve(site().page("/", Answer::text("patient")));
     let mut stream = connect(at);
-    stream.set_nodelay(true).unwrap();
     for byte in b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" {
         stream.write_all(&[*byte]).unwrap();
     }
