@@ -65,6 +65,25 @@ impl SeenSet {
         self.len == 0
     }
 
+    /// The table as it is, shard by shard: how many homes, and the slots. What [`SeenSet::from_shards`] takes back.
+    pub fn shards(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.shards.iter().map(|shard| (shard.homes, shard.slots.as_slice()))
+    }
+
+    /// A set from its table. The table is taken at its word: whoever hands it over has checked that it is whole.
+    pub fn from_shards(tables: impl Iterator<Item = (usize, Vec<u64>)>) -> Self {
+        let mut set = Self::default();
+        for (shard, (homes, slots)) in set.shards.iter_mut().zip(tables) {
+            let len = slots.iter().filter(|number| **number != GAP).count();
+            *shard = Shard { slots, homes, len };
+            set.len += len as u64;
+        }
+        set
+    }
+
+    /// How many shards there are.
+    pub const SHARDS: usize = 1 << SHARD_BITS;
+
     /// All fingerprints in ascending order (zero as one).
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.shards.iter().flat_map(|shard| shard.slots.iter().copied().filter(|number| *number != GAP))
