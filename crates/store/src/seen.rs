@@ -19,8 +19,8 @@ const STAND_IN: u64 = 1;
 
 const SHARD_BITS: u32 = 8;
 /// Slots beyond the last home to begin with; more are added if ever a run is that long.
-const SLACK: usize = 32;
-const FIRST_HOMES: usize = 32;
+const SLACK: usize = 8;
+const FIRST_HOMES: usize = 8;
 
 /// A set of 64-bit fingerprints.
 #[derive(Clone)]

@@ -230,9 +230,9 @@ impl LogReader {
         let mut records = Vec::new();
         loop {
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
-            // A frame may begin where a file ends: then it is the first of the next file.
-            if let Some(next) = next.filter(|next| next.base == at) {
-                at = next.base + HEADER as u64;
+            // Where a file ends, the next one's header begins.
+            if at == section.base {
+                at += HEADER as u64;
                 continue;
             }
             let name = file_name(section.number);
