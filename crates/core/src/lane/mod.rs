@@ -323,7 +323,7 @@ impl LanePace {
 
     /// How long it takes to answer, lately.
     pub fn typical(&self) -> Option<Duration> {
-        (self.floor != Duration::MAX).then_some(self.floor)
+        self.floor
     }
 
     /// When the next request may start, as far as time alone decides.
