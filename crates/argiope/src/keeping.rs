@@ -113,7 +113,8 @@ where
         // A keeper that has left needs no reports.
         let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
     });
-    let crew = Crew::start(engine, &rules, clock, &reports).map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
+    let crew = Crew::start(engine, &rules, clock, &reports)
+        .map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
     let to_keeper = inbox.clone();
     let resolver = Resolver::start(&rules, move |answer| {
         let _ = to_keeper.send(Mail::Resolved(answer));
