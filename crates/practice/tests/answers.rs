@@ -254,6 +254,14 @@ fn one_address_can_be_several_hosts() {
 }
 
 #[test]
+fn a_page_can_stand_for_every_query() {
+    let (_web, at) = serve(site().page("/find?*", Answer::text("any")).page("/find?q=1", Answer::text("one")));
+    assert_eq!(get(at, "/find?q=2").1, b"any");
+    assert_eq!(get(at, "/find?q=1").1, b"one");
+    assert_eq!(status(&get(at, "/find").0), 404);
+}
+
+#[test]
 fn the_log_tells_who_asked_for_what_and_when() {
     let site = site().page("/x?y", Answer::text("x").delay(Duration::from_millis(20)));
     let at = site.address();
