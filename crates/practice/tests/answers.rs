@@ -123,6 +123,7 @@ fn hang_reset_and_close_give_no_answer() {
     assert!(web.wait_open(1, PATIENCE));
     drop(stream);
     assert!(web.wait_open(0, PATIENCE), "the server sees that a client gave up");
+    assert!(web.log().iter().all(|seen| seen.status == 0));
     let ends: Vec<bool> = web.log().iter().map(|seen| seen.end.is_some()).collect();
     assert_eq!(ends, [true, true, false]);
 }
