@@ -18,8 +18,6 @@ const NOT_YET: &[(&str, Given)] = &[
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("cert", |config| config.cert.is_some()),
-    ("key", |config| config.key.is_some()),
     ("warc", |config| config.warc),
     ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
@@ -28,7 +26,7 @@ const NOT_YET: &[(&str, Given)] = &[
 type Given = fn(&Config) -> bool;
 
 /// Engines that are built.
-const ENGINES: &[&str] = &["tokio"];
+const ENGINES: &[&str] = &["tokio", "coroutines", "callbacks", "threads"];
 
 #[derive(Parser, Debug)]
 #[command(
