@@ -149,8 +149,8 @@ impl Crew {
     }
 
     /// Waits until all workers have ended.
-    pub fn join(self) {
-        for (_, thread) in self.workers {
+    pub fn join(&mut self) {
+        for (_, thread) in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others still end in order.
             let _ = thread.join();
         }
