@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use argiope_core::keeper::{End, Settled};
-use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
+use argiope_core::rules::{Config, ConfigError, EngineName};
 use argiope_core::visit::Visit;
 use argiope_core::{BadUrl, Link, StoreError, Url};
 use argiope_engine::{Clock, EngineKind};
@@ -150,17 +150,12 @@ impl Taker for Streaming {
     fn rest(&mut self) {}
 }
 
-pub(crate) fn engine_kind(name: EngineName) -> EngineKind {
+/// The engine of this name.
+pub fn engine_kind(name: EngineName) -> EngineKind {
     match name {
         EngineName::Tokio => EngineKind::Tokio,
         EngineName::Coroutines => EngineKind::Coroutines,
         EngineName::Callbacks => EngineKind::Callbacks,
         EngineName::Threads => EngineKind::Threads,
     }
-}
-
-/// Rules that nobody can predict the fingerprints of.
-pub(crate) fn compile(config: &Config) -> Result<Rules, ConfigError> {
-    use std::hash::{BuildHasher, Hasher};
-    config.compile(std::collections::hash_map::RandomState::new().build_hasher().finish())
 }

@@ -6,11 +6,12 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use argiope_core::frontier::{Frontier, StoreError};
+use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
 use argiope_core::job::Job;
 use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
@@ -112,13 +113,14 @@ where
         // A keeper that has left needs no reports.
         let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
     });
-    let crew = Crew::start(engine, &rules, clock, &reports).map_err(|fault| StoreError::other(fault.to_string()))?;
+    let crew = Crew::start(engine, &rules, clock, &reports)
+        .map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
     let to_keeper = inbox.clone();
     let resolver = Resolver::start(&rules, move |answer| {
         let _ = to_keeper.send(Mail::Resolved(answer));
     });
     let (writer, write) = start_writer(taker);
-    let wall = crate::wall_clock(&clock);
+    let wall = wall_clock(&clock);
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
     keeper.bench_mut().limit_concurrency(crew.most());
     keeper.set_open(open);
@@ -132,6 +134,7 @@ where
         tally: Tally::default(),
         deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
         drain_time: rules.drain_time,
+        rules: Arc::clone(&rules),
         leave_at: Time::NEVER,
         delivered: 0,
         open,
@@ -146,6 +149,12 @@ where
     drop(writer.join());
     running.crew.join();
     Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally })
+}
+
+/// What the wall clock says at the crawl's time zero.
+fn wall_clock(clock: &Clock) -> WallClock {
+    let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
 
 fn start_writer<T: Taker + 'static>(mut taker: T) -> (JoinHandle<()>, SyncSender<Vec<Settled>>) {
@@ -171,6 +180,7 @@ struct Running<F> {
     /// `--max-time`.
     deadline: Time,
     drain_time: Duration,
+    rules: Arc<Rules>,
     /// When draining has lasted long enough.
     leave_at: Time,
     delivered: u64,

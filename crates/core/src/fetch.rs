@@ -13,17 +13,17 @@ use std::sync::Arc;
 use crate::budget::Held;
 use crate::conn::request::Request;
 use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
-use crate::examine::{self, Caps, Directives, Examiner, Findings};
+use crate::examine::{self, Caps, Examiner, Findings};
+use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::retry;
 use crate::robots;
 use crate::rules::Rules;
-use crate::scope::{ScopeRule, Verdict};
 use crate::sitemap;
 use crate::time::Time;
-use crate::url::{BadUrl, Url};
+use crate::url::Url;
 use crate::visit::{Errand, Headers, Visit, Wire};
 
 /// Pages are welcome; anything else will be recorded too.
@@ -255,44 +255,12 @@ fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
         304 => Outcome::NotModified,
         300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
             Some(location) => {
-                redirect(visit, location, rules);
+                follow::redirect(visit, location, rules);
                 Outcome::Redirect
             }
             None => Outcome::HttpError,
         },
         _ => Outcome::HttpError,
-    }
-}
-
-fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
-    let said = String::from_utf8_lossy(location);
-    let target = match visit.link.url.join(&said) {
-        Ok(target) => target,
-        Err(fault) => {
-            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
-            visit.error.get_or_insert(Failure::new(kind, format!("Location {said:?}: {fault}")));
-            return;
-        }
-    };
-    visit.redirect = Some(target.clone());
-    if !visit.is_page() {
-        return;
-    }
-    if visit.link.redirects == 0 {
-        let message = format!("gave up after {} redirects", rules.max_redirects);
-        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
-        return;
-    }
-    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
-        Verdict::Follow => visit.found.push(Link {
-            url: target,
-            via: Some(visit.link.url.clone()),
-            depth: visit.link.depth,
-            redirects: visit.link.redirects - 1,
-            tries: 0,
-            kind: LinkKind::Redirect,
-        }),
-        Verdict::Reject(rule) => visit.rejected.push((rule, 1)),
     }
 }
 
@@ -309,7 +277,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.noindex = directives.noindex;
     visit.nofollow = directives.nofollow;
     if (200..300).contains(&head.status) {
-        follow(visit, &findings.links, directives, rules);
+        follow::links(visit, &findings.links, directives.nofollow, rules);
     }
     if rules.with_links {
         visit.all_links = Some(Box::new(findings.links));
@@ -338,44 +306,6 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
     }
 }
 
-/// Judges every link by scope; those to follow are distinct.
-fn follow(visit: &mut Visit, links: &LinkList, directives: Directives, rules: &Rules) {
-    if directives.nofollow && !rules.follow_nofollow {
-        return;
-    }
-    let mut seen: hashbrown::HashSet<u64, Plain> = hashbrown::HashSet::with_capacity_and_hasher(links.len(), Plain);
-    let depth = visit.link.depth.saturating_add(1);
-    let via = Some(visit.link.url.clone());
-    for link in links.iter() {
-        let wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
-        if !wanted || (link.nofollow && !rules.follow_nofollow) {
-            continue;
-        }
-        if !seen.insert(link.url.fingerprint(rules.fingerprint_key)) {
-            continue;
-        }
-        match rules.scope.judge(link.url, depth, link.kind) {
-            Verdict::Follow => visit.found.push(Link {
-                url: link.url.to_url(),
-                via: via.clone(),
-                depth,
-                redirects: rules.max_redirects,
-                tries: 0,
-                kind: link.kind,
-            }),
-            Verdict::Reject(rule) => count(&mut visit.rejected, rule),
-        }
-    }
-    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
-}
-
-fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
-    match rejected.iter_mut().find(|(known, _)| *known == rule) {
-        Some((_, n)) => *n += 1,
-        None => rejected.push((rule, 1)),
-    }
-}
-
 /// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
 fn bounds(link: &Link) -> sitemap::Bounds {
     let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
@@ -389,36 +319,6 @@ fn headers(head: &Head) -> Headers {
 
 fn text(value: Option<&[u8]>) -> Option<Box<str>> {
     value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
-}
-
-/// Fingerprints are hashes already.
-#[derive(Clone, Copy, Default)]
-struct Plain;
-
-impl std::hash::BuildHasher for Plain {
-    type Hasher = PlainHasher;
-
-    fn build_hasher(&self) -> PlainHasher {
-        PlainHasher(0)
-    }
-}
-
-struct PlainHasher(u64);
-
-impl std::hash::Hasher for PlainHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 << 8) | u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
 }
 
 /// A connection for this address, once TCP is connected: plain, or with TLS.

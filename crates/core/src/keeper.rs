@@ -3,8 +3,9 @@
 //! The keeper decides; it does not wait. Whoever runs it (a thread with an inbox, or a simulation) tells it what
 //! happened ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks what to do ([`Keeper::next`]).
 //!
-//! Invariants: every link that entered the frontier is settled exactly once; the crawl is over exactly when nothing is
-//! queued, held or under way, which is a count and not a timer; the limit on pages is never exceeded.
+//! Invariants: every link that entered the frontier is settled exactly once, or is back in its queue when a limit ends
+//! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
+//! limit on pages is never exceeded.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,11 +16,11 @@ use crate::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
 use crate::robots::Robots;
-use crate::rules::{Rules, Sitemaps};
+use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::scope::Verdict;
 use crate::sitemap::Sitemap;
 use crate::time::Time;
@@ -43,6 +44,8 @@ pub struct Keeper<F> {
     /// Roots without a scheme: what to try when the first guess does not answer.
     fallbacks: HashMap<Url, Url>,
     bytes: u64,
+    /// `--max-time`: what is under way then is given up.
+    deadline: Time,
     ended: Option<End>,
     /// Whether more links may come from outside.
     open: bool,
@@ -95,6 +98,7 @@ impl<F: Frontier> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             rules,
             clock,
             settled: Vec::new(),
@@ -118,6 +122,13 @@ impl<F: Frontier> Keeper<F> {
                 self.fallbacks.insert(first.clone(), second.clone());
             }
             roots.push(Link::root(first.clone(), rules.max_redirects));
+        }
+        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
+            // Nobody will read a robots.txt, which is what leads to sitemaps otherwise.
+            let origins: Vec<Origin> = roots.iter().map(|root| root.url.origin()).collect();
+            for origin in origins {
+                self.offer_sitemaps(&origin, &Robots::default(), now)?;
+            }
         }
         self.put(roots, now)?;
         for lane in self.frontier.lanes_with_work() {
@@ -164,16 +175,22 @@ impl<F: Frontier> Keeper<F> {
             }
             return Ok(());
         }
-        match visit.errand.take().map(|errand| *errand) {
-            Some(Errand::Sitemap(sitemap)) => self.read_sitemap(&visit, &sitemap, now)?,
-            Some(Errand::Robots(bytes)) => self.read_robots(&visit, Some(&bytes), now)?,
-            None => self.read_robots(&visit, None, now)?,
+        let errand = visit.errand.take().map(|errand| *errand);
+        match (&visit.purpose, errand) {
+            (Purpose::Page, _) => {}
+            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => self.read_robots(&visit, &bytes, now)?,
+            (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => self.read_sitemap(&visit, &sitemap, now)?,
+            (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
         }
         self.settle(visit, now)
     }
 
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Result<Order, StoreError> {
+        if now >= self.deadline {
+            self.stop(End::MaxTime);
+        }
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
@@ -181,10 +198,14 @@ impl<F: Frontier> Keeper<F> {
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
-                    if let Some(end) = self.is_over() {
-                        return Ok(Order::Done(end));
-                    }
-                    return Ok(Order::Wait(until));
+                    return Ok(match self.is_over(now) {
+                        Some(end) => {
+                            self.stop(end);
+                            self.give_back()?;
+                            Order::Done(end)
+                        }
+                        None => Order::Wait(until.min(self.deadline)),
+                    });
                 }
             }
         }
@@ -223,17 +244,22 @@ impl<F: Frontier> Keeper<F> {
         counts.queued + counts.leased
     }
 
-    fn is_over(&self) -> Option<End> {
-        if self.bench.in_flight() > 0 {
+    fn is_over(&self, now: Time) -> Option<End> {
+        if self.unfinished() == 0 && self.bench.held() == 0 {
+            return if self.open { self.ended } else { Some(End::Finished) };
+        }
+        if self.bench.in_flight() > 0 && now < self.deadline {
             return None;
         }
-        if let Some(end) = self.ended {
-            return Some(end);
+        self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
+    }
+
+    /// What is leased and not under way goes back to its queue.
+    fn give_back(&mut self) -> Result<(), StoreError> {
+        for link in self.bench.surrender() {
+            self.frontier.give_back(link)?;
         }
-        if self.unfinished() == 0 && self.bench.held() == 0 {
-            return (!self.open).then_some(End::Finished);
-        }
-        self.bench.is_spent().then_some(End::MaxPages)
+        Ok(())
     }
 
     fn feed_lanes(&mut self, now: Time) -> Result<(), StoreError> {
@@ -276,11 +302,10 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// What a finished robots.txt fetch means for the origin that waits for it.
-    fn read_robots(&mut self, visit: &Visit, bytes: Option<&[u8]>, now: Time) -> Result<(), StoreError> {
+    fn read_robots(&mut self, visit: &Visit, bytes: &[u8], now: Time) -> Result<(), StoreError> {
         let Purpose::Robots(origin) = &visit.purpose else {
             return Ok(());
         };
-        let lane = self.frontier.lane_of(&origin.host)?;
         if let (Some(target), Outcome::Redirect) = (&visit.redirect, visit.outcome)
             && visit.link.redirects > 0
         {
@@ -296,37 +321,44 @@ impl<F: Frontier> Keeper<F> {
             let rules = Arc::clone(rules);
             self.offer_sitemaps(origin, &rules, now)?;
         }
+        let lane = self.frontier.lane_of(&origin.host)?;
         self.bench.robots_known(lane, origin, state, now);
         Ok(())
     }
 
-    fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: Option<&[u8]>, now: Time) -> RobotsState {
+    /// | the fetch | the origin's links |
+    /// |---|---|
+    /// | 2xx, read as far as its size allows | as the rules say |
+    /// | 4xx, but not 429 | allowed: there is no file |
+    /// | 429, 5xx and other answers, redirects without end or to a refused address | `robots`, `robots_unreachable` |
+    /// | no answer, or a part of one | `failed` like it (`refused` where the host itself is) |
+    fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
         let tries = visit.link.tries;
         let unreachable = |why: String| {
             workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
         };
-        let cut = visit.error.as_ref().filter(|failure| retry::is_passing(failure.kind));
+        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
         match (visit.outcome, visit.status) {
-            (Outcome::Ok, _) if cut.is_none() => {
-                let rules = Robots::parse(bytes.unwrap_or_default(), &self.rules.agent_token);
-                workbench::robots_rules(rules, now)
-            }
+            (Outcome::Ok, _) if is_whole => workbench::robots_rules(Robots::parse(bytes, &self.rules.agent_token), now),
             (Outcome::HttpError, Some(status @ 400..=499)) if status != 429 => {
-                workbench::robots_rules(Robots::parse(b"", &self.rules.agent_token), now)
+                workbench::robots_rules(Robots::default(), now)
             }
             (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
-            (_, Some(status)) if cut.is_none() => unreachable(format!("{origin}/robots.txt answered {status}")),
+            (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
+                unreachable(format!("{origin}/robots.txt answered {status}"))
+            }
             (Outcome::Refused, _) if visit.link.url.origin() != *origin => {
                 unreachable(format!("{origin}/robots.txt leads to a refused address"))
             }
-            _ => {
-                let failure = visit
-                    .error
-                    .clone()
-                    .unwrap_or_else(|| Failure::new(ErrorKind::RobotsUnreachable, "robots.txt could not be fetched"));
-                let outcome = if visit.outcome == Outcome::Refused { Outcome::Refused } else { Outcome::Failed };
-                let message = format!("robots.txt could not be fetched: {}", failure.message);
-                workbench::robots_failed(Failure::new(failure.kind, message), outcome, tries, now)
+            (outcome, _) => {
+                let unknown = || Failure::new(ErrorKind::Internal, "nobody knows why");
+                let mut failure = visit.error.clone().unwrap_or_else(unknown);
+                let is_refused = outcome == Outcome::Refused;
+                if !is_refused {
+                    failure.message = format!("robots.txt could not be fetched: {}", failure.message).into();
+                }
+                let outcome = if is_refused { Outcome::Refused } else { Outcome::Failed };
+                workbench::robots_failed(failure, outcome, tries, now)
             }
         }
     }
@@ -337,37 +369,52 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let page = Url::robots_of(origin);
-        let mut links = Vec::new();
         let customary = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
-        for text in robots.sitemaps().iter().map(|text| &**text).chain(customary) {
-            if let Ok(url) = page.join(text)
-                && url.as_str().len() <= self.rules.max_url
-            {
-                let via = Some(page.clone());
-                let kind = LinkKind::SitemapFile;
-                links.push(Link { url, via, depth: 0, redirects: self.rules.max_redirects, tries: 0, kind });
-            }
-        }
+        let named = robots.sitemaps().iter().map(|text| &**text);
+        let urls = named.chain(customary).filter_map(|text| page.join(text).ok());
+        let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
         self.put(links, now).map(drop)
     }
 
     /// A sitemap's entries are offered like links; its children are sitemaps again.
     fn read_sitemap(&mut self, visit: &Visit, sitemap: &Sitemap, now: Time) -> Result<(), StoreError> {
-        let mut links = Vec::new();
-        let via = Some(visit.link.url.clone());
+        let via = &visit.link.url;
         let redirects = self.rules.max_redirects;
+        let mut links = Vec::new();
         for entry in &sitemap.entries {
             let kind = LinkKind::Sitemap;
             if self.rules.scope.judge(entry.url.as_ref(), 1, kind) == Verdict::Follow {
-                links.push(Link { url: entry.url.clone(), via: via.clone(), depth: 1, redirects, tries: 0, kind });
+                links.push(Link {
+                    url: entry.url.clone(),
+                    via: Some(via.clone()),
+                    depth: 1,
+                    redirects,
+                    tries: 0,
+                    kind,
+                });
             }
         }
         if visit.link.depth < SITEMAP_DEPTH {
-            for child in &sitemap.children {
-                let (kind, depth) = (LinkKind::SitemapFile, visit.link.depth + 1);
-                links.push(Link { url: child.url.clone(), via: via.clone(), depth, redirects, tries: 0, kind });
-            }
+            let depth = visit.link.depth + 1;
+            let children = sitemap.children.iter().map(|child| child.url.clone());
+            links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
         }
         self.put(links, now).map(drop)
+    }
+
+    /// A sitemap that lies elsewhere.
+    fn follow_sitemap(&mut self, visit: &Visit, now: Time) -> Result<(), StoreError> {
+        let Link { url: via, depth, redirects, .. } = &visit.link;
+        let (Some(target), Some(redirects)) = (&visit.redirect, redirects.checked_sub(1)) else {
+            return Ok(());
+        };
+        let links = self.sitemap_link(target.clone(), via, *depth, redirects).into_iter().collect();
+        self.put(links, now).map(drop)
+    }
+
+    fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
+        let kind = LinkKind::SitemapFile;
+        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == Verdict::Follow;
+        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
     }
 }

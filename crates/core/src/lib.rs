@@ -7,6 +7,7 @@ pub mod budget;
 pub mod conn;
 pub mod examine;
 pub mod fetch;
+pub mod follow;
 pub mod frontier;
 pub mod job;
 pub mod keeper;

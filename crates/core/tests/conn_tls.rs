@@ -307,6 +307,27 @@ fn a_body_until_close_is_whole_only_with_a_goodbye() {
     }
 }
 
+#[test]
+fn shaking_hands_before_asking() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
+    let mut session = ServerConnection::new(server).unwrap();
+    let mut kept = Kept::default();
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!((conn.step(), conn.deadline()), (Step::Done, argiope_core::Time::NEVER));
+    conn.ask(REQUEST.to_vec(), at(8_000), at(10));
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!(conn.end().failure, None);
+
+    let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
+    write_all(&mut conn, at(0));
+    conn.feed(b"HTTP/1.1 400 Bad\r\n\r\n", at(1), &mut kept);
+    conn.ask(REQUEST.to_vec(), at(8_000), at(1));
+    assert_eq!(conn.step(), Step::Done);
+    assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::Tls);
+}
+
 /// What a server says to a fresh client: everything until it waits for the client to go on.
 fn first_flight(conn: &mut Conn, server: &Arc<ServerConfig>) -> Vec<u8> {
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();

@@ -3,6 +3,7 @@
 //! A connection is a small state machine. It is called when bytes came, when the socket has room again, or when its alarm
 //! rang; it does what can be done now and says what it waits for: `wake` (a time), `blocked` (room in the socket), or neither
 //! (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are due.
+//! A client that closes its side is taken to be gone, also in the middle of an answer.
 //!
 //! Invariant: a request that was begun in the log is ended there exactly once, by `finish` or when the connection is dropped.
 
@@ -21,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// More than this without a complete request, or behind one in progress, is not a client but an attack.
 const MAX_INPUT: usize = 1 << 20;
+
+/// Most bytes sent in one turn: the other connections of the thread shall not wait for the whole of a large page.
+const TURN: usize = 1 << 20;
 
 /// What a thread lends to its connections while they work.
 pub(crate) struct Bench<'a> {
@@ -99,6 +103,16 @@ enum Move<'a> {
     Done,
 }
 
+/// How far an answer came.
+enum Played {
+    /// It is complete, and the connection is free for the next request.
+    ToTheEnd,
+    /// It has to wait for the alarm, for room, or for ever.
+    NotYet,
+    /// The connection ends with it.
+    Closed,
+}
+
 /// How far a move came.
 enum Progress {
     Next,
@@ -140,7 +154,7 @@ impl Connection {
             Received::Nothing => self.proceed(bench, &[]),
             Received::Decrypted => self.proceed(bench, &decrypted),
             Received::Plain(n) => {
-                // The thread's buffer is lent to the rest of the work as well, so it is taken out for the while.
+                // The bytes stay in the thread's buffer while they are worked on: it is taken out of the bench for the while.
                 let buffer = std::mem::take(&mut bench.buffer);
                 let fate = self.proceed(bench, &buffer[..n]);
                 bench.buffer = buffer;
@@ -175,9 +189,9 @@ impl Connection {
         loop {
             if self.play.is_some() {
                 match self.play(bench) {
-                    Ok(Some(true)) => {}
-                    Ok(Some(false)) | Err(_) => return Fate::Drop,
-                    Ok(None) => break,
+                    Ok(Played::ToTheEnd) => {}
+                    Ok(Played::NotYet) => break,
+                    Ok(Played::Closed) | Err(_) => return Fate::Drop,
                 }
             }
             if rest.is_empty() {
@@ -255,10 +269,9 @@ impl Connection {
         self.play = Some(Play { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
-    /// Plays on. Some(true): the answer is complete and the connection is free for the next request.
-    /// Some(false): the connection is over. None: it has to wait.
-    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Option<bool>> {
-        let Some(mut play) = self.play.take() else { return Ok(Some(true)) };
+    /// Plays on, as far as that is possible now.
+    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Played> {
+        let Some(mut play) = self.play.take() else { return Ok(Played::ToTheEnd) };
         loop {
             let progress = match self.act(&mut play, bench) {
                 Ok(progress) => progress,
@@ -277,7 +290,7 @@ impl Connection {
                     play.at += sent;
                     self.blocked = true;
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
@@ -285,24 +298,24 @@ impl Connection {
                     // Woken early by bytes of the client, the alarm keeps its time.
                     self.wake.get_or_insert(bench.now + duration);
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Hang => {
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Finished if play.last => {
                     self.wire.farewell();
                     self.log.end(&play.host, self.site, play.entry, true, Instant::now());
-                    return Ok(Some(false));
+                    return Ok(Played::Closed);
                 }
                 Progress::Finished => {
                     self.log.end(&play.host, self.site, play.entry, true, bench.now);
-                    return Ok(Some(true));
+                    return Ok(Played::ToTheEnd);
                 }
                 Progress::Over(whole) => {
                     self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
-                    return Ok(Some(false));
+                    return Ok(Played::Closed);
                 }
             }
         }
@@ -315,7 +328,7 @@ impl Connection {
         Ok(match play.next() {
             Move::Send(bytes) => {
                 let rest = bytes.get(play.at as usize..).unwrap_or_default();
-                let sent = self.send(rest)?;
+                let sent = self.send(&rest[..rest.len().min(TURN)])?;
                 if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
             }
             Move::Fill(total) => {
@@ -324,7 +337,7 @@ impl Connection {
                     let piece = filler::run(play.at + sent, total - play.at - sent);
                     let n = self.send(piece)?;
                     sent += n as u64;
-                    if n < piece.len() {
+                    if n < piece.len() || sent >= TURN as u64 {
                         return Ok(Progress::Blocked(sent));
                     }
                 }

@@ -1,5 +1,18 @@
 //! Families of webs, by name and numbers: what `argiope-practice serve` understands.
 //!
+//! What is measured on which web:
+//!
+//! | question | flags |
+//! |---|---|
+//! | the chapter's race | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
+//! | throughput | `--hosts 16 --pages 12500 --size 10240 --links 50 --cross 100` |
+//! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`, with `--drip 50:20`, with `--dead 50` |
+//! | memory of waiting | `--family silent --hosts 100 --pages 100` |
+//! | politeness | `--hosts 1000 --pages 50 --zipf 1.1 --seeds 500 --min-gap-ms 100` |
+//! | TLS | `--tls good --hosts 5000 --pages 4`, `--tls good --pages 50000`, either with `--close` |
+//! | large pages | `--family big --pages 16` |
+//! | growth | `--pages 10000` to `--pages 10000000` |
+//!
 //! Flags are read with nothing but the standard library, and every fault names the flag and shows the right form.
 //!
 //! Invariant: the same flags give the same web in every process; only the port may differ.

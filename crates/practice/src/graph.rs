@@ -89,7 +89,7 @@ pub struct PageId {
     pub page: u32,
 }
 
-/// The number that stands for robots.txt: a 404 with the latency of a page.
+/// The page number that stands for robots.txt.
 pub(crate) const ROBOTS: u32 = u32::MAX;
 
 /// What a page does.
@@ -212,6 +212,11 @@ impl Graph {
     /// A random number that belongs to this page and this purpose.
     fn random(&self, id: PageId, purpose: u64) -> u64 {
         mix(mix(mix(self.plan.seed ^ (u64::from(id.host) << 32 | u64::from(id.page)))).wrapping_add(purpose))
+    }
+
+    /// A host's robots.txt: a 404 that takes as long as a page.
+    pub fn robots_of(&self, host: u32) -> PageId {
+        PageId { host, page: ROBOTS }
     }
 
     /// How long a page waits before its first byte.

@@ -57,6 +57,7 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
 }
 
 fn run(order: &Order) -> io::Result<()> {
+    allow_many_files();
     let opened = order.open()?;
     if let Some(file) = &order.roots_out {
         std::fs::write(file, opened.roots.join("\n") + "\n")?;
@@ -86,6 +87,13 @@ fn run(order: &Order) -> io::Result<()> {
         while !web.wait_until(Duration::from_secs(3600), |_| false) {}
     }
     web.stop()
+}
+
+/// Every connection is a file, and the usual limit is meant for other programs. Where it cannot be raised it stays.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn say(value: &impl Serialize) -> io::Result<()> {

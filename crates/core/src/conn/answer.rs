@@ -80,15 +80,14 @@ impl Conn {
     fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
         self.bytes_wire += head.raw().len() as u64;
         if head.status < 200 {
-            self.interim = self.interim.saturating_add(1);
             if head.status == 101 {
-                self.stop(
-                    Some(Failure::new(ErrorKind::Protocol, "101: another protocol, which nobody asked for")),
-                    None,
-                );
-            } else if self.interim > self.limits.max_1xx {
+                let words = "101: another protocol, which nobody asked for";
+                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+            } else if self.interim >= self.limits.max_1xx {
                 let words = format!("more than {} interim answers", self.limits.max_1xx);
                 self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+            } else {
+                self.interim += 1;
             }
             return;
         }
@@ -116,7 +115,7 @@ impl Conn {
         } else {
             match Decoder::of(head, &self.limits) {
                 Ok(decoder) => self.decoder = decoder,
-                Err(stop) => self.undecodable(stop),
+                Err(words) => self.undecodable(words),
             }
         }
     }
@@ -184,21 +183,21 @@ impl Conn {
                     Ok(())
                 });
                 self.oddities = decoder.oddities();
-                match result {
-                    Ok(()) => {}
-                    Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
-                    Err(stop) => self.undecodable(stop),
-                }
+                self.note_decoded(result);
             }
         }
     }
 
+    fn note_decoded(&mut self, result: Result<(), Stop>) {
+        match result {
+            Ok(()) => {}
+            Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
+            Err(Stop::Broken(words)) => self.undecodable(words),
+        }
+    }
+
     /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
-    fn undecodable(&mut self, stop: Stop) {
-        let words = match stop {
-            Stop::Broken(words) => words,
-            Stop::Full => "too large".to_owned(),
-        };
+    fn undecodable(&mut self, words: String) {
         self.failure = Some(Failure::new(ErrorKind::Decode, words));
         self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
         self.usage = Usage::Raw;
@@ -215,11 +214,7 @@ impl Conn {
                 Ok(())
             });
             self.oddities = decoder.oddities();
-            match result {
-                Ok(()) => {}
-                Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
-                Err(stop) => self.undecodable(stop),
-            }
+            self.note_decoded(result);
         }
         self.phase = Phase::Done;
     }
@@ -270,6 +265,7 @@ impl Conn {
     /// The connection is gone, for this reason.
     pub(super) fn cut(&mut self, failure: Failure) {
         match self.phase {
+            Phase::Idle if self.is_handshaking() => self.stop(Some(failure), None),
             Phase::Idle | Phase::Done => {}
             Phase::Head => self.lose_head(failure),
             Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),

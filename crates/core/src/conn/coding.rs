@@ -53,28 +53,24 @@ const SCRATCH: usize = 16 << 10;
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 impl Decoder {
-    /// The decoder that a head asks for: none where the body is not coded.
-    pub(super) fn of(head: &Head, limits: &Limits) -> Result<Option<Box<Self>>, Stop> {
+    /// The decoder that a head asks for: none where the body is not coded. Fails, in words, where there is none for it.
+    pub(super) fn of(head: &Head, limits: &Limits) -> Result<Option<Box<Self>>, String> {
         if head.get("content-encoding").is_none() {
             return Ok(None);
         }
         let mut layers = Vec::new();
         for token in list(head, "content-encoding") {
-            let kind = match token.to_ascii_lowercase().as_slice() {
-                b"" | b"identity" | b"none" => continue,
-                b"gzip" | b"x-gzip" => Kind::Gzip,
-                b"deflate" => Kind::Deflate,
-                b"br" => Kind::Brotli,
-                b"zstd" => Kind::Zstd,
-                _ => {
-                    let name = String::from_utf8_lossy(token.get(..40).unwrap_or(token));
-                    return Err(Stop::Broken(format!("content coding {name:?} is not known")));
-                }
+            if token.is_empty() || ["identity", "none"].iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes())) {
+                continue;
+            }
+            let Some((_, kind)) = NAMES.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())) else {
+                let name = String::from_utf8_lossy(token.get(..40).unwrap_or(token));
+                return Err(format!("content coding {name:?} is not known"));
             };
             if layers.len() >= usize::from(limits.max_codings) {
-                return Err(Stop::Broken(format!("more than {} content codings", limits.max_codings)));
+                return Err(format!("more than {} content codings", limits.max_codings));
             }
-            layers.push(Layer::new(kind));
+            layers.push(Layer::new(*kind));
         }
         layers.reverse();
         Ok((!layers.is_empty()).then(|| Box::new(Self { layers })))
@@ -121,6 +117,14 @@ enum Kind {
     Brotli,
     Zstd,
 }
+
+const NAMES: [(&str, Kind); 5] = [
+    ("gzip", Kind::Gzip),
+    ("x-gzip", Kind::Gzip),
+    ("deflate", Kind::Deflate),
+    ("br", Kind::Brotli),
+    ("zstd", Kind::Zstd),
+];
 
 /// One coding being undone.
 struct Layer {

@@ -262,8 +262,8 @@ impl Conn {
         };
         match self.phase {
             Phase::Done => Step::Done,
-            Phase::Idle if !self.is_handshaking() => Step::Done,
             _ if !pending.is_empty() => Step::Write(pending),
+            Phase::Idle if !self.is_handshaking() => Step::Done,
             Phase::Body(_) if self.held => Step::Pause,
             Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
         }

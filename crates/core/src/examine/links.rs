@@ -254,7 +254,9 @@ impl Collector {
 
 impl Sink for Collector {
     fn start(&mut self, tag: &Tag<'_>) -> Content {
-        self.stop_hearing();
+        if self.hearing.is_some() {
+            self.stop_hearing();
+        }
         self.capped |= tag.cut;
         if self.dialect == Dialect::Xml {
             return feeds::start(self, tag);
@@ -286,7 +288,9 @@ impl Sink for Collector {
     }
 
     fn end(&mut self, name: &[u8]) {
-        self.stop_hearing();
+        if self.hearing.is_some() {
+            self.stop_hearing();
+        }
         if self.dialect == Dialect::Html {
             self.foreign.end(name);
             if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {

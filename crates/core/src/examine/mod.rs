@@ -8,7 +8,7 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `tokenizer`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
+//! | `tokenizer`, `scan`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
 //! | `foreign` | whether the reading is within SVG or MathML |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
 //! | `written`, `resolve` | links as written, and the addresses that they make |
@@ -21,7 +21,7 @@ use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-pub mod charset;
+mod charset;
 mod directives;
 mod entities;
 mod feeds;
@@ -32,6 +32,7 @@ mod links;
 mod names;
 mod raw_text;
 mod resolve;
+mod scan;
 mod settle;
 pub mod tokenizer;
 mod written;

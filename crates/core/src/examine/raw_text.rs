@@ -13,7 +13,8 @@ pub fn end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
 }
 
 fn tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
-    if !starts(bytes, open)? {
+    // Without a name, no end tag is the right one.
+    if name.is_empty() || !starts(bytes, open)? {
         return Some(false);
     }
     let rest = bytes.get(open.len()..).unwrap_or(&[]);

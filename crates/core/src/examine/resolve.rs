@@ -7,7 +7,7 @@
 
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
 
-use crate::url::{BadUrl, Url};
+use crate::url::{BadUrl, Url, without_extra_slashes};
 
 /// What addresses on a page are relative to.
 pub struct Base {
@@ -63,6 +63,8 @@ impl Base {
 fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url::Url, url::ParseError> {
     let encoding = encoding.output_encoding();
     let options = url::Url::options().base_url(Some(base));
+    let is_web = matches!(base.scheme(), "http" | "https");
+    let href = &*if is_web { without_extra_slashes(href) } else { href.into() };
     if encoding == UTF_8 {
         return options.parse(href);
     }
@@ -206,6 +208,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
             Class::Plain => dots &= byte == b'.',
             Class::Slash => {
                 let segment = target.get(start..index).unwrap_or("");
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
                 if !(dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                     out.push('/');
@@ -215,6 +220,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
             }
             Class::Question => {
                 let (segment, query) = (target.get(start..index).unwrap_or(""), target.get(index..).unwrap_or(""));
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
                 if !(dots && push_dots(segment, origin, out)) {
                     out.push_str(segment);
                 }
@@ -227,6 +235,9 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
         }
     }
     let segment = target.get(start..).unwrap_or("");
+    if dots && pops_drive_letter(segment, out) {
+        return false;
+    }
     if !(dots && push_dots(segment, origin, out)) {
         out.push_str(segment);
     }
@@ -235,6 +246,12 @@ fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
 
 fn is_escaped_dot(bytes: &[u8], percent: usize) -> bool {
     bytes.get(percent + 1..percent + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2e"))
+}
+
+/// `..` after something like `/C:/`: what the parser makes of that is its own affair.
+fn pops_drive_letter(segment: &str, out: &str) -> bool {
+    let is_drive = |path: &[u8]| matches!(path, [.., b'/', letter, b':' | b'|', b'/'] if letter.is_ascii_alphabetic());
+    segment == ".." && is_drive(out.as_bytes())
 }
 
 /// Carries out `.` and `..`. Says whether the segment was one of them.

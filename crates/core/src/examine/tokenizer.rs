@@ -13,6 +13,7 @@
 use memchr::memchr;
 
 use super::raw_text::{self, Script};
+use super::scan::{self, CommentScan, DoctypeScan, TagScan};
 
 /// Of a tag longer than this, only the attributes that end within it are seen.
 pub const LONGEST_TAG: usize = 64 * 1024;
@@ -164,7 +165,7 @@ impl Tokenizer {
         let next = match self.content {
             Content::PlainText => None,
             Content::Script => self.script.skip(rest),
-            _ => memchr(b'<', rest),
+            _ => find_less(rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
         if heard && !text.is_empty() {
@@ -188,25 +189,15 @@ impl Tokenizer {
                 }
                 rest.get(1..).unwrap_or(&[])
             }
-            Opening::Tag => {
-                let mut scan = TagScan::new(rest);
-                match scan.find_end(rest.get(scan.read..).unwrap_or(&[])) {
-                    Some(end) => {
-                        let (tag, rest) = rest.split_at((scan.read + end + 1).min(rest.len()));
-                        let cut = tag.len() > LONGEST_TAG;
-                        let tag = tag.get(..LONGEST_TAG).unwrap_or(tag);
-                        self.emit(tag, scan, cut, sink);
-                        rest
-                    }
-                    None => {
-                        self.begun.clear();
-                        self.cut = false;
-                        self.keep(rest);
-                        self.state = State::Tag(scan);
-                        &[]
-                    }
-                }
-            }
+            Opening::Tag => self.whole_tag(rest, sink).unwrap_or_else(|| {
+                let mut scan = TagScan::at_name();
+                scan.find_end(rest.get(name_start(rest)..).unwrap_or(&[]));
+                self.begun.clear();
+                self.cut = false;
+                self.keep(rest);
+                self.state = State::Tag(scan);
+                &[]
+            }),
             Opening::Markup(state, length) => {
                 self.state = state;
                 rest.get(length..).unwrap_or(&[])
@@ -216,6 +207,25 @@ impl Tokenizer {
                 rest.get(length..).unwrap_or(&[])
             }
         }
+    }
+
+    /// Reads a tag that ends within the chunk.
+    fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> Option<&'a [u8]> {
+        let after = rest.get(name_start(rest)..)?;
+        let (name, after) = after.split_at(scan::name_end(after)?);
+        let (end, self_closing) = scan::whole_tag(after)?;
+        let (attributes, next) = after.split_at(end + 1);
+        let length = rest.len() - next.len();
+        let tag = if length > LONGEST_TAG {
+            let over = length - LONGEST_TAG;
+            let kept = attributes.len().saturating_sub(over);
+            let name = name.get(..LONGEST_TAG - name_start(rest)).unwrap_or(name);
+            Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, cut: true }
+        } else {
+            Tag { name, rest: attributes, self_closing, cut: false }
+        };
+        self.emit(tag, name_start(rest) == 2, sink);
+        Some(next)
     }
 
     /// Reads on where the chunk before ended within an opening: byte by byte, it is decided within a few.
@@ -250,9 +260,13 @@ impl Tokenizer {
             Some(end) => {
                 let (tail, rest) = rest.split_at((end + 1).min(rest.len()));
                 self.keep(tail);
-                let tag = std::mem::take(&mut self.begun);
-                self.emit(&tag, scan, self.cut, sink);
-                self.begun = tag;
+                let begun = std::mem::take(&mut self.begun);
+                let start = name_start(&begun);
+                let after = begun.get(start..).unwrap_or(&[]);
+                let (name, attributes) = after.split_at(scan::name_end(after).unwrap_or(after.len()));
+                let tag = Tag { name, rest: attributes, self_closing: scan.self_closing, cut: self.cut };
+                self.emit(tag, start == 2, sink);
+                self.begun = begun;
                 self.begun.clear();
                 rest
             }
@@ -270,20 +284,17 @@ impl Tokenizer {
         self.begun.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    fn emit(&mut self, bytes: &[u8], scan: TagScan, cut: bool, sink: &mut impl Sink) {
+    fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl Sink) {
         self.state = State::Content;
-        let after = bytes.get(if scan.closing { 2 } else { 1 }..).unwrap_or(&[]);
-        let name_end = after.iter().position(|&byte| ends_name(byte)).unwrap_or(after.len());
-        let (name, rest) = after.split_at(name_end);
-        if scan.closing {
+        if closing {
             self.content = Content::Markup;
-            sink.end(name);
+            sink.end(tag.name);
             return;
         }
-        self.content = sink.start(&Tag { name, rest, self_closing: scan.self_closing, cut });
+        self.content = sink.start(&tag);
         if matches!(self.content, Content::RcData | Content::RawText | Content::Script) {
             self.raw_name.clear();
-            self.raw_name.extend(name.iter().map(u8::to_ascii_lowercase));
+            self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
             self.script = Script::default();
         }
     }
@@ -388,6 +399,17 @@ impl Tokenizer {
     }
 }
 
+/// The next `<`. Between tags there is often little text: a look at a few bytes saves the search.
+fn find_less(bytes: &[u8]) -> Option<usize> {
+    let near = bytes.iter().take(8).position(|&byte| byte == b'<');
+    near.or_else(|| memchr(b'<', bytes))
+}
+
+/// Where the name of the tag begins whose bytes from `<` on are given.
+fn name_start(tag: &[u8]) -> usize {
+    if tag.get(1) == Some(&b'/') { 2 } else { 1 }
+}
+
 /// Whether `bytes` start with `word` in any case; `None` where they are too few to tell.
 pub(super) fn starts(bytes: &[u8], word: &[u8]) -> Option<bool> {
     let common = bytes.len().min(word.len());
@@ -407,145 +429,6 @@ pub(super) fn is_space(byte: u8) -> bool {
 
 pub(super) fn ends_name(byte: u8) -> bool {
     is_space(byte) || matches!(byte, b'/' | b'>')
-}
-
-/// Where in a tag the reading is: enough to find its end, since `>` does not end it within quotes.
-#[derive(Clone, Copy, Debug)]
-struct TagScan {
-    place: Place,
-    closing: bool,
-    self_closing: bool,
-    /// How many bytes of the tag the constructor has seen.
-    read: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    TagName,
-    BeforeName,
-    Name,
-    AfterName,
-    BeforeValue,
-    Quoted(u8),
-    Unquoted,
-    Slash,
-}
-
-impl TagScan {
-    /// For a tag whose bytes from `<` on are given.
-    fn new(bytes: &[u8]) -> Self {
-        let closing = bytes.get(1) == Some(&b'/');
-        Self { place: Place::TagName, closing, self_closing: false, read: if closing { 2 } else { 1 } }
-    }
-
-    /// Runs on over the tag's next bytes; says at which of them the tag ends.
-    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut index = 0;
-        while let Some(&byte) = bytes.get(index) {
-            let place = match self.place {
-                Place::Quoted(quote) => {
-                    index += memchr(quote, bytes.get(index..)?)?;
-                    // What follows a quoted value begins a name even without white space between.
-                    Place::BeforeName
-                }
-                Place::BeforeValue => match byte {
-                    b'"' | b'\'' => Place::Quoted(byte),
-                    b'>' => return Some(index),
-                    _ if is_space(byte) => Place::BeforeValue,
-                    _ => Place::Unquoted,
-                },
-                Place::Unquoted => match byte {
-                    b'>' => return Some(index),
-                    _ if is_space(byte) => Place::BeforeName,
-                    _ => Place::Unquoted,
-                },
-                place => match byte {
-                    b'>' => {
-                        self.self_closing = matches!(place, Place::Slash);
-                        return Some(index);
-                    }
-                    b'/' => Place::Slash,
-                    b'=' => match place {
-                        Place::Name | Place::AfterName => Place::BeforeValue,
-                        Place::TagName => Place::TagName,
-                        _ => Place::Name,
-                    },
-                    _ if is_space(byte) => match place {
-                        Place::Name | Place::AfterName => Place::AfterName,
-                        _ => Place::BeforeName,
-                    },
-                    _ => match place {
-                        Place::TagName => Place::TagName,
-                        _ => Place::Name,
-                    },
-                },
-            };
-            self.place = place;
-            index += 1;
-        }
-        None
-    }
-}
-
-/// Where in a comment the reading is.
-#[derive(Clone, Copy, Debug)]
-enum CommentScan {
-    /// Right after `<!--`: here `>` and `->` end it.
-    Start,
-    StartDash,
-    Body,
-    Dash,
-    /// After two dashes or more.
-    Dashes,
-    /// After `--!`.
-    Bang,
-}
-
-impl CommentScan {
-    fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut index = 0;
-        while let Some(&byte) = bytes.get(index) {
-            *self = match (*self, byte) {
-                (Self::Body, _) => {
-                    index += memchr(b'-', bytes.get(index..)?)?;
-                    Self::Dash
-                }
-                (Self::Start | Self::StartDash | Self::Dashes | Self::Bang, b'>') => return Some(index),
-                (Self::Start, b'-') => Self::StartDash,
-                (Self::StartDash | Self::Dash | Self::Dashes, b'-') => Self::Dashes,
-                (Self::Bang, b'-') => Self::Dash,
-                (Self::Dashes, b'!') => Self::Bang,
-                _ => Self::Body,
-            };
-            index += 1;
-        }
-        None
-    }
-}
-
-/// Where in an XML document type the reading is. Its declarations are passed over, never obeyed.
-#[derive(Clone, Copy, Debug)]
-enum DoctypeScan {
-    Head,
-    Quoted(u8),
-    Subset,
-    /// After a `]` that may end the internal subset.
-    SubsetEnd,
-}
-
-impl DoctypeScan {
-    fn ends_with(&mut self, byte: u8) -> bool {
-        *self = match (*self, byte) {
-            (Self::Head | Self::SubsetEnd, b'>') => return true,
-            (Self::Head, b'"' | b'\'') => Self::Quoted(byte),
-            (Self::Head, b'[') => Self::Subset,
-            (Self::Quoted(quote), _) if quote == byte => Self::Head,
-            (Self::Subset | Self::SubsetEnd, b']') => Self::SubsetEnd,
-            (Self::SubsetEnd, _) if !is_space(byte) => Self::Subset,
-            (place, _) => place,
-        };
-        false
-    }
 }
 
 impl<'a> Tag<'a> {

@@ -1,5 +1,6 @@
 //! google/robotstxt's and crawler-commons' tests of robots.txt.
 
+use argiope_core::ErrorKind;
 use argiope_core::robots::{
     Field, Lines, Pattern, Robots, RobotsAnswer, is_product_token, prepare, product_token, target_of,
 };
@@ -153,4 +154,86 @@ fn parse_for(file: &[u8], agents: &Value) -> Robots {
     };
     let all = names.iter().map(|name| Robots::parse(file, product_token(name)));
     all.reduce(|first, next| if first.is_named() { first } else { next }).unwrap_or_else(|| Robots::parse(file, ""))
+}
+
+#[test]
+fn robots_conflicts() {
+    conflicts();
+}
+
+/// Where the two sets contradict each other: what was proposed is what we do.
+pub fn conflicts() -> Option<Tally> {
+    let vectors = read("robots_conflicts.json")?;
+    let mut tally = Tally::new("robots_conflicts.json", &[]);
+    for case in cases(&vectors, "conflicts") {
+        let rules = |rules: &str| Robots::parse(format!("User-agent: Foo Bar\n{rules}").as_bytes(), "foo");
+        let as_proposed = match text(case, "id") {
+            "percent-encoded unreserved" => !rules("Disallow: /%62%61%7A").allows("/baz"),
+            "unencoded non-ASCII URL" => !rules("Disallow: /%E3%83%84").allows("/\u{30c4}"),
+            "index.html" => !rules("Disallow: /\nAllow: /a/index.html").allows("/a/"),
+            "trailing wildcard length" => !rules("Allow: /\nDisallow: /*").allows("/"),
+            "huge crawl-delay" => {
+                let robots = rules("Crawl-delay: 3600\nDisallow:");
+                robots.allows("/") && robots.crawl_delay() == Some(std::time::Duration::from_secs(3600))
+            }
+            "UA line with spaces" => rules("Disallow: /").is_named(),
+            other => panic!("unknown conflict {other}"),
+        };
+        tally.case(text(case, "id"), as_proposed, true);
+    }
+    Some(tally.finish(6))
+}
+
+#[test]
+fn rfc9309_checklist() {
+    checklist();
+}
+
+/// The points that a file's text or the outcome of its fetch decides; the others need a crawl to show them.
+pub fn checklist() -> Option<Tally> {
+    let vectors = read("rfc9309_checklist.json")?;
+    let mut tally = Tally::new(
+        "rfc9309_checklist.json",
+        &[("not for the core to decide: shown by crawls of the practice web", &["R14", "R16", "R20"])],
+    );
+    for case in cases(&vectors, "requirements") {
+        tally.case(text(case, "id"), is_met(text(case, "id")), true);
+    }
+    Some(tally.finish(22))
+}
+
+fn is_met(point: &str) -> bool {
+    let allows = |file: &str, target: &str| Robots::parse(file.as_bytes(), "argiope").allows(target);
+    let all = |rules: &str, target: &str| allows(&format!("User-agent: *\n{rules}"), target);
+    let status = |status: u16| RobotsAnswer::from_status(status, b"User-agent: *\nDisallow: /x", "argiope");
+    match point {
+        "R01" => allows("Disallow: /\nUser-agent: a\nUser-agent: *\nAllow: /", "/x"),
+        "R02" => !allows("User-agent: argiope\nSitemap: /s\nFoo: x\nUser-agent: b\nDisallow: /", "/x"),
+        "R03" => !allows("uSER-agent: *\rDISALLOW: /x # no\r\nallow: /y\n", "/x"),
+        "R04" => {
+            !allows("User-agent: ARGIOPE/9\nDisallow: /", "/x") && allows("User-agent: argiope-x\nDisallow: /", "/x")
+        }
+        "R05" => "argiope/1.0 (+https://example.com)".contains(product_token("argiope/1.0 (+https://example.com)")),
+        "R06" => !allows(
+            "User-agent: argiope\nDisallow: /a\nUser-agent: b\nDisallow: /\nUser-agent: argiope\nDisallow: /x",
+            "/x",
+        ),
+        "R07" => !all("Disallow: /", "/x") && allows("User-agent: b\nDisallow: /", "/x"),
+        "R08" => !all("Disallow: /x?q", "/x?q=1") && all("Disallow: /x", "/a/x") && all("Disallow: /X", "/x"),
+        "R09" => all("Disallow: /x\nAllow: /x/y", "/x/y") && all("Disallow: /x\nAllow: /x", "/x") && all("", "/x"),
+        "R10" => all("Disallow: /", "/robots.txt"),
+        "R11" => !all("Disallow: /\u{fc}", "/%C3%BC") && !all("Disallow: /%61", "/a"),
+        "R12" => !all("Disallow: /*x$", "/yx") && all("Disallow: /*x$", "/xy") && !all("Disallow: /%2A%24#", "/*$"),
+        "R13" => Robots::parse(b"Sitemap: https://a/s.xml", "argiope").sitemaps().len() == 1,
+        "R15" => !status(200).allows("/x") && status(206).allows("/y"),
+        "R17" => [400, 401, 403, 404, 410].into_iter().all(|code| status(code).allows("/x")),
+        "R18" => {
+            [500, 503, 599].into_iter().all(|code| !status(code).allows("/y"))
+                && ErrorKind::ALL.iter().all(|kind| !RobotsAnswer::from_failure(*kind).allows("/y"))
+        }
+        "R19" => !all("\u{0}\u{1}garbage\n: : :\nDisallow: /x\n=====", "/x"),
+        "R21" => !all(&format!("{}Disallow: /x\n", "#\n".repeat(500 * 512 - 20)), "/x"),
+        "R22" => all(&"\u{fffd}\u{0}".repeat(1 << 18), "/x"),
+        _ => false,
+    }
 }

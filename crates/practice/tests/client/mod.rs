@@ -19,6 +19,8 @@ pub fn serve(site: Site) -> (Running, SocketAddr) {
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // `write!` writes in pieces, and the system would hold the second until the first is acknowledged.
+    stream.set_nodelay(true).unwrap();
     stream
 }
 

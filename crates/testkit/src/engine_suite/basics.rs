@@ -285,7 +285,7 @@ fn graph_web(plan: Plan) -> (argiope_practice::Running, String, Arc<Graph>) {
 pub fn a_graph_is_found_whole(engine: EngineName) {
     let plan = Plan { pages: 800, links: 12, size: 3_000, missing: 50, broken: 20, redirects: 50, ..Plan::default() };
     let (_web, root, graph) = graph_web(plan);
-    let expected = graph.reachable(graph.roots().take(1), Reach::Host);
+    let expected = graph.reachable(graph.roots().take(1), Reach::RootHosts);
     let mut config = config(engine, &[&root]);
     config.pace = Pace::Full;
     config.concurrency = 50;

@@ -23,7 +23,7 @@ pub(crate) fn site(address: &str) -> Site {
 /// Stamps the whole suite on one engine, as a module of tests.
 #[macro_export]
 macro_rules! engine_suite {
-    ($name:ident, $engine:expr) => {
+    ($name:ident, $engine:ident) => {
         mod $name {
             $crate::engine_cases!($engine;
                 basics: links_and_cycles, a_prohibited_host, strict_hosts, lenient_hosts, exclude_and_include,
@@ -48,11 +48,11 @@ macro_rules! engine_suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! engine_cases {
-    ($engine:expr; $($group:ident: $($case:ident),+;)+) => {
+    ($engine:ident; $($group:ident: $($case:ident),+;)+) => {
         $($(
             #[test]
             fn $case() {
-                $crate::engine_suite::$group::$case($engine);
+                $crate::engine_suite::$group::$case($crate::EngineName::$engine);
             }
         )+)+
     };

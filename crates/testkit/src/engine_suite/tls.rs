@@ -49,7 +49,7 @@ pub fn a_good_certificate(engine: EngineName) {
 }
 
 pub fn a_self_signed_certificate(engine: EngineName) {
-    failed_as(engine, "127.4.0.2", Certificate::SelfSigned, "issuer");
+    failed_as(engine, "127.4.0.2", Certificate::SelfSigned, "self-signed");
 }
 
 pub fn an_expired_certificate(engine: EngineName) {

@@ -4,35 +4,40 @@
 //! [`Job`] is the right to one slot of a lane, it is handed out by [`Workbench::next`] and given back by
 //! [`Workbench::finish`], and nothing is counted afterwards.
 //!
-//! Every lane that could do something sits in one of two places: `ready` (it may start now) or `later` (it may start at
-//! a known time). A lane that waits for an event (an answer, a name, a robots.txt, more links, a free slot at its
-//! address) sits in neither; the event puts it back.
+//! Every lane that could do something sits in one of three places: `ready` (it may start now), `later` (it may start at a
+//! known time), or in the queue of an address that has no slot free. A lane that waits for another event (an answer, a
+//! name, a robots.txt, more links) sits nowhere; the event puts it back.
 //!
 //! Invariants: requests under way never exceed the concurrency, a lane's width, or an address's cap; none starts before
-//! its lane is due; robots.txt goes before the first page of an origin.
+//! its lane is due; robots.txt goes before the first page of an origin; a link whose fate is known is settled at once,
+//! so that no timer decides when the crawl ends.
+
+mod pick;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::address;
+use hashbrown::HashMap;
+
+use self::pick::Pick;
 use crate::job::{Job, LaneId, Purpose};
-use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState, Sign};
+use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{Failure, Outcome};
 use crate::retry;
 use crate::robots::Robots;
-use crate::rules::{RobotsPolicy, Rules};
+use crate::rules::Rules;
 use crate::time::Time;
 use crate::url::{Origin, Url};
 use crate::visit::Visit;
 
 /// A lane with fewer links than this on the bench asks the frontier for more.
 const LOW: usize = 16;
-/// How far into a queue to look for a link whose origin is not waiting for its robots.txt.
-const LOOK_AHEAD: usize = 32;
 /// A host given up on is asked again after this long.
 const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
 /// Redirects that a robots.txt may take (RFC 9309, 2.3.1.2).
@@ -80,17 +85,23 @@ struct Entry {
     lane: Lane,
     seat: Seat,
     is_hungry: bool,
+    /// The address whose free slot this lane was called up for. If it does not take it, the next lane in that queue is
+    /// called.
+    called_by: Option<IpAddr>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seat {
     /// Waits for an event.
     Nowhere,
-    Ready(u64),
+    Ready,
     Later(Time),
+    /// In the queue of an address.
+    Queued,
 }
 
-/// A lane that may start now. Those with most polite waiting ahead go first: the longest job decides when all is done.
+/// A lane that may start now. New hosts go first, because their robots.txt tells what there is to do; then those with
+/// most polite waiting ahead: the longest job decides when all is done.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     weight: u64,
@@ -107,9 +118,11 @@ struct Shared {
 
 /// What a lane can do now.
 enum Choice {
-    Go(Link, Purpose, Arc<[IpAddr]>, Option<IpAddr>),
+    Go(Link, Purpose, Arc<[IpAddr]>),
     /// Not before then; never means: when an event comes.
     Blocked(Time),
+    /// When a slot is free at this address.
+    Full(IpAddr),
 }
 
 impl Workbench {
@@ -154,6 +167,7 @@ impl Workbench {
         entry.lane.backlog = backlog;
         self.held += links.len();
         entry.lane.queue.extend(links);
+        self.sweep(id, now);
         self.place(id, now);
     }
 
@@ -189,7 +203,8 @@ impl Workbench {
             Ok((list, life)) => Addresses::Known { list: list.into(), until: now + life, took },
             Err(failure) if retry::is_passing(failure.kind) && tries < rules.max_tries => {
                 let doublings = u32::from(tries.saturating_sub(1)).min(16);
-                Addresses::Again { at: now + rules.retry_wait * 2u32.saturating_pow(doublings), tries }
+                let wait = rules.retry_wait.saturating_mul(2u32.saturating_pow(doublings));
+                Addresses::Again { at: now + wait, tries }
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
@@ -197,15 +212,21 @@ impl Workbench {
     }
 
     /// What is known of an origin's robots.txt now.
-    pub fn robots_known(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
+    pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
         let ceiling = self.rules.max_crawl_delay;
         let entry = self.entry(id, &origin.host);
+        if let RobotsState::Failed { until, .. } = state
+            && let Some(RobotsState::Asked { old: Some(old) }) = entry.lane.robots_of(origin)
+        {
+            state = RobotsState::Rules { rules: Arc::clone(old), until };
+        }
         if let RobotsState::Rules { rules, .. } = &state
             && let Some(delay) = rules.crawl_delay()
         {
             entry.lane.pace.obey_crawl_delay(delay.min(ceiling));
         }
         entry.lane.set_robots(origin, state);
+        self.sweep(id, now);
         self.place(id, now);
     }
 
@@ -214,18 +235,24 @@ impl Workbench {
         let Some((id, slot)) = visit.slot else {
             return;
         };
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.held = self.held.saturating_sub(1);
-        let freed = match self.lanes.get_mut(&id) {
-            Some(entry) => {
-                entry.lane.pace.ended(sign(visit), now);
-                entry.lane.free_slot(slot)
-            }
-            None => None,
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
         };
-        if let Some(ip) = freed {
-            self.free_ip(ip, now);
+        let Some(addresses) = entry.lane.free_slot(slot) else {
+            return;
+        };
+        self.in_flight -= 1;
+        self.held -= 1;
+        let lane = &mut entry.lane;
+        lane.pace.ended(pick::sign(visit), visit.started, now);
+        if lane.pace.is_hopeless()
+            && let Some(last) = &visit.error
+        {
+            lane.pace.forget_silence();
+            let failure = Failure::new(last.kind, format!("the host was given up on: {}", last.message));
+            lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
+        self.free_addresses(&addresses);
         self.place(id, now);
     }
 
@@ -246,7 +273,22 @@ impl Workbench {
 
     /// Whether the limit on pages is reached and nothing that was begun is left.
     pub fn is_spent(&self) -> bool {
-        self.pages_left == 0 && self.in_flight == 0 && !self.has_retries()
+        self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
+    }
+
+    /// Takes everything back that is held and not under way, once no more jobs are handed out. Errands are dropped: a
+    /// later crawl runs its own.
+    pub fn surrender(&mut self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for entry in self.lanes.values_mut() {
+            links.extend(entry.lane.queue.drain(..));
+            let retries =
+                entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+            links.extend(retries.map(|Reverse(retry)| retry.link));
+            entry.lane.errands.clear();
+        }
+        self.held = self.in_flight + self.verdicts.len();
+        links
     }
 
     /// How many pages may still be asked for.
@@ -280,18 +322,24 @@ impl Workbench {
             if self.draining || self.in_flight >= self.concurrency {
                 return Next::Wait(Time::NEVER);
             }
-            let Some(ready) = self.ready.pop() else {
+            if self.ready.is_empty() {
                 return Next::Wait(self.later.first().map_or(Time::NEVER, |(time, _)| *time));
-            };
-            match self.lanes.get_mut(&ready.lane) {
-                Some(entry) if entry.seat == Seat::Ready(ready.seq.0) => entry.seat = Seat::Nowhere,
-                _ => continue,
             }
             if now < self.next_start {
-                self.seat_later(ready.lane, self.next_start);
-                continue;
+                return Next::Wait(self.next_start);
             }
-            if let Some(job) = self.start(ready.lane, now) {
+            let Some(Ready { lane, .. }) = self.ready.pop() else {
+                continue;
+            };
+            let called_by = self.lanes.get_mut(&lane).and_then(|entry| {
+                entry.seat = Seat::Nowhere;
+                entry.called_by.take()
+            });
+            let job = self.start(lane, now);
+            if let Some(ip) = called_by {
+                self.call_next(ip);
+            }
+            if let Some(job) = job {
                 return Next::Fetch(job);
             }
         }
@@ -314,33 +362,41 @@ impl Workbench {
     }
 
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
-        let choice = self.choose(id, now);
-        let (link, purpose, addresses, ip) = match choice {
-            Choice::Go(link, purpose, addresses, ip) => (link, purpose, addresses, ip),
+        let (link, purpose, addresses) = match self.choose(id, now) {
+            Choice::Go(link, purpose, addresses) => (link, purpose, addresses),
             Choice::Blocked(until) => {
                 self.ask_for_more(id);
                 if !until.is_never() {
-                    self.seat_later(id, until.max(now));
+                    self.seat_later(id, until);
+                }
+                return None;
+            }
+            Choice::Full(ip) => {
+                self.by_ip.entry(ip).or_default().waiting.push_back(id);
+                if let Some(entry) = self.lanes.get_mut(&id) {
+                    entry.seat = Seat::Queued;
                 }
                 return None;
             }
         };
-        if let Some(ip) = ip {
-            self.by_ip.entry(ip).or_default().in_flight += 1;
+        if self.rules.per_ip.is_some() {
+            for ip in addresses.iter() {
+                self.by_ip.entry(*ip).or_default().in_flight += 1;
+            }
         }
         if purpose == Purpose::Page {
             if link.tries == 0 {
-                self.pages_left -= 1;
+                self.pages_left = self.pages_left.saturating_sub(1);
             }
             if let Some(rate) = self.rules.rate {
-                self.next_start = self.next_start.max(now) + Duration::from_secs_f64(1.0 / rate.max(1e-6));
+                self.next_start = now + Duration::from_secs_f64(1.0 / rate.max(1e-6));
             }
         }
         self.in_flight += 1;
-        let entry = self.lanes.get_mut(&id)?;
-        entry.lane.pace.started(now);
-        let slot = entry.lane.take_slot(ip);
-        let dns = match &mut entry.lane.addresses {
+        let lane = &mut self.lanes.get_mut(&id)?.lane;
+        lane.pace.started(now);
+        let slot = lane.take_slot(Arc::clone(&addresses));
+        let dns = match &mut lane.addresses {
             Addresses::Known { took, .. } => took.take(),
             _ => None,
         };
@@ -351,57 +407,46 @@ impl Workbench {
     /// What this lane can do now. Links that need no asking end here.
     fn choose(&mut self, id: LaneId, now: Time) -> Choice {
         let rules = Arc::clone(&self.rules);
+        let pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return Choice::Blocked(Time::NEVER);
         };
         let lane = &mut entry.lane;
-        match &lane.addresses {
-            Addresses::Known { until, .. } if *until > now => {}
+        // Much may have happened since the lane was seated.
+        let due = lane.due(pages);
+        if due > now {
+            return Choice::Blocked(due);
+        }
+        let list = match &lane.addresses {
+            Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
             Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
             Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
-            Addresses::Failed { failure, tries, until } if *until > now => {
-                let (failure, tries) = (failure.clone(), *tries);
-                self.fail_all(id, &failure, tries, now);
+            Addresses::Failed { until, .. } if *until > now => {
+                self.fail_all(id, now);
                 return Choice::Blocked(Time::NEVER);
             }
-            Addresses::Again { tries, .. } => {
-                lane.addresses = Addresses::Asked { since: now, tries: *tries };
+            stale => {
+                let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                lane.addresses = Addresses::Asked { since: now, tries };
                 self.names.push_back(id);
                 return Choice::Blocked(Time::NEVER);
             }
-            _ => {
-                lane.addresses = Addresses::Asked { since: now, tries: 0 };
-                self.names.push_back(id);
-                return Choice::Blocked(Time::NEVER);
-            }
-        }
-        let Addresses::Known { list, .. } = &lane.addresses else {
-            return Choice::Blocked(Time::NEVER);
         };
-        let list = Arc::clone(list);
-        let mut blocked = Time::NEVER;
         loop {
-            let (link, purpose) = match pick(lane, self.pages_left > 0, &rules, now) {
+            let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
                 Pick::AskRobots(origin) => {
-                    lane.set_robots(&origin, RobotsState::Asked);
+                    lane.ask_robots(&origin);
                     self.held += 1;
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
                 }
-                Pick::End(link, outcome, failure) => {
-                    self.verdicts.push_back(Box::new(Visit::unasked(link, outcome, Some(failure), now)));
+                Pick::End(visit) => {
+                    self.verdicts.push_back(visit);
                     continue;
                 }
-                Pick::Forbidden(link) => {
-                    self.verdicts.push_back(Box::new(Visit::unasked(link, Outcome::Robots, None, now)));
-                    continue;
-                }
-                Pick::Nothing(until) => {
-                    blocked = blocked.min(until);
-                    return Choice::Blocked(blocked);
-                }
+                Pick::Nothing(until) => return Choice::Blocked(until),
             };
-            let addresses = match permitted(&rules, &link.url, &list) {
+            let addresses = match pick::permitted(&rules, &link.url, &list) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
                     let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
@@ -410,31 +455,43 @@ impl Workbench {
                     continue;
                 }
             };
-            let ip = rules.per_ip.and_then(|cap| Some((addresses.iter().min().copied()?, cap)));
-            if let Some((ip, cap)) = ip {
-                let shared = self.by_ip.entry(ip).or_default();
-                if shared.in_flight >= cap {
-                    shared.waiting.push_back(id);
-                    put_back(lane, link, purpose);
-                    return Choice::Blocked(Time::NEVER);
-                }
+            // Whoever connects may take any of them: the request counts at all.
+            let full = |ip: &&IpAddr| {
+                let under_way = self.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
+                rules.per_ip.is_some_and(|cap| under_way >= cap)
+            };
+            if let Some(ip) = addresses.iter().find(full).copied() {
+                pick::put_back(lane, link, purpose);
+                return Choice::Full(ip);
             }
-            return Choice::Go(link, purpose, addresses, ip.map(|(ip, _)| ip));
+            return Choice::Go(link, purpose, addresses);
         }
     }
 
-    /// Every link of a lane ends with this failure.
-    fn fail_all(&mut self, id: LaneId, failure: &Failure, tries: u8, now: Time) {
+    /// Ends the links of a lane that need no asking.
+    fn sweep(&mut self, id: LaneId, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            self.verdicts.extend(pick::sweep(&mut entry.lane, &self.rules, now));
+        }
+    }
+
+    /// Every link of a lane that was given up on ends like it.
+    fn fail_all(&mut self, id: LaneId, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
         let lane = &mut entry.lane;
+        let Addresses::Failed { failure, tries, until } = &lane.addresses else {
+            return;
+        };
+        if *until <= now {
+            return;
+        }
         let queued = lane.queue.drain(..).map(|link| (link, None));
         let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
-        let mut ended: Vec<_> = queued.chain(errands).collect();
-        ended.extend(lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose))));
-        for (mut link, purpose) in ended {
-            link.tries = link.tries.max(tries);
+        let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
+        for (mut link, purpose) in queued.chain(errands).chain(retries) {
+            link.tries = link.tries.max(*tries);
             let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;
@@ -449,34 +506,24 @@ impl Workbench {
             lane: Lane::new(Arc::from(name), rules),
             seat: Seat::Nowhere,
             is_hungry: false,
+            called_by: None,
         })
     }
 
     /// Puts a lane where it belongs after something about it changed.
     fn place(&mut self, id: LaneId, now: Time) {
+        self.fail_all(id, now);
         self.ask_for_more(id);
         let pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(entry.seat, Seat::Ready(_)) {
-            return;
+        if matches!(entry.seat, Seat::Ready | Seat::Queued) {
+            return; // it is looked at again when its turn comes
         }
-        let lane = &entry.lane;
-        let at = if !lane.has_room() {
-            Time::NEVER
-        } else if !lane.errands.is_empty() || (pages && !lane.queue.is_empty()) {
-            lane.pace.due()
-        } else {
-            lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due.max(lane.pace.due()))
-        };
+        let at = entry.lane.due(pages);
         if at <= now {
             self.seat_ready(id);
-        } else if at.is_never() {
-            if let Seat::Later(time) = entry.seat {
-                self.later.remove(&(time, id));
-            }
-            entry.seat = Seat::Nowhere;
         } else {
             self.seat_later(id, at);
         }
@@ -497,20 +544,21 @@ impl Workbench {
     }
 
     fn seat_ready(&mut self, id: LaneId) {
-        self.seq += 1;
-        let seq = self.seq;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
         if let Seat::Later(time) = entry.seat {
             self.later.remove(&(time, id));
         }
-        entry.seat = Seat::Ready(seq);
-        let left = entry.lane.backlog + entry.lane.queue.len() as u64;
-        let weight = left.saturating_mul(entry.lane.pace.delay.as_millis() as u64);
-        self.ready.push(Ready { weight, seq: Reverse(seq), lane: id });
+        entry.seat = Seat::Ready;
+        let lane = &entry.lane;
+        let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
+        let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
+        self.seq += 1;
+        self.ready.push(Ready { weight, seq: Reverse(self.seq), lane: id });
     }
 
+    /// Seats a lane until a time; never is nowhere.
     fn seat_later(&mut self, id: LaneId, at: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -518,121 +566,51 @@ impl Workbench {
         if let Seat::Later(time) = entry.seat {
             self.later.remove(&(time, id));
         }
-        entry.seat = Seat::Later(at);
-        self.later.insert((at, id));
+        if at.is_never() {
+            entry.seat = Seat::Nowhere;
+        } else {
+            entry.seat = Seat::Later(at);
+            self.later.insert((at, id));
+        }
     }
 
     fn wake_due(&mut self, now: Time) {
-        while let Some((time, id)) = self.later.first().copied() {
-            if time > now {
-                break;
-            }
-            self.later.pop_first();
-            if let Some(entry) = self.lanes.get_mut(&id) {
-                entry.seat = Seat::Nowhere;
-            }
+        while let Some((_, id)) = self.later.first().copied().filter(|(time, _)| *time <= now) {
             self.seat_ready(id);
         }
     }
 
-    fn free_ip(&mut self, ip: IpAddr, now: Time) {
+    fn free_addresses(&mut self, addresses: &[IpAddr]) {
+        if self.rules.per_ip.is_none() {
+            return;
+        }
+        for ip in addresses {
+            if let Some(shared) = self.by_ip.get_mut(ip) {
+                shared.in_flight -= 1;
+            }
+            self.call_next(*ip);
+        }
+    }
+
+    /// Calls up a lane that waits for a slot at this address, where one is free. One lane at a time: if that one does
+    /// not take the slot, it is the next one's turn.
+    fn call_next(&mut self, ip: IpAddr) {
         let Some(shared) = self.by_ip.get_mut(&ip) else {
             return;
         };
-        shared.in_flight = shared.in_flight.saturating_sub(1);
-        let woken = shared.waiting.pop_front();
+        if self.rules.per_ip.is_some_and(|cap| shared.in_flight >= cap) {
+            return;
+        }
+        let called = shared.waiting.pop_front();
         if shared.in_flight == 0 && shared.waiting.is_empty() {
             self.by_ip.remove(&ip);
         }
-        if let Some(id) = woken {
-            self.place(id, now);
+        if let Some(id) = called
+            && let Some(entry) = self.lanes.get_mut(&id)
+        {
+            entry.called_by = Some(ip);
+            self.seat_ready(id);
         }
-    }
-
-    fn has_retries(&self) -> bool {
-        self.lanes.values().any(|entry| !entry.lane.retries.is_empty() || !entry.lane.errands.is_empty())
-    }
-}
-
-/// The next link of a lane, as far as robots.txt and retries decide.
-enum Pick {
-    Take(Link, Purpose),
-    AskRobots(Origin),
-    Forbidden(Link),
-    End(Link, Outcome, Failure),
-    Nothing(Time),
-}
-
-fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pick {
-    if let Some((link, purpose)) = lane.errands.pop_front() {
-        return Pick::Take(link, purpose);
-    }
-    let mut until = Time::NEVER;
-    if let Some(Reverse(retry)) = lane.retries.peek() {
-        if retry.due > now {
-            until = retry.due;
-        } else if let Some(Reverse(retry)) = lane.retries.pop() {
-            return Pick::Take(retry.link, retry.purpose);
-        }
-    }
-    if !pages {
-        return Pick::Nothing(until);
-    }
-    if rules.robots == RobotsPolicy::Ignore {
-        return match lane.queue.pop_front() {
-            Some(link) => {
-                let purpose = purpose_of(&link);
-                Pick::Take(link, purpose)
-            }
-            None => Pick::Nothing(until),
-        };
-    }
-    for index in 0..lane.queue.len().min(LOOK_AHEAD) {
-        let Some(link) = lane.queue.get(index) else {
-            break;
-        };
-        let origin = link.url.origin();
-        match lane.robots_of(&origin) {
-            None => return Pick::AskRobots(origin),
-            Some(RobotsState::Asked) => {}
-            Some(RobotsState::Rules { until: life, .. } | RobotsState::Failed { until: life, .. }) if *life <= now => {
-                return Pick::AskRobots(origin);
-            }
-            Some(RobotsState::Failed { failure, outcome, tries, .. }) => {
-                let (failure, outcome, tries) = (failure.clone(), *outcome, *tries);
-                let Some(mut link) = lane.queue.remove(index) else {
-                    break;
-                };
-                link.tries = link.tries.max(tries);
-                return Pick::End(link, outcome, failure);
-            }
-            Some(RobotsState::Rules { rules, .. }) => {
-                let allowed = rules.allows(link.url.target());
-                let Some(link) = lane.queue.remove(index) else {
-                    break;
-                };
-                if !allowed {
-                    return Pick::Forbidden(link);
-                }
-                let purpose = purpose_of(&link);
-                return Pick::Take(link, purpose);
-            }
-        }
-    }
-    Pick::Nothing(until)
-}
-
-fn purpose_of(link: &Link) -> Purpose {
-    if link.kind == LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page }
-}
-
-fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
-    match purpose {
-        Purpose::Robots(_) => lane.errands.push_front((link, purpose)),
-        Purpose::Page | Purpose::Sitemap if link.tries > 0 => {
-            lane.retries.push(Reverse(Retry { due: Time::ZERO, seq: 0, link, purpose }));
-        }
-        Purpose::Page | Purpose::Sitemap => lane.queue.push_front(link),
     }
 }
 
@@ -641,53 +619,6 @@ fn robots_link(origin: &Origin) -> Link {
     let mut link = Link::root(Url::robots_of(origin), ROBOTS_REDIRECTS);
     link.kind = LinkKind::Other;
     link
-}
-
-/// The addresses of a link's host that may be connected to.
-fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
-    if address::is_blocked_port(url.port()) {
-        let message = format!("port {} is blocked: it belongs to another protocol", url.port());
-        return Err(Failure::new(ErrorKind::BlockedPort, message));
-    }
-    if rules.allows_private(url.host(), url.port()) {
-        return Ok(Arc::clone(list));
-    }
-    let refusal = list.iter().find_map(|ip| address::refusal(*ip).map(|why| (ip, why)));
-    let Some((ip, why)) = refusal else {
-        return Ok(Arc::clone(list));
-    };
-    let public: Arc<[IpAddr]> = list.iter().copied().filter(|ip| address::refusal(*ip).is_none()).collect();
-    if public.is_empty() {
-        let message = format!("{} is at {ip}, a {why} address; --allow-private allows it", url.host());
-        return Err(Failure::new(ErrorKind::PrivateAddress, message));
-    }
-    Ok(public)
-}
-
-/// What a visit tells about how its host feels.
-fn sign(visit: &Visit) -> Sign {
-    use ErrorKind as K;
-    if let Some(429 | 503) = visit.status {
-        return Sign::Overload(visit.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
-    }
-    match visit.error.as_ref().map(|failure| failure.kind) {
-        Some(
-            K::Reset
-            | K::EmptyReply
-            | K::TimeoutFirstByte
-            | K::TimeoutIdle
-            | K::TimeoutTotal
-            | K::TooSlow
-            | K::ConnectRefused
-            | K::ConnectTimeout
-            | K::Unreachable,
-        ) => Sign::Trouble,
-        _ => {
-            let timings = &visit.timings;
-            let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
-            Sign::Answer(timings.ttfb.or(timings.total).unwrap_or_default().saturating_sub(setup))
-        }
-    }
 }
 
 /// The state after a robots.txt was given up on: every link of its origin ends with this outcome.
