@@ -1,3 +1,4 @@
 //! Virtual time and conformance suites.
 
 pub mod frontier_suite;
+pub mod sim;
