@@ -23,19 +23,21 @@ fn settings() -> impl Strategy<Value = Config> {
     let widths = (1..24usize, prop::option::of(1..8usize), prop::option::of(0..5usize));
     let robots = prop_oneof![4 => Just(RobotsPolicy::Obey), 1 => Just(RobotsPolicy::Ignore)];
     let rate = prop::option::weighted(0.2, 1..50u32);
-    (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| Config {
-        scope: Breadth::Any,
-        exclude: Model::exclude(),
-        pace,
-        delay: Span::from_millis(delay),
-        concurrency,
-        per_host,
-        per_ip,
-        robots,
-        rate: rate.map(|rate| Rate { per_second: f64::from(rate) }),
-        max_tries: MAX_TRIES,
-        retry_wait: Span::from_millis(500),
-        ..Config::default()
+    (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
+        Config {
+            scope: Breadth::Any,
+            exclude: Model::exclude(),
+            pace,
+            delay: Span::from_millis(delay),
+            concurrency,
+            per_host,
+            per_ip,
+            robots,
+            rate: rate.map(|rate| Rate { per_second: f64::from(rate) }),
+            max_tries: MAX_TRIES,
+            retry_wait: Span::from_millis(500),
+            ..Config::default()
+        }
     })
 }
 
@@ -95,7 +97,7 @@ fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_reachable_page_is_settled_once_and_politely(plan in plans(), config in settings()) {
@@ -197,6 +199,7 @@ fn outcomes_of_all_kinds_come_up() {
             *seen.entry(record.outcome).or_default() += 1;
         }
     }
-    let wanted = [Outcome::Ok, Outcome::Redirect, Outcome::HttpError, Outcome::Failed, Outcome::Robots, Outcome::Refused];
+    let wanted =
+        [Outcome::Ok, Outcome::Redirect, Outcome::HttpError, Outcome::Failed, Outcome::Robots, Outcome::Refused];
     assert!(wanted.iter().all(|outcome| seen.get(outcome).is_some_and(|count| *count > 5)), "{seen:?}");
 }

@@ -109,9 +109,14 @@ pub struct Report {
 #[derive(Debug)]
 pub enum Stuck {
     /// The keeper waits, and nothing can happen.
-    ForEver { at: Time, unfinished: u64 },
+    ForEver {
+        at: Time,
+        unfinished: u64,
+    },
     /// The keeper waits for what is past.
-    Busy { at: Time },
+    Busy {
+        at: Time,
+    },
     Store(StoreError),
 }
 

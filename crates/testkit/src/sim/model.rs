@@ -77,7 +77,11 @@ struct Robots {
 #[derive(Clone)]
 enum RobotsThen {
     /// These lines.
-    Rules { forbids: bool, crawl_delay: Option<u64>, sitemap: Vec<Url> },
+    Rules {
+        forbids: bool,
+        crawl_delay: Option<u64>,
+        sitemap: Vec<Url>,
+    },
     Missing,
     /// So many hops, starting at this address.
     Hops(Url),
@@ -124,7 +128,9 @@ impl Model {
         let origins = model.make_hosts(&mut dice, max_tries);
         let mut urls = Vec::new();
         for origin in &origins {
-            for number in 0..1 + dice.below(model.plan.pages) {
+            let is_dead = model.hosts.get(&*origin.host).is_some_and(|host| host.dead.is_some());
+            let most = if is_dead { 2 } else { model.plan.pages };
+            for number in 0..1 + dice.below(most) {
                 let folder = dice.one_of(&["", "", "", "", "/no", "/outside"]).unwrap_or_default();
                 urls.push(url(&format!("{origin}{folder}/p{number}")));
             }
@@ -183,14 +189,13 @@ impl Model {
             });
             let ttl = Duration::from_secs(dice.one_of(&[0, 1, 300]).unwrap_or(300));
             let latency = dice.between(1, 400);
-            for scheme in ["http://", "https://"].iter().take(1 + dice.below(2)) {
-                origins.push(url(&format!("{scheme}{name}/")).origin());
-            }
-            if dice.chance(20) {
-                origins.push(url(&format!("http://{name}:8080/")).origin());
-            }
-            if dice.chance(trouble / 6) {
-                origins.push(url(&format!("http://{name}:25/")).origin());
+            origins.push(url(&format!("http://{name}/")).origin());
+            let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
+            for (percent, scheme, port) in others {
+                // A dead host is small: a large one is given up on before all of it was asked for.
+                if dice.chance(percent) && dead.is_none() {
+                    origins.push(url(&format!("{scheme}{name}{port}/")).origin());
+                }
             }
             self.hosts.insert(name, Host { addresses, dns, ttl, dead, latency, patience: 9 });
         }
@@ -201,7 +206,8 @@ impl Model {
     fn make_failing(&mut self, dice: &mut Dice, max_tries: u8, host: &str) -> Failing<Fault> {
         let mut how = match dice.below(3) {
             0 => {
-                let kinds = [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
+                let kinds =
+                    [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
                 Fault::Silent(dice.one_of(&kinds).unwrap_or(ErrorKind::Reset))
             }
             1 => Fault::Status(dice.one_of(&[500, 502, 408]).unwrap_or(500), None),
@@ -320,7 +326,9 @@ impl Model {
             return (asked(Outcome::HttpError, None), Vec::new());
         };
         match (page.failing, &page.then) {
-            (Failing { times: FOREVER, how: Fault::Silent(kind) }, _) => (asked(Outcome::Failed, Some(kind)), Vec::new()),
+            (Failing { times: FOREVER, how: Fault::Silent(kind) }, _) => {
+                (asked(Outcome::Failed, Some(kind)), Vec::new())
+            }
             (Failing { times: FOREVER, .. }, _) => (asked(Outcome::HttpError, None), Vec::new()),
             (_, PageThen::Status(_)) => (asked(Outcome::HttpError, None), Vec::new()),
             (_, PageThen::Redirect(to)) => match Url::parse(to) {
@@ -336,14 +344,14 @@ impl Model {
 
     /// Why nobody at this address can be asked at all.
     fn out_of_reach(&self, at: &Url) -> Option<(Outcome, ErrorKind)> {
+        if at.port() == 25 {
+            return Some((Outcome::Refused, ErrorKind::BlockedPort));
+        }
         let Some(host) = self.hosts.get(at.host()) else {
             return Some((Outcome::Failed, ErrorKind::DnsNxdomain));
         };
         if host.dns.times == FOREVER {
             return Some((Outcome::Failed, host.dns.how));
-        }
-        if at.port() == 25 {
-            return Some((Outcome::Refused, ErrorKind::BlockedPort));
         }
         let is_private = host.addresses.iter().any(|ip| *ip != public(*ip));
         is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))

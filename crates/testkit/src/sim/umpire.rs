@@ -198,7 +198,9 @@ impl Umpire {
                 // What was read before may be used on while the file cannot be had.
                 let is_over = visit.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
                 let is_final = visit.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
-                if (is_over || is_final) && let Some((_, until)) = self.robots.get_mut(origin) {
+                if (is_over || is_final)
+                    && let Some((_, until)) = self.robots.get_mut(origin)
+                {
                     *until = now + HOUR;
                 }
                 return;
