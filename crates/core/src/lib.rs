@@ -3,6 +3,7 @@
 //! Nothing here waits. There are no sockets, clocks, files or threads in this crate: time and bytes are arguments.
 
 pub mod address;
+pub mod chess;
 pub mod conn;
 pub mod examine;
 pub mod follow;

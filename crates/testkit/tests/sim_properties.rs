@@ -41,6 +41,12 @@ fn settings() -> impl Strategy<Value = Config> {
     })
 }
 
+/// Several hundred webs, or as many as `PROPTEST_CASES` says. A failure prints its plan, which is all of its web.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases.max(400), failure_persistence: None, ..usual }
+}
+
 struct Crawled {
     report: Report,
     oracle: HashMap<Url, Expected>,
@@ -97,7 +103,7 @@ fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_reachable_page_is_settled_once_and_politely(plan in plans(), config in settings()) {
