@@ -40,6 +40,7 @@ mod written;
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{Place, resolve as resolve_references};
 pub use headers::{MediaType, link_header, refresh_header};
+pub use links::kind_of_rel;
 
 use crate::link::LinkList;
 use crate::url::Url;
