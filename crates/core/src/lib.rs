@@ -3,20 +3,33 @@
 //! Nothing here waits. There are no sockets, clocks, files or threads in this crate: time and bytes are arguments.
 
 pub mod address;
+pub mod budget;
+pub mod chess;
 pub mod conn;
 pub mod examine;
+pub mod fetch;
+pub mod follow;
 pub mod frontier;
+pub mod job;
+pub mod keeper;
+pub mod lane;
 pub mod link;
 pub mod outcome;
+pub mod race;
+pub mod record;
+pub mod retry;
 pub mod robots;
 pub mod rules;
 pub mod scope;
 pub mod sitemap;
 pub mod time;
 pub mod url;
+pub mod visit;
+pub mod workbench;
 
 pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
 pub use link::{FoundLink, Link, LinkKind, LinkList};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
+pub use race::{Race, RaceStep};
 pub use time::Time;
 pub use url::{BadUrl, Origin, Url, UrlRef};

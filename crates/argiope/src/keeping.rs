@@ -1,0 +1,297 @@
+//! The keeper's thread: the one file in which frontier, engine, resolver and writer meet.
+//!
+//! All deciding is [`Keeper`]'s; this file only carries messages and waits. Everything that happens arrives in one
+//! inbox, so there is one place to wait, and a crawl ends the moment that nothing is left to wait for.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
+use argiope_core::job::Job;
+use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::record::WallClock;
+use argiope_core::rules::Rules;
+use argiope_core::visit::Visit;
+use argiope_core::{Link, Time};
+use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
+
+use crate::picture::{Tally, snapshot};
+use crate::snapshot::Snapshot;
+
+/// How often the live picture is renewed.
+const PICTURE_EVERY: Duration = Duration::from_millis(100);
+/// Batches of settled visits that may wait for the writer before the crawl waits for it.
+const UNWRITTEN: usize = 64;
+
+/// What can happen to a keeper.
+pub enum Mail {
+    Visits(Vec<Box<Visit>>),
+    Resolved(Answer),
+    /// Links from outside.
+    Feed(Vec<Link>),
+    /// Whoever reads the visits has read this many and waits for more.
+    Read(u64),
+    /// Hand out no more work; leave when what is under way has ended, or after the drain time.
+    Stop(End),
+    /// Leave now.
+    Leave,
+}
+
+/// Who takes the settled visits: writes their lines, counts them, shows them.
+pub trait Taker: Send {
+    fn take(&mut self, settled: Settled);
+    /// A batch is over: flush what people may be waiting for.
+    fn rest(&mut self);
+}
+
+/// A crawl that runs.
+pub struct Keeping {
+    pub inbox: Sender<Mail>,
+    pub picture: Arc<Mutex<Snapshot>>,
+    thread: JoinHandle<Result<Summary, StoreError>>,
+}
+
+/// How a crawl went.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub end: End,
+    pub tally: Tally,
+    /// Known and not settled.
+    pub left: u64,
+    pub elapsed: Duration,
+    /// What people should know about how it ran.
+    pub notices: Vec<String>,
+}
+
+/// What a keeper needs.
+pub struct Setting<F, T> {
+    pub frontier: F,
+    pub rules: Arc<Rules>,
+    pub engine: EngineKind,
+    pub clock: Clock,
+    pub taker: T,
+    /// Whether links may come from outside while it runs.
+    pub open: bool,
+}
+
+impl Keeping {
+    /// Starts the workers, the resolver, the writer and the keeper itself.
+    pub fn start<F, T>(setting: Setting<F, T>) -> std::io::Result<Self>
+    where
+        F: Frontier + Send + 'static,
+        T: Taker + 'static,
+    {
+        let (inbox, mail) = channel();
+        let picture = Arc::new(Mutex::new(Snapshot::default()));
+        let shared = Arc::clone(&picture);
+        let sender = inbox.clone();
+        let thread =
+            thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
+        Ok(Self { inbox, picture, thread })
+    }
+
+    /// Waits for the end.
+    pub fn join(self) -> Result<Summary, StoreError> {
+        drop(self.inbox);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn keep<F, T>(
+    setting: Setting<F, T>,
+    inbox: &Sender<Mail>,
+    mail: &Receiver<Mail>,
+    picture: &Mutex<Snapshot>,
+) -> Result<Summary, StoreError>
+where
+    F: Frontier,
+    T: Taker + 'static,
+{
+    let Setting { frontier, rules, engine, clock, taker, open } = setting;
+    let to_keeper = inbox.clone();
+    let reports = Reports::new(move |visits: &mut Vec<Box<Visit>>| {
+        // A keeper that has left needs no reports.
+        let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
+    });
+    let crew = Crew::start(engine, &rules, clock, &reports)
+        .map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
+    let to_keeper = inbox.clone();
+    let resolver = Resolver::start(&rules, move |answer| {
+        let _ = to_keeper.send(Mail::Resolved(answer));
+    });
+    let (writer, write) = start_writer(taker);
+    let wall = wall_clock(&clock);
+    let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
+    keeper.bench_mut().limit_concurrency(crew.most());
+    keeper.set_open(open);
+    keeper.begin(clock.now())?;
+    let mut running = Running {
+        keeper,
+        crew,
+        resolver,
+        write: Some(write),
+        clock,
+        tally: Tally::default(),
+        deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+        drain_time: rules.drain_time,
+        rules: Arc::clone(&rules),
+        leave_at: Time::NEVER,
+        delivered: 0,
+        open,
+        next_picture: Time::ZERO,
+    };
+    let end = running.run(mail, picture);
+    running.crew.end(if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce });
+    running.hand_over();
+    running.write = None;
+    let left = running.keeper.unfinished();
+    running.paint(picture, running.clock.now(), true);
+    drop(writer.join());
+    let notices = running.crew.notices();
+    running.crew.join();
+    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally, notices })
+}
+
+/// What the wall clock says at the crawl's time zero.
+pub fn wall_clock(clock: &Clock) -> WallClock {
+    let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
+}
+
+fn start_writer<T: Taker + 'static>(mut taker: T) -> (JoinHandle<()>, SyncSender<Vec<Settled>>) {
+    let (write, batches) = sync_channel::<Vec<Settled>>(UNWRITTEN);
+    let writer = thread::spawn(move || {
+        for batch in batches {
+            for settled in batch {
+                taker.take(settled);
+            }
+            taker.rest();
+        }
+    });
+    (writer, write)
+}
+
+struct Running<F> {
+    keeper: Keeper<F>,
+    crew: Crew,
+    resolver: Resolver,
+    write: Option<SyncSender<Vec<Settled>>>,
+    clock: Clock,
+    tally: Tally,
+    /// `--max-time`.
+    deadline: Time,
+    drain_time: Duration,
+    rules: Arc<Rules>,
+    /// When draining has lasted long enough.
+    leave_at: Time,
+    delivered: u64,
+    open: bool,
+    next_picture: Time,
+}
+
+impl<F: Frontier> Running<F> {
+    fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
+        let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
+        loop {
+            let now = self.clock.now();
+            if now >= self.deadline {
+                return Ok(End::MaxTime);
+            }
+            let wait = loop {
+                match self.keeper.next(now)? {
+                    Order::Fetch(job) => {
+                        let worker = (job.lane.index() + usize::from(job.slot)) % batches.len().max(1);
+                        if let Some(batch) = batches.get_mut(worker) {
+                            batch.push(job);
+                        }
+                    }
+                    Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),
+                    Order::Wait(until) => break until,
+                    Order::Done(end) => {
+                        self.hand_over();
+                        return Ok(end);
+                    }
+                }
+            };
+            for (worker, batch) in batches.iter_mut().enumerate() {
+                self.crew.send(worker, batch);
+            }
+            self.hand_over();
+            self.paint(picture, now, false);
+            if now >= self.leave_at {
+                return Ok(End::Interrupted);
+            }
+            let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture);
+            let first = match self.clock.until(until) {
+                None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(span) => mail.recv_timeout(span),
+            };
+            let Ok(first) = first else {
+                continue;
+            };
+            if self.receive(first)? {
+                return Ok(End::Interrupted);
+            }
+            while let Ok(more) = mail.try_recv() {
+                if self.receive(more)? {
+                    return Ok(End::Interrupted);
+                }
+            }
+        }
+    }
+
+    /// Takes in one message; says whether to leave at once.
+    fn receive(&mut self, mail: Mail) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        match mail {
+            Mail::Visits(visits) => {
+                for visit in visits {
+                    self.keeper.finished(visit, now)?;
+                }
+            }
+            Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),
+            Mail::Feed(links) => drop(self.keeper.put(links, now)?),
+            Mail::Read(count) => {
+                if self.open {
+                    self.keeper.set_open(count < self.delivered);
+                }
+            }
+            Mail::Stop(end) => {
+                self.keeper.stop(end);
+                self.leave_at = self.leave_at.min(now + self.drain_time);
+            }
+            Mail::Leave => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Gives what was settled to the writer.
+    fn hand_over(&mut self) {
+        let settled = self.keeper.take_settled();
+        if settled.is_empty() {
+            return;
+        }
+        for one in &settled {
+            self.tally.count(&one.visit);
+        }
+        self.delivered += settled.len() as u64;
+        if self.open {
+            self.keeper.set_open(true);
+        }
+        if let Some(write) = &self.write {
+            // A writer that is gone has said why; the crawl is being stopped.
+            let _ = write.send(settled);
+        }
+    }
+
+    fn paint(&mut self, picture: &Mutex<Snapshot>, now: Time, always: bool) {
+        if !always && now < self.next_picture {
+            return;
+        }
+        self.next_picture = now + PICTURE_EVERY;
+        let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
+        *picture.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}

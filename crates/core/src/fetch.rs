@@ -1,0 +1,332 @@
+//! [`Fetch`]: one job on one connection, from the request to the visit. What every engine drives.
+//!
+//! The engine's whole part in it is three lines: [`Step::Write`]: write those bytes, say how many; [`Step::Read`]: when
+//! bytes are there, read them into a buffer of the engine's own and feed them in; [`Step::Done`]: take the visit. TLS
+//! handshakes, redirects, codings and links are nothing that an engine knows of.
+//!
+//! Invariant: a fetch that waits owns no read buffer; a body is examined as it arrives and is held only where something
+//! that was asked for needs it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::budget::Held;
+use crate::conn::request::Request;
+use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
+use crate::examine::{self, Caps, Examiner, Findings};
+use crate::follow;
+use crate::job::{Job, Purpose};
+use crate::link::{Link, LinkKind, LinkList};
+use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::retry;
+use crate::robots;
+use crate::rules::Rules;
+use crate::sitemap;
+use crate::time::Time;
+use crate::url::Url;
+use crate::visit::{Errand, Headers, Visit, Wire};
+
+/// Pages are welcome; anything else will be recorded too.
+const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+/// One job on one connection.
+pub struct Fetch {
+    conn: Conn,
+    page: Box<Page>,
+}
+
+/// How a fetch ended.
+pub enum Finished {
+    /// With a visit; and with the connection, where it can serve again.
+    Visit(Box<Visit>, Option<Conn>),
+    /// The kept-alive connection turned out closed before the host said anything: connect anew and ask again. Nobody
+    /// would count this as an attempt.
+    Again(Job),
+}
+
+/// How the connection came to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Origins {
+    /// When the job was taken up.
+    pub started: Time,
+    /// When TCP was connected; none on a kept-alive connection.
+    pub connected: Option<Time>,
+    pub ip: Option<IpAddr>,
+}
+
+/// What the answer has brought so far.
+struct Page {
+    job: Job,
+    rules: Arc<Rules>,
+    origins: Origins,
+    head: Option<Head>,
+    reader: Reader,
+    wire: Option<Kept>,
+}
+
+/// The bytes of an answer that an archive wants, and their share of the budget.
+struct Kept {
+    bytes: Vec<u8>,
+    held: Held,
+}
+
+/// Who reads the body.
+enum Reader {
+    None,
+    Page(Box<Examiner>),
+    Robots(Vec<u8>),
+    Sitemap(Box<sitemap::Reader>),
+}
+
+impl Fetch {
+    /// Asks for the job's link over a connection.
+    pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
+        let bytes = request_bytes(&job, &rules);
+        conn.ask(bytes, origins.started + rules.timeout, now);
+        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
+        let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
+        Self { conn, page: Box::new(page) }
+    }
+
+    pub fn step(&mut self) -> Step<'_> {
+        self.conn.step()
+    }
+
+    pub fn wrote(&mut self, n: usize, now: Time) {
+        self.conn.wrote(n, now);
+    }
+
+    pub fn feed(&mut self, bytes: &[u8], now: Time) {
+        self.conn.feed(bytes, now, &mut *self.page);
+        self.resume(now);
+    }
+
+    /// The host closed its side.
+    pub fn closed(&mut self, now: Time) {
+        self.conn.closed(now, &mut *self.page);
+    }
+
+    /// The socket failed.
+    pub fn broke(&mut self, failure: Failure) {
+        self.conn.broke(failure, &mut *self.page);
+    }
+
+    /// When [`Fetch::expire`] wants to be called, unless something happens before.
+    pub fn deadline(&self) -> Time {
+        self.conn.deadline()
+    }
+
+    pub fn expire(&mut self, now: Time) {
+        self.conn.expire(now, &mut *self.page);
+    }
+
+    /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
+    pub fn resume(&mut self, now: Time) -> bool {
+        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.conn.hold(!moves, now);
+        moves
+    }
+
+    pub fn job(&self) -> &Job {
+        &self.page.job
+    }
+
+    /// Takes the result of a fetch that is done.
+    pub fn finish(mut self, now: Time) -> Finished {
+        let end = self.conn.end();
+        if end.stale && end.failure.is_some() && self.page.head.is_none() {
+            return Finished::Again(self.page.job);
+        }
+        let reusable = end.reusable;
+        let visit = self.page.into_visit(end, now);
+        Finished::Visit(Box::new(visit), reusable.then_some(self.conn))
+    }
+}
+
+/// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
+fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
+    let url = &job.link.url;
+    let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
+    let known = job.conditional.as_deref();
+    Request {
+        url: url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &extra,
+        etag: known.and_then(|known| known.etag.as_deref()),
+        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+    }
+    .to_bytes()
+}
+
+impl Receiver for Page {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
+        let status = head.status;
+        self.reader = match &self.job.purpose {
+            Purpose::Page => {
+                let caps = Caps {
+                    max_links: self.rules.max_links,
+                    max_url: self.rules.max_url,
+                    max_attrs: 1_024,
+                    agent: Arc::clone(&self.rules.agent_token),
+                };
+                let kind = head.get("content-type");
+                Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
+            }
+            Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
+            Purpose::Sitemap if (200..300).contains(&status) => {
+                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
+            }
+            Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
+        };
+        self.head = Some(head.clone());
+        Want::Body
+    }
+
+    fn wire(&mut self, raw: &[u8]) {
+        if let Some(wire) = &mut self.wire {
+            wire.bytes.extend_from_slice(raw);
+            wire.held.grow(raw.len());
+        }
+    }
+
+    fn body(&mut self, decoded: &[u8]) {
+        match &mut self.reader {
+            Reader::None => {}
+            Reader::Page(examiner) => examiner.feed(decoded),
+            Reader::Robots(bytes) => {
+                let room = robots::LIMIT.saturating_sub(bytes.len());
+                bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
+            }
+            Reader::Sitemap(reader) => reader.feed(decoded),
+        }
+    }
+}
+
+impl Page {
+    fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
+        let Self { job, rules, origins, head, reader, wire } = self;
+        let wire = wire
+            .map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
+        visit.link.tries = visit.link.tries.saturating_add(1);
+        visit.slot = Some((job.lane, job.slot));
+        visit.started = origins.started;
+        visit.ip = origins.ip;
+        visit.timings.dns = job.dns;
+        visit.timings.connect = origins.connected.map(|at| at - origins.started);
+        visit.timings.tls = end.tls_done.and_then(|at| Some(at - origins.connected?));
+        visit.timings.ttfb = end.ttfb.map(|at| at - origins.started);
+        visit.timings.total = Some(now - origins.started);
+        visit.bytes_wire = end.bytes_wire;
+        visit.bytes_body = end.bytes_body;
+        visit.truncated = end.truncated;
+        visit.error = end.failure;
+        visit.wire = wire;
+        let Some(head) = head else {
+            return visit;
+        };
+        visit.http = Some(match head.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        });
+        visit.status = Some(head.status);
+        visit.etag = text(head.get("etag"));
+        visit.last_modified = text(head.get("last-modified"));
+        visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
+        if rules.with_headers {
+            visit.headers = Some(Box::new(headers(&head)));
+        }
+        match reader {
+            Reader::None => {}
+            Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
+            Reader::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
+            Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
+        }
+        visit.outcome = outcome(&mut visit, &head, &rules);
+        visit
+    }
+}
+
+/// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
+fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
+    match head.status {
+        200..=299 => Outcome::Ok,
+        304 => Outcome::NotModified,
+        300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
+            Some(location) => {
+                follow::redirect(visit, location, rules);
+                Outcome::Redirect
+            }
+            None => Outcome::HttpError,
+        },
+        _ => Outcome::HttpError,
+    }
+}
+
+/// Takes over what the examiner found, and judges the links.
+fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules) {
+    add_header_links(&mut findings.links, head, &visit.link.url, rules);
+    let directives = findings.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    visit.content_type = findings.content_type;
+    visit.charset = findings.charset;
+    visit.title = findings.title;
+    visit.digest = Some(findings.digest);
+    visit.canonical = findings.canonical;
+    visit.capped = findings.capped;
+    visit.noindex = directives.noindex;
+    visit.nofollow = directives.nofollow;
+    if (200..300).contains(&head.status) {
+        follow::links(visit, &findings.links, directives.nofollow, rules);
+    }
+    if rules.with_links {
+        visit.all_links = Some(Box::new(findings.links));
+    }
+}
+
+fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules) {
+    let mut add = |href: &str, kind| {
+        if let Ok(url) = page.join(href)
+            && url.as_str().len() <= rules.max_url
+        {
+            links.push(url.as_str(), kind, false);
+        }
+    };
+    if let Some(value) = text(head.get("refresh"))
+        && let Some(target) = examine::refresh_header(&value)
+    {
+        add(target, LinkKind::Refresh);
+    }
+    for value in head.get_all("link") {
+        for (href, rel) in examine::link_header(&String::from_utf8_lossy(value)) {
+            if rel.split_ascii_whitespace().any(|word| ["next", "prev"].iter().any(|r| word.eq_ignore_ascii_case(r))) {
+                add(href, LinkKind::Rel);
+            }
+        }
+    }
+}
+
+/// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
+fn bounds(link: &Link) -> sitemap::Bounds {
+    let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
+    sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
+}
+
+fn headers(head: &Head) -> Headers {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+    head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
+}
+
+fn text(value: Option<&[u8]>) -> Option<Box<str>> {
+    value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
+}
+
+/// A connection for this address, once TCP is connected: plain, or with TLS.
+pub fn connection(url: &Url, rules: &Rules, now: Time) -> Result<Conn, Failure> {
+    let limits = Arc::clone(&rules.limits);
+    if !url.is_https() {
+        return Ok(Conn::plain(limits, now));
+    }
+    let config = rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why))?;
+    Conn::tls(Arc::clone(config), url.host(), limits, now)
+}

@@ -1,0 +1,84 @@
+//! Where a visit leads: its links and its redirect, judged by scope.
+//!
+//! Invariant: what a visit says it found is in scope, followable and distinct; every rejection is counted under the one
+//! rule that decided. Whoever makes visits, an engine's fetch or a simulation, comes here.
+
+use hashbrown::HashSet;
+
+use crate::link::{Link, LinkKind, LinkList};
+use crate::outcome::{ErrorKind, Failure};
+use crate::rules::Rules;
+use crate::scope::{ScopeRule, Verdict};
+use crate::url::BadUrl;
+use crate::visit::Visit;
+
+/// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
+pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
+    if nofollow && !rules.follow_nofollow {
+        return;
+    }
+    let mut seen = HashSet::with_capacity(links.len());
+    let depth = visit.link.depth.saturating_add(1);
+    let via = Some(visit.link.url.clone());
+    for link in links.iter() {
+        let is_wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
+        if !is_wanted || (link.nofollow && !rules.follow_nofollow) {
+            continue;
+        }
+        if !seen.insert(link.url.fingerprint(rules.fingerprint_key)) {
+            continue;
+        }
+        match rules.scope.judge(link.url, depth, link.kind) {
+            Verdict::Follow => visit.found.push(Link {
+                url: link.url.to_url(),
+                via: via.clone(),
+                depth,
+                redirects: rules.max_redirects,
+                tries: 0,
+                kind: link.kind,
+            }),
+            Verdict::Reject(rule) => count(&mut visit.rejected, rule),
+        }
+    }
+    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
+}
+
+/// A redirect is a new link with one redirect less; it is judged like any link.
+pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
+    let said = String::from_utf8_lossy(location);
+    let target = match visit.link.url.join(&said) {
+        Ok(target) => target,
+        Err(fault) => {
+            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+            visit.error.get_or_insert(Failure::new(kind, format!("Location {said:?}: {fault}")));
+            return;
+        }
+    };
+    visit.redirect = Some(target.clone());
+    if !visit.is_page() {
+        return; // the keeper follows these
+    }
+    if visit.link.redirects == 0 {
+        let message = format!("gave up after {} redirects", rules.max_redirects);
+        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
+        return;
+    }
+    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
+        Verdict::Follow => visit.found.push(Link {
+            url: target,
+            via: Some(visit.link.url.clone()),
+            depth: visit.link.depth,
+            redirects: visit.link.redirects - 1,
+            tries: 0,
+            kind: LinkKind::Redirect,
+        }),
+        Verdict::Reject(rule) => count(&mut visit.rejected, rule),
+    }
+}
+
+fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
+    match rejected.iter_mut().find(|(known, _)| *known == rule) {
+        Some((_, n)) => *n += 1,
+        None => rejected.push((rule, 1)),
+    }
+}

@@ -1,0 +1,46 @@
+//! [`Job`]: one slot of a lane, one link, now. Moved, never cloned.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::link::Link;
+use crate::url::Origin;
+
+/// A host name's number in the frontier and on the workbench.
+pub use crate::frontier::LaneId;
+
+/// The right to fetch one link over one slot of its lane. Whoever holds it gives it back as a
+/// [`Visit`](crate::visit::Visit), whatever happens.
+#[derive(Debug)]
+pub struct Job {
+    pub link: Link,
+    pub purpose: Purpose,
+    pub lane: LaneId,
+    /// Which of the lane's slots: at most one connection lives in each.
+    pub slot: u16,
+    /// Where to connect, in order of preference. Every one of them was checked.
+    pub addresses: Arc<[IpAddr]>,
+    /// How long the name took to resolve, where this job had to wait for it.
+    pub dns: Option<Duration>,
+    /// What an earlier visit said of the page: asked for again only if it changed.
+    pub conditional: Option<Box<Conditional>>,
+}
+
+/// What a fetch is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A page, to be recorded and searched for links.
+    Page,
+    /// The robots.txt of this origin; the link's own origin differs once it was redirected.
+    Robots(Box<Origin>),
+    /// A sitemap.
+    Sitemap,
+}
+
+/// Validators of an earlier answer.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Conditional {
+    pub etag: Option<Box<str>>,
+    pub last_modified: Option<Box<str>>,
+}

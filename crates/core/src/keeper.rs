@@ -1,0 +1,425 @@
+//! [`Keeper`]: the one place where the frontier, the workbench and the limits meet.
+//!
+//! The keeper decides; it does not wait. Whoever runs it (a thread with an inbox, or a simulation) tells it what
+//! happened ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks what to do ([`Keeper::next`]).
+//!
+//! Invariants: every link that entered the frontier is settled exactly once, or is back in its queue when a limit ends
+//! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
+//! limit on pages is never exceeded.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
+use crate::job::{Job, Purpose};
+use crate::lane::RobotsState;
+use crate::link::{Link, LinkKind};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::record::{self, WallClock};
+use crate::retry::{self, Retry};
+use crate::robots::Robots;
+use crate::rules::{RobotsPolicy, Rules, Sitemaps};
+use crate::scope::Verdict;
+use crate::sitemap::Sitemap;
+use crate::time::Time;
+use crate::url::{Origin, Url};
+use crate::visit::{Errand, Visit};
+use crate::workbench::{self, Next, Workbench};
+
+/// How many links a lane is given at a time.
+const HELPING: usize = 64;
+/// How deep sitemap indexes may nest.
+const SITEMAP_DEPTH: u32 = 2;
+
+/// Decides what is done next, from all that is known.
+pub struct Keeper<F> {
+    frontier: F,
+    bench: Workbench,
+    rules: Arc<Rules>,
+    clock: WallClock,
+    /// Visits whose fate is sealed, with their records, for whoever writes.
+    settled: Vec<Settled>,
+    /// Roots without a scheme: what to try when the first guess does not answer.
+    fallbacks: HashMap<Url, Url>,
+    bytes: u64,
+    /// `--max-time`: what is under way then is given up.
+    deadline: Time,
+    ended: Option<End>,
+    /// Whether more links may come from outside.
+    open: bool,
+}
+
+/// A visit that is over, and its line.
+#[derive(Debug)]
+pub struct Settled {
+    pub visit: Box<Visit>,
+    /// The record with its line feed.
+    pub line: Vec<u8>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Order {
+    Fetch(Job),
+    Resolve(LaneId, Arc<str>),
+    /// Nothing before this time, unless something happens first.
+    Wait(Time),
+    /// The crawl is over.
+    Done(End),
+}
+
+/// Why a crawl ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// No work is left.
+    Finished,
+    MaxPages,
+    MaxBytes,
+    MaxTime,
+    Interrupted,
+}
+
+impl End {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::MaxPages => "max_pages",
+            Self::MaxBytes => "max_bytes",
+            Self::MaxTime => "max_time",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    pub fn new(frontier: F, rules: Arc<Rules>, clock: WallClock) -> Self {
+        Self {
+            frontier,
+            bench: Workbench::new(Arc::clone(&rules)),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            rules,
+            clock,
+            settled: Vec::new(),
+            fallbacks: HashMap::new(),
+            bytes: 0,
+            ended: None,
+            open: false,
+        }
+    }
+
+    /// Puts the roots of the rules, and takes up what the frontier already holds.
+    pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
+        let rules = Arc::clone(&self.rules);
+        let mut roots = Vec::new();
+        for root in &rules.roots {
+            let mut candidates = root.candidates.iter();
+            let Some(first) = candidates.next() else {
+                continue;
+            };
+            if let Some(second) = candidates.next() {
+                self.fallbacks.insert(first.clone(), second.clone());
+            }
+            roots.push(Link::root(first.clone(), rules.max_redirects));
+        }
+        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
+            // Nobody will read a robots.txt, which is what leads to sitemaps otherwise.
+            let origins: Vec<Origin> = roots.iter().map(|root| root.url.origin()).collect();
+            for origin in origins {
+                self.offer_sitemaps(&origin, &Robots::default(), now)?;
+            }
+        }
+        self.put(roots, now)?;
+        for lane in self.frontier.lanes_with_work() {
+            self.offer(lane, now);
+        }
+        Ok(())
+    }
+
+    /// Offers links; says how many were new.
+    pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
+        let put = self.frontier.put(links)?;
+        for lane in &put.lanes {
+            self.offer(*lane, now);
+        }
+        Ok(put.count())
+    }
+
+    /// While open, the crawl goes on waiting for links from outside when no work is left.
+    pub fn set_open(&mut self, open: bool) {
+        self.open = open;
+    }
+
+    /// The answer to [`Order::Resolve`]: addresses and how long they may be believed.
+    pub fn resolved(&mut self, lane: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+        self.bench.resolved(lane, answer, now);
+    }
+
+    /// A fetch is over, one way or another.
+    pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        self.bench.finish(&visit, now);
+        self.bytes = self.bytes.saturating_add(visit.bytes_wire);
+        if self.rules.max_bytes.is_some_and(|most| self.bytes >= most) {
+            self.stop(End::MaxBytes);
+        }
+        if let Some((lane, _)) = visit.slot
+            && let Retry::After(wait) =
+                retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
+        {
+            let Visit { link, purpose, .. } = *visit;
+            if self.ended.is_none() {
+                self.bench.retry(lane, link, purpose, now + wait, now);
+            } else if !matches!(purpose, Purpose::Robots(_)) {
+                self.frontier.give_back(link)?;
+            }
+            return Ok(());
+        }
+        let errand = visit.errand.take().map(|errand| *errand);
+        match (&visit.purpose, errand) {
+            (Purpose::Page, _) => {}
+            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => self.read_robots(&visit, &bytes, now)?,
+            (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => self.read_sitemap(&visit, &sitemap, now)?,
+            (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
+        }
+        self.settle(visit, now)
+    }
+
+    /// What to do next.
+    pub fn next(&mut self, now: Time) -> Result<Order, StoreError> {
+        if now >= self.deadline {
+            self.stop(End::MaxTime);
+        }
+        loop {
+            self.feed_lanes(now)?;
+            match self.bench.next(now) {
+                Next::Fetch(job) => return Ok(Order::Fetch(job)),
+                Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
+                Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Wait(until) => {
+                    return Ok(match self.is_over(now) {
+                        Some(end) => {
+                            self.stop(end);
+                            self.give_back()?;
+                            Order::Done(end)
+                        }
+                        None => Order::Wait(until.min(self.deadline)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes the visits that were settled since the last time, in the order of completion.
+    pub fn take_settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Hands out no more work. What is under way may end.
+    pub fn stop(&mut self, end: End) {
+        self.ended.get_or_insert(end);
+        self.bench.drain();
+    }
+
+    pub fn frontier(&self) -> &F {
+        &self.frontier
+    }
+
+    pub fn frontier_mut(&mut self) -> &mut F {
+        &mut self.frontier
+    }
+
+    pub fn bench(&self) -> &Workbench {
+        &self.bench
+    }
+
+    pub fn bench_mut(&mut self) -> &mut Workbench {
+        &mut self.bench
+    }
+
+    /// Links that are known and not settled, fetches under way included.
+    pub fn unfinished(&self) -> u64 {
+        let counts = self.frontier.counts();
+        counts.queued + counts.leased
+    }
+
+    fn is_over(&self, now: Time) -> Option<End> {
+        if self.unfinished() == 0 && self.bench.held() == 0 {
+            return if self.open { self.ended } else { Some(End::Finished) };
+        }
+        if self.bench.in_flight() > 0 && now < self.deadline {
+            return None;
+        }
+        self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
+    }
+
+    /// What is leased and not under way goes back to its queue.
+    fn give_back(&mut self) -> Result<(), StoreError> {
+        for link in self.bench.surrender() {
+            self.frontier.give_back(link)?;
+        }
+        Ok(())
+    }
+
+    fn feed_lanes(&mut self, now: Time) -> Result<(), StoreError> {
+        for lane in self.bench.hungry() {
+            let links = self.frontier.take(lane, HELPING)?;
+            let backlog = self.frontier.queued_in(lane);
+            self.bench.give(lane, links, backlog, now);
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, lane: LaneId, now: Time) {
+        let backlog = self.frontier.queued_in(lane);
+        if let Some(name) = self.frontier.lane_name(lane) {
+            self.bench.offer(lane, name, backlog, now);
+        }
+    }
+
+    /// A visit gets its record; its links go in, and the link itself is settled.
+    fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        let mut lanes = Vec::new();
+        for link in &visit.found {
+            lanes.extend(self.frontier.offer(LinkRef::from(link))?);
+        }
+        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        lanes.sort_unstable();
+        lanes.dedup();
+        for lane in lanes {
+            self.offer(lane, now);
+        }
+        if visit.link.kind == LinkKind::Root
+            && visit.outcome == Outcome::Failed
+            && let Some(second) = self.fallbacks.remove(&visit.link.url)
+        {
+            self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
+        }
+        let mut line = Vec::with_capacity(512);
+        record::encode(&visit, self.clock, None, &mut line);
+        if !matches!(visit.purpose, Purpose::Robots(_)) {
+            let record = line.strip_suffix(b"\n").unwrap_or(&line);
+            self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
+        }
+        self.settled.push(Settled { visit, line });
+        Ok(())
+    }
+
+    /// What a finished robots.txt fetch means for the origin that waits for it.
+    fn read_robots(&mut self, visit: &Visit, bytes: &[u8], now: Time) -> Result<(), StoreError> {
+        let Purpose::Robots(origin) = &visit.purpose else {
+            return Ok(());
+        };
+        if let (Some(target), Outcome::Redirect) = (&visit.redirect, visit.outcome)
+            && visit.link.redirects > 0
+        {
+            let mut link = Link::root(target.clone(), visit.link.redirects - 1);
+            link.kind = LinkKind::Other;
+            link.via = Some(visit.link.url.clone());
+            let at = self.frontier.lane_of(target.host())?;
+            self.bench.errand(at, link, visit.purpose.clone(), now);
+            return Ok(());
+        }
+        let state = self.robots_state(visit, origin, bytes, now);
+        if let RobotsState::Rules { rules, .. } = &state {
+            let rules = Arc::clone(rules);
+            self.offer_sitemaps(origin, &rules, now)?;
+        }
+        let lane = self.frontier.lane_of(&origin.host)?;
+        self.bench.robots_known(lane, origin, state, now);
+        Ok(())
+    }
+
+    /// | the fetch | the origin's links |
+    /// |---|---|
+    /// | 2xx, read as far as its size allows | as the rules say |
+    /// | 4xx, but not 429 | allowed: there is no file |
+    /// | 429, 5xx and other answers, redirects without end or to a refused address | `robots`, `robots_unreachable` |
+    /// | no answer, or a part of one | `failed` like it (`refused` where the host itself is) |
+    fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
+        let tries = visit.link.tries;
+        let unreachable = |why: String| {
+            workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
+        };
+        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
+        match (visit.outcome, visit.status) {
+            (Outcome::Ok, _) if is_whole => workbench::robots_rules(Robots::parse(bytes, &self.rules.agent_token), now),
+            (Outcome::HttpError, Some(status @ 400..=499)) if status != 429 => {
+                workbench::robots_rules(Robots::default(), now)
+            }
+            (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
+            (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
+                unreachable(format!("{origin}/robots.txt answered {status}"))
+            }
+            (Outcome::Refused, _) if visit.link.url.origin() != *origin => {
+                unreachable(format!("{origin}/robots.txt leads to a refused address"))
+            }
+            (outcome, _) => {
+                let unknown = || Failure::new(ErrorKind::Internal, "nobody knows why");
+                let mut failure = visit.error.clone().unwrap_or_else(unknown);
+                let is_refused = outcome == Outcome::Refused;
+                if !is_refused {
+                    failure.message = format!("robots.txt could not be fetched: {}", failure.message).into();
+                }
+                let outcome = if is_refused { Outcome::Refused } else { Outcome::Failed };
+                workbench::robots_failed(failure, outcome, tries, now)
+            }
+        }
+    }
+
+    /// Sitemaps that robots.txt names, and the customary one where it was asked for.
+    fn offer_sitemaps(&mut self, origin: &Origin, robots: &Robots, now: Time) -> Result<(), StoreError> {
+        if self.rules.sitemaps == Sitemaps::None {
+            return Ok(());
+        }
+        let page = Url::robots_of(origin);
+        let customary = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
+        let named = robots.sitemaps().iter().map(|text| &**text);
+        let urls = named.chain(customary).filter_map(|text| page.join(text).ok());
+        let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
+        self.put(links, now).map(drop)
+    }
+
+    /// A sitemap's entries are offered like links; its children are sitemaps again.
+    fn read_sitemap(&mut self, visit: &Visit, sitemap: &Sitemap, now: Time) -> Result<(), StoreError> {
+        let via = &visit.link.url;
+        let redirects = self.rules.max_redirects;
+        let mut links = Vec::new();
+        for entry in &sitemap.entries {
+            let kind = LinkKind::Sitemap;
+            if self.rules.scope.judge(entry.url.as_ref(), 1, kind) == Verdict::Follow {
+                links.push(Link {
+                    url: entry.url.clone(),
+                    via: Some(via.clone()),
+                    depth: 1,
+                    redirects,
+                    tries: 0,
+                    kind,
+                });
+            }
+        }
+        if visit.link.depth < SITEMAP_DEPTH {
+            let depth = visit.link.depth + 1;
+            let children = sitemap.children.iter().map(|child| child.url.clone());
+            links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
+        }
+        self.put(links, now).map(drop)
+    }
+
+    /// A sitemap that lies elsewhere.
+    fn follow_sitemap(&mut self, visit: &Visit, now: Time) -> Result<(), StoreError> {
+        let Link { url: via, depth, redirects, .. } = &visit.link;
+        let (Some(target), Some(redirects)) = (&visit.redirect, redirects.checked_sub(1)) else {
+            return Ok(());
+        };
+        let links = self.sitemap_link(target.clone(), via, *depth, redirects).into_iter().collect();
+        self.put(links, now).map(drop)
+    }
+
+    fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
+        let kind = LinkKind::SitemapFile;
+        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == Verdict::Follow;
+        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
+    }
+}

@@ -1,0 +1,445 @@
+//! [`Lane`]: the unit of politeness, one host name.
+//!
+//! A lane knows how many requests may be under way at its host (`width`), when the next one may start (`due`), and how
+//! the host feels about it all (the pace, the back-off). It holds the part of the host's queue that is on the workbench,
+//! the host's addresses, and the robots rules of each of its origins.
+//!
+//! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::job::Purpose;
+use crate::link::Link;
+use crate::outcome::{Failure, Outcome};
+use crate::robots::Robots;
+use crate::rules::{Pace, Rules};
+use crate::time::Time;
+use crate::url::Origin;
+
+/// Response times within this of the floor count as quick: jitter of a loaded machine is not the host's discomfort.
+const JITTER: Duration = Duration::from_millis(50);
+/// The longest rest that back-off by itself imposes.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// With the gentle pace, the next request starts at least this long after the last answer...
+const GENTLE_PAUSE: Duration = Duration::from_secs(1);
+/// ... and at least this many times as long as the answer took.
+const GENTLE_FACTOR: u32 = 5;
+/// Bad moments in a row without any answer after which a host is given up on: some four minutes with the usual waits.
+const LAST_STRAW: u8 = 10;
+/// A robots.txt is believed for a day (RFC 9309, 2.4).
+pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// One host name and everything that being polite to it needs.
+#[derive(Debug)]
+pub struct Lane {
+    pub name: Arc<str>,
+    /// Links on the workbench, breadth first.
+    pub queue: VecDeque<Link>,
+    /// Links that wait for another attempt, earliest first.
+    pub retries: BinaryHeap<Reverse<Retry>>,
+    /// robots.txt and other errands that go before pages.
+    pub errands: VecDeque<(Link, Purpose)>,
+    /// How many more links the frontier holds for this lane.
+    pub backlog: u64,
+    pub addresses: Addresses,
+    pub robots: Vec<(Origin, RobotsState)>,
+    pub pace: LanePace,
+    slots: Slots,
+}
+
+/// A link that waits for its next attempt.
+#[derive(Debug)]
+pub struct Retry {
+    pub due: Time,
+    pub seq: u64,
+    pub link: Link,
+    pub purpose: Purpose,
+}
+
+/// What is known of the host's addresses.
+#[derive(Debug)]
+pub enum Addresses {
+    Unknown,
+    /// Asked for at this moment, for the n-th time.
+    Asked {
+        since: Time,
+        tries: u8,
+    },
+    /// Believed until then, and in any case for the first job: whoever waits long for a free slot must not have to ask
+    /// for the name again and again. `took` is what the first job reports.
+    Known {
+        list: Arc<[IpAddr]>,
+        until: Time,
+        took: Option<Duration>,
+    },
+    /// The name could not be resolved for now: ask again at `at`.
+    Again {
+        at: Time,
+        tries: u8,
+    },
+    /// The host was given up on, because of its name or because it never answers: its links end like this.
+    Failed {
+        failure: Failure,
+        tries: u8,
+        until: Time,
+    },
+}
+
+/// What is known of one origin's robots.txt.
+#[derive(Debug)]
+pub enum RobotsState {
+    /// Being fetched; the origin's links wait. What an earlier fetch brought holds on where this one fails (RFC 9309,
+    /// 2.4).
+    Asked {
+        old: Option<Arc<Robots>>,
+    },
+    Rules {
+        rules: Arc<Robots>,
+        until: Time,
+    },
+    /// Given up: every link of the origin ends like this.
+    Failed {
+        failure: Failure,
+        outcome: Outcome,
+        tries: u8,
+        until: Time,
+    },
+}
+
+impl Lane {
+    pub fn new(name: Arc<str>, rules: &Rules) -> Self {
+        Self {
+            name,
+            queue: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            errands: VecDeque::new(),
+            backlog: 0,
+            addresses: Addresses::Unknown,
+            robots: Vec::new(),
+            pace: LanePace::new(rules),
+            slots: Slots::default(),
+        }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.slots.taken
+    }
+
+    /// Whether one more request may be under way.
+    pub fn has_room(&self) -> bool {
+        self.slots.taken < self.pace.width()
+    }
+
+    /// Takes a slot, for a request that may connect to any of these addresses.
+    pub fn take_slot(&mut self, addresses: Arc<[IpAddr]>) -> u16 {
+        self.slots.take(addresses)
+    }
+
+    /// Gives a slot back; says which addresses it counted at.
+    pub fn free_slot(&mut self, slot: u16) -> Option<Arc<[IpAddr]>> {
+        self.slots.free(slot)
+    }
+
+    /// Whether anything of this lane is on the bench, now or later.
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_empty() || !self.retries.is_empty() || !self.errands.is_empty()
+    }
+
+    /// How many links are still to be asked for, as far as they are known.
+    pub fn left(&self) -> u64 {
+        self.backlog.saturating_add(self.queue.len() as u64)
+    }
+
+    /// When the next request could start, as far as this lane knows; `pages`: whether new pages may be asked for.
+    pub fn due(&self, pages: bool) -> Time {
+        if !self.has_room() {
+            return Time::NEVER;
+        }
+        let begun = |link: &Link| link.tries > 0;
+        if !self.errands.is_empty() || (pages && !self.queue.is_empty()) || self.queue.iter().any(begun) {
+            return self.pace.due();
+        }
+        self.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due.max(self.pace.due()))
+    }
+
+    /// Whether a page that was asked for waits to be asked for again.
+    pub fn has_begun_pages(&self) -> bool {
+        self.queue.iter().any(|link| link.tries > 0)
+            || self.retries.iter().any(|Reverse(retry)| retry.purpose == Purpose::Page)
+    }
+
+    pub fn robots_of(&self, origin: &Origin) -> Option<&RobotsState> {
+        self.robots.iter().find(|(known, _)| known == origin).map(|(_, state)| state)
+    }
+
+    /// An origin's robots.txt is about to be fetched.
+    pub fn ask_robots(&mut self, origin: &Origin) {
+        let old = match self.robots_of(origin) {
+            Some(RobotsState::Rules { rules, .. }) => Some(Arc::clone(rules)),
+            _ => None,
+        };
+        self.set_robots(origin, RobotsState::Asked { old });
+    }
+
+    pub fn set_robots(&mut self, origin: &Origin, state: RobotsState) {
+        match self.robots.iter_mut().find(|(known, _)| known == origin) {
+            Some((_, old)) => *old = state,
+            None => self.robots.push((origin.clone(), state)),
+        }
+    }
+}
+
+/// The numbered slots of a lane, each with the addresses that its request counts at. The lowest free one is taken
+/// first, so that a lane that needs few connections keeps using the same few.
+#[derive(Debug, Default)]
+struct Slots {
+    taken: usize,
+    all: Vec<Option<Arc<[IpAddr]>>>,
+    freed: BinaryHeap<Reverse<u16>>,
+}
+
+impl Slots {
+    fn take(&mut self, addresses: Arc<[IpAddr]>) -> u16 {
+        self.taken += 1;
+        if let Some(Reverse(slot)) = self.freed.pop()
+            && let Some(free) = self.all.get_mut(usize::from(slot))
+        {
+            *free = Some(addresses);
+            return slot;
+        }
+        self.all.push(Some(addresses));
+        // A lane is never wider than 16 bits can count: see the settings.
+        u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
+    }
+
+    fn free(&mut self, slot: u16) -> Option<Arc<[IpAddr]>> {
+        let addresses = self.all.get_mut(usize::from(slot))?.take()?;
+        self.taken -= 1;
+        self.freed.push(Reverse(slot));
+        Some(addresses)
+    }
+}
+
+impl PartialEq for Retry {
+    fn eq(&self, other: &Self) -> bool {
+        self.seq == other.seq
+    }
+}
+
+impl Eq for Retry {}
+
+impl PartialOrd for Retry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Retry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due, self.seq).cmp(&(other.due, other.seq))
+    }
+}
+
+/// How a host takes it: congestion control for the people at the other end.
+///
+/// The window opens by one for every windowful of quick answers, and halves on 429, 503, resets, time-outs and rising
+/// response times. `Crawl-delay` means one connection and a due time after every start.
+///
+/// One bad moment counts once, however many requests were under way: only a request that started after the last bad
+/// sign can be another one.
+#[derive(Debug)]
+pub struct LanePace {
+    mode: Pace,
+    /// Connections allowed now.
+    window: u16,
+    /// Connections allowed at best.
+    ceiling: u16,
+    /// Quick answers since the window last changed.
+    credit: u16,
+    /// The quickest response seen.
+    floor: Option<Duration>,
+    /// The last bad moment: what started before it tells nothing new.
+    shaken: Time,
+    /// Start to start.
+    pub delay: Duration,
+    crawl_delay: bool,
+    last_start: Option<Time>,
+    /// With the gentle pace: the next request may start then.
+    pause: Time,
+    /// Backing off until then.
+    rest: Time,
+    /// Bad moments in a row.
+    bad: u8,
+    /// Bad moments in a row that brought no answer at all.
+    silent: u8,
+    retry_wait: Duration,
+}
+
+/// What one finished request told about the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It answered: how long the first byte took, and all of them.
+    Answer { first: Duration, whole: Duration },
+    /// 429 or 503; with Retry-After where it was sent.
+    Overload(Option<Duration>),
+    /// A reset, a time-out, a refused connection.
+    Trouble,
+}
+
+impl LanePace {
+    pub fn new(rules: &Rules) -> Self {
+        let ceiling = u16::try_from(rules.per_host.max(1)).unwrap_or(u16::MAX);
+        let (window, ceiling) = match rules.pace {
+            Pace::Gentle => (1, 1),
+            Pace::Steady => (ceiling.min(2), ceiling),
+            Pace::Full => (ceiling, ceiling),
+        };
+        Self {
+            mode: rules.pace,
+            window,
+            ceiling,
+            credit: 0,
+            floor: None,
+            shaken: Time::ZERO,
+            delay: rules.delay,
+            crawl_delay: false,
+            last_start: None,
+            pause: Time::ZERO,
+            rest: Time::ZERO,
+            bad: 0,
+            silent: 0,
+            retry_wait: rules.retry_wait,
+        }
+    }
+
+    /// How many requests may be under way at once.
+    pub fn width(&self) -> usize {
+        if self.crawl_delay { 1 } else { usize::from(self.window) }
+    }
+
+    /// How long it takes to answer, lately.
+    pub fn typical(&self) -> Option<Duration> {
+        self.floor
+    }
+
+    /// When the next request may start, as far as time alone decides.
+    pub fn due(&self) -> Time {
+        let due = self.last_start.map_or(Time::ZERO, |start| start + self.delay);
+        due.max(self.pause).max(self.rest)
+    }
+
+    /// Until when the lane rests because the host asked for it or failed.
+    pub fn rests_until(&self) -> Time {
+        self.rest
+    }
+
+    pub fn has_crawl_delay(&self) -> bool {
+        self.crawl_delay
+    }
+
+    /// Whether the host was ever asked anything.
+    pub fn is_fresh(&self) -> bool {
+        self.last_start.is_none()
+    }
+
+    /// Whether the host has been silent for so long that it is better given up on.
+    pub fn is_hopeless(&self) -> bool {
+        self.silent >= LAST_STRAW
+    }
+
+    /// The host was given up on; should it be asked again, it is with new patience.
+    pub fn forget_silence(&mut self) {
+        self.silent = 0;
+    }
+
+    /// From one request to the next, at the best pace that is allowed now.
+    pub fn spacing(&self) -> Duration {
+        let width = u32::try_from(self.width()).unwrap_or(u32::MAX).max(1);
+        self.delay.max(self.floor.unwrap_or_default() / width)
+    }
+
+    /// robots.txt asks for this much time between requests, the one for itself included.
+    pub fn obey_crawl_delay(&mut self, delay: Duration) {
+        if !delay.is_zero() {
+            self.crawl_delay = true;
+            self.delay = self.delay.max(delay);
+        }
+    }
+
+    /// A request starts now.
+    pub fn started(&mut self, now: Time) {
+        self.last_start = Some(now);
+    }
+
+    /// A request that began at `started` ended now.
+    pub fn ended(&mut self, sign: Sign, started: Time, now: Time) {
+        let pause = match sign {
+            Sign::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
+            Sign::Overload(_) | Sign::Trouble => GENTLE_PAUSE,
+        };
+        if self.mode == Pace::Gentle {
+            self.pause = self.pause.max(now + pause);
+        }
+        match sign {
+            Sign::Answer { first, .. } => {
+                (self.bad, self.silent) = (0, 0);
+                self.observe(first, started, now);
+            }
+            Sign::Overload(asked) => {
+                self.silent = 0;
+                if self.halve(started, now) {
+                    self.bad = self.bad.saturating_add(1);
+                }
+                self.rest =
+                    self.rest.max(now + asked.map_or_else(|| self.back_off(), |asked| asked.max(self.retry_wait)));
+            }
+            Sign::Trouble => {
+                if self.halve(started, now) {
+                    self.bad = self.bad.saturating_add(1);
+                    self.silent = self.silent.saturating_add(1);
+                }
+                // A few failures are the pages' own, and their retries wait by themselves.
+                if self.bad > 3 {
+                    self.rest = self.rest.max(now + self.back_off());
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self, took: Duration, started: Time, now: Time) {
+        let floor = self.floor.map_or(took, |floor| floor.min(took));
+        self.floor = Some(floor);
+        if self.mode == Pace::Full || took <= floor.saturating_mul(2).saturating_add(JITTER) {
+            self.credit = self.credit.saturating_add(1);
+            if self.credit >= self.window && self.window < self.ceiling {
+                self.window += 1;
+                self.credit = 0;
+            }
+        } else if took > floor.saturating_add(JITTER).saturating_mul(4) {
+            self.halve(started, now);
+        }
+    }
+
+    /// Halves the window, unless this belongs to a bad moment that was counted already.
+    fn halve(&mut self, started: Time, now: Time) -> bool {
+        self.credit = 0;
+        let is_new = started >= self.shaken;
+        if is_new {
+            self.window = (self.window / 2).max(1);
+            self.shaken = now;
+        }
+        is_new
+    }
+
+    fn back_off(&self) -> Duration {
+        let doublings = u32::from(self.bad.saturating_sub(1)).min(16);
+        self.retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_REST.max(self.retry_wait))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! [`Race`]: which address of a host to try next, and when (Happy Eyeballs, RFC 8305), as a pure decision.
+//!
+//! A host with several addresses is tried at all of them, IPv6 and IPv4 in turn, each attempt 250 ms after the one
+//! before it, or at once when that one has failed; the first that connects wins. Engines only connect and wait.
+//!
+//! Invariant: every address is tried at most once, and nothing is tried after the deadline.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{ErrorKind, Failure, Time};
+
+/// How long an attempt stays alone before the next one joins it (RFC 8305, section 5: the recommended value).
+pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// One host's addresses on their way to one connection.
+///
+/// It owns nothing on the heap as long as nothing failed: most hosts have one address, and that one answers.
+pub struct Race {
+    addresses: Arc<[IpAddr]>,
+    port: u16,
+    /// How many attempts were begun; the n-th address in connecting order is the next one.
+    begun: u16,
+    failed: u16,
+    /// When the next attempt may begin.
+    due: Time,
+    deadline: Time,
+    /// The most telling failure so far.
+    worst: Option<Failure>,
+}
+
+/// What the engine does next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RaceStep {
+    /// Begin to connect to this address, then ask again.
+    Connect(SocketAddr),
+    /// Wait for one of the attempts to succeed or fail, until this moment at the latest, then ask again.
+    Wait(Time),
+    /// No address is left, or no time.
+    Lost(Failure),
+}
+
+impl Race {
+    pub fn new(addresses: Arc<[IpAddr]>, port: u16, started: Time, connect_timeout: Duration) -> Self {
+        Self { addresses, port, begun: 0, failed: 0, due: started, deadline: started + connect_timeout, worst: None }
+    }
+
+    /// What to do now. Ask again after every event and after every `Connect`.
+    pub fn next(&mut self, now: Time) -> RaceStep {
+        if usize::from(self.failed) >= self.count() {
+            return RaceStep::Lost(self.verdict());
+        }
+        if now >= self.deadline {
+            let late = if self.begun > 1 {
+                format!("none of {} addresses answered in time", self.begun)
+            } else {
+                "no connection in time".to_owned()
+            };
+            self.remember(Failure::new(ErrorKind::ConnectTimeout, late));
+            return RaceStep::Lost(self.verdict());
+        }
+        match self.nth(usize::from(self.begun)) {
+            Some(address) if now >= self.due => {
+                self.begun += 1;
+                self.due = now + ATTEMPT_DELAY;
+                RaceStep::Connect(SocketAddr::new(address, self.port))
+            }
+            Some(_) => RaceStep::Wait(self.due.min(self.deadline)),
+            None => RaceStep::Wait(self.deadline),
+        }
+    }
+
+    /// An attempt failed: the next one may begin at once.
+    pub fn failed(&mut self, address: SocketAddr, failure: Failure, now: Time) {
+        debug_assert!(self.addresses.contains(&address.ip()));
+        self.failed = self.failed.saturating_add(1);
+        self.due = now;
+        self.remember(failure);
+    }
+
+    /// When the whole race is lost.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    fn count(&self) -> usize {
+        self.addresses.len().min(usize::from(u16::MAX))
+    }
+
+    /// The n-th address in connecting order: the families take turns, IPv6 first, each in the order given, and what
+    /// is left of the longer family comes last. Counted anew each time: lists are short, and a list of our own would
+    /// be an allocation for every connection.
+    fn nth(&self, n: usize) -> Option<IpAddr> {
+        if n >= self.count() {
+            return None;
+        }
+        let six = self.addresses.iter().filter(|address| address.is_ipv6()).count();
+        let four = self.addresses.len() - six;
+        let paired = six.min(four);
+        let (want_six, index) = if n < 2 * paired { (n.is_multiple_of(2), n / 2) } else { (six > four, n - paired) };
+        self.addresses.iter().filter(|address| address.is_ipv6() == want_six).nth(index).copied()
+    }
+
+    fn remember(&mut self, failure: Failure) {
+        let better = self.worst.as_ref().is_none_or(|known| telling(failure.kind) > telling(known.kind));
+        if better {
+            self.worst = Some(failure);
+        }
+    }
+
+    fn verdict(&mut self) -> Failure {
+        let failure = self.worst.take();
+        failure.unwrap_or_else(|| Failure::new(ErrorKind::Unreachable, "the host has no address to connect to"))
+    }
+}
+
+/// How much a failure tells about the host. "Refused" came from the host itself; a time-out may be the way there;
+/// "unreachable" is mostly our own side (a machine without IPv6 sees it for every IPv6 address).
+fn telling(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::ConnectRefused => 4,
+        ErrorKind::Reset => 3,
+        ErrorKind::ConnectTimeout => 2,
+        ErrorKind::Unreachable => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn race(addresses: &[&str]) -> Race {
+        let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        Race::new(addresses, 80, Time::ZERO, LIMIT)
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    fn connects_to(step: RaceStep) -> String {
+        match step {
+            RaceStep::Connect(address) => address.ip().to_string(),
+            other => panic!("expected an attempt, not {other:?}"),
+        }
+    }
+
+    fn refused() -> Failure {
+        Failure::new(ErrorKind::ConnectRefused, "refused")
+    }
+
+    fn unreachable() -> Failure {
+        Failure::new(ErrorKind::Unreachable, "no route")
+    }
+
+    #[test]
+    fn families_take_turns_with_ipv6_first() {
+        let mut race = race(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2"]);
+        let mut now = Time::ZERO;
+        let mut order = Vec::new();
+        for _ in 0..5 {
+            order.push(connects_to(race.next(now)));
+            now += ATTEMPT_DELAY;
+        }
+        assert_eq!(order, ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2", "192.0.2.3"]);
+        assert_eq!(race.next(now), RaceStep::Wait(Time::ZERO + LIMIT));
+    }
+
+    #[test]
+    fn more_ipv6_than_ipv4_ends_with_the_rest_of_ipv6() {
+        let mut race = race(&["2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"]);
+        let order: Vec<_> = (0..4).map(|n| connects_to(race.next(at(n * 250)))).collect();
+        assert_eq!(order, ["2001:db8::1", "192.0.2.1", "2001:db8::2", "2001:db8::3"]);
+    }
+
+    #[test]
+    fn a_silent_address_gets_company_after_250_ms() {
+        let mut race = race(&["2001:db8::1", "192.0.2.1"]);
+        assert_eq!(connects_to(race.next(at(0))), "2001:db8::1");
+        assert_eq!(race.next(at(0)), RaceStep::Wait(at(250)));
+        assert_eq!(race.next(at(249)), RaceStep::Wait(at(250)));
+        assert_eq!(connects_to(race.next(at(250))), "192.0.2.1");
+        assert_eq!(race.next(at(250)), RaceStep::Wait(at(10_000)));
+    }
+
+    #[test]
+    fn a_failed_address_is_followed_at_once() {
+        let mut race = race(&["2001:db8::1", "192.0.2.1"]);
+        connects_to(race.next(at(0)));
+        race.failed("[2001:db8::1]:80".parse().unwrap(), unreachable(), at(3));
+        assert_eq!(connects_to(race.next(at(3))), "192.0.2.1");
+        assert_eq!(race.next(at(3)), RaceStep::Wait(at(10_000)));
+    }
+
+    #[test]
+    fn the_most_telling_failure_is_the_verdict_in_either_order() {
+        for order in [[refused(), unreachable()], [unreachable(), refused()]] {
+            let mut race = race(&["2001:db8::1", "192.0.2.1"]);
+            for failure in order {
+                let RaceStep::Connect(address) = race.next(at(1)) else { panic!("an address is left") };
+                race.failed(address, failure, at(1));
+            }
+            assert_eq!(race.next(at(1)), RaceStep::Lost(refused()));
+        }
+    }
+
+    #[test]
+    fn the_deadline_ends_it_and_begins_nothing() {
+        let mut race = race(&["192.0.2.1"]);
+        connects_to(race.next(at(0)));
+        assert_eq!(race.next(at(9_999)), RaceStep::Wait(at(10_000)));
+        match race.next(at(10_000)) {
+            RaceStep::Lost(failure) => assert_eq!(failure.kind, ErrorKind::ConnectTimeout),
+            other => panic!("{other:?}"),
+        }
+        let mut race = self::race(&["2001:db8::1", "192.0.2.1"]);
+        connects_to(race.next(at(0)));
+        race.failed("[2001:db8::1]:80".parse().unwrap(), unreachable(), at(10_000));
+        assert!(matches!(race.next(at(10_000)), RaceStep::Lost(failure) if failure.kind == ErrorKind::ConnectTimeout));
+    }
+
+    #[test]
+    fn the_next_attempt_is_never_awaited_beyond_the_deadline() {
+        let addresses: Vec<IpAddr> = vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
+        let mut race = Race::new(addresses.into(), 80, at(0), Duration::from_millis(100));
+        connects_to(race.next(at(0)));
+        assert_eq!(race.next(at(1)), RaceStep::Wait(at(100)));
+    }
+
+    #[test]
+    fn no_address_is_lost_at_once() {
+        assert!(matches!(race(&[]).next(at(0)), RaceStep::Lost(failure) if failure.kind == ErrorKind::Unreachable));
+    }
+
+    #[test]
+    fn it_stays_small() {
+        assert!(size_of::<Race>() <= 72, "{}", size_of::<Race>());
+    }
+}

@@ -1,0 +1,219 @@
+//! Records: one JSON object a line, as the record format says.
+//!
+//! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
+
+use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
+
+use crate::job::Purpose;
+use crate::link::LinkList;
+use crate::outcome::{Failure, Outcome, Truncated};
+use crate::time::Time;
+use crate::visit::{Timings, Visit};
+
+/// The version of the record format.
+pub const VERSION: u8 = 1;
+
+/// Turns the crawl's own time into wall-clock time for records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallClock {
+    /// Microseconds since the Unix epoch at [`Time::ZERO`].
+    pub start: i64,
+}
+
+impl WallClock {
+    pub fn at(self, time: Time) -> jiff::Timestamp {
+        let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
+        jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// `2026-01-02T03:04:05.678Z`.
+    pub fn text(self, time: Time) -> String {
+        format!("{:.3}", self.at(time))
+    }
+}
+
+/// Where a visit lies in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub file: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u8,
+    r#type: &'static str,
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    errand: Option<&'static str>,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<&'a str>,
+    depth: u32,
+    tries: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charset: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_wire: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_body: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<Truncated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    links: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_links: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    capped: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    noindex: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    nofollow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canonical: Option<&'a str>,
+    ms: Millis,
+    started: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<std::net::IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_modified: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warc: Option<&'a Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'a crate::visit::Headers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_list: Option<LinkTexts<'a>>,
+}
+
+/// Milliseconds, rounded up: what took time never shows as zero where a person would ask why.
+#[derive(Serialize)]
+struct Millis {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttfb: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+}
+
+impl From<&Timings> for Millis {
+    fn from(timings: &Timings) -> Self {
+        let millis = |span: Option<std::time::Duration>| span.map(|s| s.as_micros().div_ceil(1_000) as u64);
+        Self {
+            dns: millis(timings.dns),
+            connect: millis(timings.connect),
+            tls: millis(timings.tls),
+            ttfb: millis(timings.ttfb),
+            total: millis(timings.total),
+        }
+    }
+}
+
+struct Digest<'a>(&'a [u8; 32]);
+
+impl Serialize for Digest<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0u8; 71];
+        text[..7].copy_from_slice(b"sha256:");
+        for (pair, byte) in text[7..].chunks_exact_mut(2).zip(self.0) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+struct LinkTexts<'a>(&'a LinkList);
+
+impl Serialize for LinkTexts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            url: &'a str,
+            kind: &'static str,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            nofollow: bool,
+        }
+        let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
+        for link in self.0.iter() {
+            let (url, kind) = (link.url.as_str(), link.kind.as_str());
+            seq.serialize_element(&One { url, kind, nofollow: link.nofollow })?;
+        }
+        seq.end()
+    }
+}
+
+/// Appends a visit's line, with its line feed, to `out`.
+pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut Vec<u8>) {
+    let answered = visit.status.is_some();
+    let searched = visit.is_page() && visit.outcome == Outcome::Ok;
+    let line = Line {
+        v: VERSION,
+        r#type: if visit.is_page() { "page" } else { "aux" },
+        errand: match visit.purpose {
+            Purpose::Page => None,
+            Purpose::Robots(_) => Some("robots"),
+            Purpose::Sitemap => Some("sitemap"),
+        },
+        url: visit.link.url.as_str(),
+        status: visit.status,
+        outcome: visit.outcome,
+        error: visit.error.as_ref(),
+        redirect: visit.redirect.as_ref().map(|url| url.as_str()),
+        via: visit.link.via.as_ref().map(|url| url.as_str()),
+        depth: visit.link.depth,
+        tries: visit.link.tries,
+        content_type: visit.content_type.as_deref(),
+        charset: visit.charset,
+        title: visit.title.as_deref(),
+        bytes_wire: (visit.bytes_wire > 0 || answered).then_some(visit.bytes_wire),
+        bytes_body: answered.then_some(visit.bytes_body),
+        truncated: visit.truncated,
+        links: searched.then_some(visit.links),
+        new_links: searched.then_some(visit.new_links),
+        capped: visit.capped,
+        noindex: visit.noindex,
+        nofollow: visit.nofollow,
+        canonical: visit.canonical.as_ref().map(|url| url.as_str()),
+        ms: Millis::from(&visit.timings),
+        started: clock.text(visit.started),
+        ip: visit.ip,
+        http: visit.http,
+        digest: visit.digest.as_ref().map(Digest),
+        etag: visit.etag.as_deref(),
+        last_modified: visit.last_modified.as_deref(),
+        warc: place,
+        headers: visit.headers.as_deref(),
+        link_list: visit.all_links.as_deref().map(LinkTexts),
+    };
+    let start = out.len();
+    // Writing to a Vec cannot fail, and every field is plain data: a line that still fails to encode is not begun.
+    if serde_json::to_writer(&mut *out, &line).is_err() {
+        out.truncate(start);
+        return;
+    }
+    out.push(b'\n');
+}

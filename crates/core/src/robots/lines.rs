@@ -1,0 +1,200 @@
+//! The lines of a robots.txt: what each one says, before anybody asks to whom.
+//!
+//! Invariant: every line is read on its own; one that cannot be understood has no effect on the others.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+/// How much of a file is read: what RFC 9309 asks for at least.
+pub const LIMIT: usize = 500 * 1024;
+
+/// How much of a line is read: as much as Google's parser does.
+const LONGEST_LINE: usize = 16_663;
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    UserAgent,
+    Allow,
+    Disallow,
+    CrawlDelay,
+    Sitemap,
+    /// A record that others know and that does not concern us.
+    Other,
+    /// A record that nobody knows: worth telling the person who wrote it.
+    Unknown,
+}
+
+/// A line with a name and a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// From 1; lines that say nothing count.
+    pub number: u32,
+    pub field: Field,
+    pub name: &'a [u8],
+    /// Without white space around it, without a comment. May be empty.
+    pub value: &'a [u8],
+}
+
+/// The lines of a file that have a name and a value.
+pub struct Lines<'a> {
+    rest: &'a [u8],
+    number: u32,
+}
+
+/// Brings a file's bytes into the form that [`Lines`] reads: within the limit, without byte order mark, as UTF-8 (or
+/// whatever bytes there are), and without tags where the file is an HTML page.
+pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let bytes = match bytes.get(..LIMIT) {
+        Some(head) if bytes.len() > LIMIT => {
+            let whole = matches!(bytes.get(LIMIT), Some(b'\n' | b'\r'));
+            let end = if whole { LIMIT } else { head.iter().rposition(|b| is_line_end(*b)).map_or(0, |at| at + 1) };
+            head.get(..end).unwrap_or_default()
+        }
+        _ => bytes,
+    };
+    let text = match bytes {
+        [0xff, 0xfe, rest @ ..] => Cow::Owned(encoding_rs::UTF_16LE.decode(rest).0.into_owned().into_bytes()),
+        [0xfe, 0xff, rest @ ..] => Cow::Owned(encoding_rs::UTF_16BE.decode(rest).0.into_owned().into_bytes()),
+        [1..=0xff, 0, 1..=0xff, 0, ..] => Cow::Owned(encoding_rs::UTF_16LE.decode(bytes).0.into_owned().into_bytes()),
+        [0, 1..=0xff, 0, 1..=0xff, ..] => Cow::Owned(encoding_rs::UTF_16BE.decode(bytes).0.into_owned().into_bytes()),
+        // Some editors leave a part of the mark behind.
+        [0xef, 0xbb, 0xbf, rest @ ..] | [0xef, 0xbb, rest @ ..] | [0xef, rest @ ..] => Cow::Borrowed(rest),
+        _ => Cow::Borrowed(bytes),
+    };
+    if is_html(&text) { Cow::Owned(without_tags(&text)) } else { text }
+}
+
+fn is_html(text: &[u8]) -> bool {
+    let head = text.get(..2048).unwrap_or(text).to_ascii_lowercase();
+    [&b"<html"[..], b"<head", b"<body"].into_iter().any(|tag| memmem::find(&head, tag).is_some())
+}
+
+/// Takes out what lies between `<` and `>` on one line, so that lines keep their numbers.
+fn without_tags(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|b| is_line_end(*b)) {
+        let mut rest = line;
+        while let Some(start) = memchr::memchr(b'<', rest) {
+            let (before, tag) = rest.split_at(start);
+            let Some(end) = memchr::memchr(b'>', tag) else { break };
+            out.extend_from_slice(before);
+            rest = tag.get(end + 1..).unwrap_or_default();
+        }
+        out.extend_from_slice(rest);
+    }
+    out
+}
+
+impl<'a> Lines<'a> {
+    /// Reads a text that [`prepare`] made.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { rest: text, number: 0 }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        while !self.rest.is_empty() {
+            let end = memchr::memchr2(b'\n', b'\r', self.rest).unwrap_or(self.rest.len());
+            let (line, rest) = self.rest.split_at(end);
+            self.rest = match rest {
+                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
+                [] => rest,
+            };
+            self.number = self.number.saturating_add(1);
+            if let Some((name, value)) = name_and_value(line.get(..LONGEST_LINE).unwrap_or(line)) {
+                return Some(Line { number: self.number, field: field(name, value), name, value });
+            }
+        }
+        None
+    }
+}
+
+/// `name: value`, or, as many write it, `name value` where there are just these two words.
+fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.split(|b| *b == b'#').next().unwrap_or(line).trim_ascii();
+    let (name, value) = if let Some(colon) = memchr::memchr(b':', line) {
+        (line.get(..colon)?, line.get(colon + 1..)?)
+    } else {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let two = (words.next()?, words.next()?);
+        if words.next().is_some() {
+            return None;
+        }
+        two
+    };
+    let name = name.trim_ascii();
+    (!name.is_empty()).then_some((name, value.trim_ascii()))
+}
+
+fn field(name: &[u8], value: &[u8]) -> Field {
+    /// Names as written, and how people mistype those that restrict us.
+    const NAMES: &[(Field, &[&str])] = &[
+        (Field::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
+        (Field::Allow, &["allow"]),
+        (
+            Field::Disallow,
+            &["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw", "desallow", "disllow"],
+        ),
+        (Field::CrawlDelay, &["crawl-delay", "crawldelay", "crawl delay"]),
+        (Field::Sitemap, &["sitemap", "site-map", "sitemaps"]),
+        (
+            Field::Other,
+            &[
+                "clean-param",
+                "comment",
+                "content-signal",
+                "content-usage",
+                "host",
+                "no-index",
+                "noarchive",
+                "noindex",
+                "nofollow",
+                "request-rate",
+                "robot-version",
+                "visit-time",
+            ],
+        ),
+    ];
+    for (field, names) in NAMES {
+        if names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+            return *field;
+        }
+    }
+    match name.get(..5) {
+        Some(head) if head.eq_ignore_ascii_case(b"acap-") => Field::Other,
+        _ if is_bare_sitemap(name, value) => Field::Sitemap,
+        _ => Field::Unknown,
+    }
+}
+
+/// Whether a record that is not ours speaks to every crawler, wherever in the file it stands.
+pub(super) fn is_global(name: &[u8]) -> bool {
+    ["content-signal", "content-signals", "host", "llm-policy"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// A record's name in lower case, in its usual spelling.
+pub(super) fn usual_name(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    match name.as_str() {
+        "content-signals" => "content-signal".to_owned(),
+        "no-index" => "noindex".to_owned(),
+        _ => name,
+    }
+}
+
+/// The address of a sitemap on a line of its own, its `Sitemap:` forgotten: it then looks like a record named `http`.
+fn is_bare_sitemap(name: &[u8], value: &[u8]) -> bool {
+    let is_scheme = name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"https");
+    is_scheme && value.starts_with(b"//") && memmem::find(value, b"sitemap").is_some()
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}

@@ -1,0 +1,185 @@
+//! Patterns of rules and the targets that they are held against, octet by octet.
+//!
+//! Invariant: both sides are in one normal form, where an octet is written in one way only; `*` is a wildcard wherever
+//! it stands in a pattern, and never stands in a target.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+/// A rule's value, ready to be matched.
+pub struct Pattern<'a> {
+    pub normal: Cow<'a, [u8]>,
+    /// `$` at the end: the target must end there as well.
+    pub anchored: bool,
+    /// How much the rule weighs: its octets, wildcards included.
+    pub octets: u32,
+}
+
+impl<'a> Pattern<'a> {
+    pub fn new(value: &'a [u8]) -> Self {
+        let (body, anchored) = match value {
+            [body @ .., b'$'] => (body, true),
+            _ => (value, false),
+        };
+        let mut normal = normal(body, true);
+        let octets = u32::try_from(normal.len() + usize::from(anchored)).unwrap_or(u32::MAX);
+        if memmem::find(&normal, b"**").is_some() {
+            // One wildcard matches as much as a row of them; a file of nothing else costs no more than its rules.
+            normal.to_mut().dedup_by(|b, a| *a == b'*' && *b == b'*');
+        }
+        Self { normal, anchored, octets }
+    }
+}
+
+/// A request target as patterns expect it.
+pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
+    if target.starts_with('/') {
+        normal(target.as_bytes(), false)
+    } else {
+        Cow::Owned(normal(format!("/{target}").as_bytes(), false).into_owned())
+    }
+}
+
+/// RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and percent-encoded octets that need not be are decoded.
+/// The two special characters are encoded where they mean themselves. A `%` that encodes nothing stays as it is.
+fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
+    let stays = |byte: u8| match byte {
+        b'%' | b'$' => false,
+        b'*' => pattern,
+        _ => is_written_plainly(byte),
+    };
+    let Some(first) = text.iter().position(|b| !stays(*b)) else { return Cow::Borrowed(text) };
+    let (head, mut rest) = text.split_at(first);
+    let mut out = Vec::with_capacity(text.len() + 16);
+    out.extend_from_slice(head);
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match (*byte, after) {
+            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                rest = after;
+                let octet = hex(*high) << 4 | hex(*low);
+                if is_unreserved(octet) { out.push(octet) } else { encode(octet, &mut out) }
+            }
+            (b'%', _) => out.push(b'%'),
+            (byte, _) if stays(byte) => out.push(byte),
+            (byte, _) => encode(byte, &mut out),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether the target begins with the pattern, or, where it is anchored, is the whole of it.
+///
+/// The pieces between the wildcards are taken at their first place each: if any choice leads to a match, this one does,
+/// so nothing is ever tried twice.
+pub fn matches(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
+    let mut pieces = pattern.split(|b| *b == b'*').peekable();
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = target.strip_prefix(first) else { return false };
+    if pieces.peek().is_none() {
+        return !anchored || rest.is_empty();
+    }
+    while let Some(piece) = pieces.next() {
+        if anchored && pieces.peek().is_none() {
+            return rest.ends_with(piece);
+        }
+        if piece.is_empty() {
+            continue;
+        }
+        let Some(at) = memmem::find(rest, piece) else { return false };
+        rest = rest.get(at + piece.len()..).unwrap_or_default();
+    }
+    true
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// Unreserved and reserved characters of RFC 3986.
+fn is_written_plainly(byte: u8) -> bool {
+    is_unreserved(byte)
+        || matches!(
+            byte,
+            b':' | b'/'
+                | b'?'
+                | b'#'
+                | b'['
+                | b']'
+                | b'@'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+        )
+}
+
+fn encode(octet: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+    out.extend_from_slice(&[b'%', digit(octet >> 4), digit(octet & 15)]);
+}
+
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit.wrapping_sub(b'A').wrapping_add(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the RFC says, as directly as it can be written.
+    fn reference(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
+        match pattern {
+            [] => !anchored || target.is_empty(),
+            [b'*', rest @ ..] => (0..=target.len()).any(|skip| reference(rest, anchored, &target[skip..])),
+            [byte, rest @ ..] => target.first() == Some(byte) && reference(rest, anchored, &target[1..]),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_matcher_agrees_with_the_reference(
+            pattern in "/[ab*/]{0,8}",
+            anchored: bool,
+            target in "/[ab/]{0,12}",
+        ) {
+            let (pattern, target) = (pattern.as_bytes(), target.as_bytes());
+            prop_assert_eq!(matches(pattern, anchored, target), reference(pattern, anchored, target));
+        }
+
+        #[test]
+        fn normal_forms_are_stable(text: Vec<u8>, pattern: bool) {
+            let once = normal(&text, pattern).into_owned();
+            prop_assert_eq!(normal(&once, pattern).into_owned(), once);
+        }
+    }
+
+    #[test]
+    fn octets_are_written_in_one_way() {
+        let target = |text: &str| String::from_utf8(normal_target(text).into_owned()).unwrap();
+        assert_eq!(target("/a/b?c=d"), "/a/b?c=d");
+        assert_eq!(target("/b%C3%bc"), "/b%C3%BC");
+        assert_eq!(target("/bü"), "/b%C3%BC");
+        assert_eq!(target("/%62%61%7A%7e"), "/baz~");
+        assert_eq!(target("/%2f"), "/%2F");
+        assert_eq!(target("/a*b$"), "/a%2Ab%24");
+        assert_eq!(target("/%3M%"), "/%3M%");
+        assert_eq!(target(""), "/");
+        assert_eq!(target("?q"), "/?q");
+    }
+}

@@ -1,0 +1,335 @@
+//! From [`Config`] to [`Rules`]: every check of a setting is here.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
+use super::{Config, ConfigError, Root, Rules, Sitemaps};
+use crate::budget::Budget;
+use crate::conn::{Limits, TlsSource};
+use crate::robots::product_token;
+use crate::scope::Scope;
+use crate::url::{self, BadUrl, Url};
+
+const PER_HOST: usize = 6;
+/// Bytes of bodies that are held at the same time, unless less memory is allowed.
+const HELD_BODIES: u64 = 256 << 20;
+const PER_IP: usize = 12;
+/// More fetches in flight than any machine has ports for; keeps sums far from overflow.
+const MOST_FETCHES: usize = 1_000_000;
+/// A host's slots are numbered with 16 bits.
+const MOST_PER_HOST: usize = u16::MAX as usize;
+/// A smaller head could not hold an honest answer.
+const SMALLEST_HEAD: u64 = 512;
+
+impl Config {
+    /// Checks every setting. `fingerprint_key` is a random number of this crawl (the same one when it is gone on with).
+    pub fn compile(&self, fingerprint_key: u64) -> Result<Rules, ConfigError> {
+        let breadth = self.breadth()?;
+        let (concurrency, per_host, per_ip) = self.widths()?;
+        self.limits_make_sense()?;
+        for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
+            for pattern in patterns {
+                check_pattern(key, pattern)?;
+            }
+        }
+
+        let roots = self.compile_roots()?;
+        let scope = self.compile_scope(&roots, breadth)?;
+        let user_agent = self.identity()?;
+        let agent_token = product_token(&user_agent).into();
+        let mut headers: Vec<(Box<str>, Box<str>)> =
+            self.header.iter().map(|line| (line.name.clone(), line.value.clone())).collect();
+        if let Some(user) = &self.user {
+            headers.push(("Authorization".into(), user.basic().into()));
+        }
+        // Only what a root means first: where https was not spoken, a password is not sent in the clear instead.
+        let seed_origins = roots.iter().filter_map(|root| root.candidates.first()).map(Url::origin).collect();
+        let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
+        let of_resolve = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
+        let mut named: HashMap<Box<str>, Vec<u16>> = HashMap::new();
+        for (host, port) in of_roots.chain(of_resolve) {
+            let ports = named.entry_ref(host).or_default();
+            if !ports.contains(&port) {
+                ports.push(port);
+            }
+        }
+
+        Ok(Rules {
+            roots,
+            breadth,
+            scope,
+            max_pages: self.max_pages,
+            max_bytes: self.max_bytes.map(|size| size.0),
+            max_time: self.max_time.map(|span| span.0),
+            sitemaps: self.sitemaps()?,
+            assets: self.assets,
+            strip_params: self.strip_params()?,
+            follow_nofollow: self.follow_nofollow,
+            pace: self.pace,
+            concurrency,
+            per_host,
+            per_ip,
+            delay: self.delay.0,
+            rate: self.rate.map(|rate| rate.per_second),
+            max_crawl_delay: self.max_crawl_delay.0,
+            timeout: self.timeout.0,
+            connect_timeout: self.connect_timeout.0,
+            idle_timeout: self.idle_timeout.0,
+            min_rate: self.min_rate.0,
+            max_tries: self.max_tries,
+            retry_wait: self.retry_wait.0,
+            max_redirects: self.max_redirects,
+            max_size: self.max_size.0,
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_url: self.max_url,
+            max_links: self.max_links,
+            user_agent,
+            agent_token,
+            headers,
+            seed_origins,
+            cookies: !self.no_cookies,
+            proxy: self.compile_proxy()?,
+            resolve: self.resolve.clone(),
+            dns: self.dns,
+            robots: if self.no_robots { RobotsPolicy::Ignore } else { self.robots },
+            allow_private: self.allow_private,
+            named,
+            with_headers: self.with.contains(&super::With::Headers),
+            with_links: self.with.contains(&super::With::Links),
+            keep_wire: self.warc,
+            max_memory: self.max_memory.map(|size| size.0),
+            drain_time: self.drain_time.0,
+            log_skips: self.log_skips,
+            limits: self.compile_limits(),
+            tls: TlsSource::default(),
+            budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
+            fingerprint_key,
+        })
+    }
+
+    fn compile_limits(&self) -> Arc<Limits> {
+        Arc::new(Limits {
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_body: self.max_size.0,
+            max_wire: self.max_size.0,
+            idle: self.idle_timeout.0,
+            connect: self.connect_timeout.0,
+            total: self.timeout.0,
+            min_rate: u32::try_from(self.min_rate.0).unwrap_or(u32::MAX),
+            ..Limits::default()
+        })
+    }
+
+    fn breadth(&self) -> Result<Breadth, ConfigError> {
+        match (self.strict, self.lenient) {
+            (true, true) => Err(Self::error("strict", true, "contradicts lenient; give one of them")),
+            (true, false) => Ok(Breadth::Host),
+            (false, true) => Ok(Breadth::Domain),
+            (false, false) => Ok(self.scope),
+        }
+    }
+
+    fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
+        let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
+        Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
+            .map(|scope| scope.with_assets(self.assets))
+            .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
+    }
+
+    fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {
+        match (self.sitemap, self.no_sitemap) {
+            (true, true) => Err(Self::error("sitemap", true, "contradicts no-sitemap; give one of them")),
+            (true, false) => Ok(Sitemaps::Usual),
+            (false, true) => Ok(Sitemaps::None),
+            (false, false) => Ok(Sitemaps::Named),
+        }
+    }
+
+    /// Fetches in flight over all hosts, to one host, and to one address.
+    fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
+        if !(1..=MOST_FETCHES).contains(&self.concurrency) {
+            let problem = format!("write a whole number from 1 to {MOST_FETCHES}");
+            return Err(Self::error("concurrency", self.concurrency, problem));
+        }
+        if self.per_host == Some(0) {
+            return Err(Self::error("per-host", 0, "write a whole number from 1 on"));
+        }
+        let per_host = match self.pace {
+            Pace::Gentle => 1,
+            Pace::Steady => self.per_host.unwrap_or(PER_HOST),
+            Pace::Full => self.per_host.unwrap_or(self.concurrency),
+        };
+        let per_host = per_host.min(self.concurrency).min(MOST_PER_HOST);
+        let per_ip = match self.per_ip {
+            Some(0) => None,
+            Some(cap) => Some(cap),
+            // Who opens one host wider than the usual cap has that host's address in mind as well.
+            None => Some(PER_IP.max(per_host)),
+        };
+        Ok((self.concurrency, per_host, per_ip))
+    }
+
+    fn limits_make_sense(&self) -> Result<(), ConfigError> {
+        let spans = [
+            ("timeout", self.timeout),
+            ("connect-timeout", self.connect_timeout),
+            ("idle-timeout", self.idle_timeout),
+            ("max-time", self.max_time.unwrap_or(Span::from_secs(1))),
+        ];
+        for (key, span) in spans {
+            if span.0.is_zero() {
+                return Err(Self::error(key, span, "no time at all; write a duration such as 500ms, 30s or 5m"));
+            }
+        }
+        for (key, size, least) in [("max-size", self.max_size, 1), ("max-head", self.max_head, SMALLEST_HEAD)] {
+            if size.0 < least {
+                let problem = format!("write a size from {} on, such as 64K or 10M", Size(least));
+                return Err(Self::error(key, size, problem));
+            }
+        }
+        if self.max_tries == 0 {
+            return Err(Self::error("max-tries", 0, "write a whole number from 1 on (1 is: no second try)"));
+        }
+        if self.max_pages == Some(0) {
+            return Err(Self::error("max-pages", 0, "write a whole number from 1 on"));
+        }
+        if self.max_bytes == Some(Size(0)) {
+            return Err(Self::error("max-bytes", 0, "write a size such as 500K, 10M or 1G"));
+        }
+        if !(16..=url::LONGEST).contains(&self.max_url) {
+            return Err(Self::error("max-url", self.max_url, format!("write a number from 16 to {}", url::LONGEST)));
+        }
+        if self.cert.is_some() != self.key.is_some() {
+            let (key, path) = if self.cert.is_some() { ("cert", &self.cert) } else { ("key", &self.key) };
+            let value = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            return Err(Self::error(key, value, "cert and key go together: give both files"));
+        }
+        Ok(())
+    }
+
+    fn strip_params(&self) -> Result<Vec<Box<str>>, ConfigError> {
+        self.strip_param
+            .iter()
+            .map(|name| {
+                if name.is_empty() || name.contains(['=', '&', '?', '#']) {
+                    return Err(Self::error(
+                        "strip-param",
+                        name,
+                        "write the name of one parameter, such as utm_source",
+                    ));
+                }
+                Ok(name.as_str().into())
+            })
+            .collect()
+    }
+
+    /// The `User-Agent` header.
+    fn identity(&self) -> Result<Box<str>, ConfigError> {
+        for (key, text) in [("user-agent", &self.user_agent), ("contact", &self.contact)] {
+            let Some(text) = text else { continue };
+            if text.trim().is_empty() || text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) {
+                return Err(Self::error(
+                    key,
+                    text,
+                    "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com",
+                ));
+            }
+        }
+        if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
+            let problem = "robots.txt could not call it by name; begin with a product name, such as mybot/1.0";
+            return Err(Self::error("user-agent", agent, problem));
+        }
+        Ok(match (&self.user_agent, &self.contact) {
+            (Some(agent), None) => agent.as_str().into(),
+            (Some(agent), Some(contact)) => format!("{agent} (+{contact})").into(),
+            (None, contact) => {
+                let contact = contact.as_deref().unwrap_or(env!("CARGO_PKG_REPOSITORY"));
+                format!("argiope/{} (+{contact})", env!("CARGO_PKG_VERSION")).into()
+            }
+        })
+    }
+
+    fn compile_proxy(&self) -> Result<Option<Url>, ConfigError> {
+        let Some(text) = &self.proxy else { return Ok(None) };
+        Url::parse(text)
+            .map(Some)
+            .map_err(|bad| Self::error("proxy", text, format!("{bad}; write it as http://host:port")))
+    }
+
+    fn compile_roots(&self) -> Result<Vec<Root>, ConfigError> {
+        let mut roots: Vec<Root> = Vec::with_capacity(self.roots.len());
+        let mut known = HashSet::new();
+        for text in &self.roots {
+            let root = Root::parse(text, self.max_url)?;
+            if let Some(first) = root.candidates.first()
+                && known.insert(first.clone())
+            {
+                roots.push(root);
+            }
+        }
+        if roots.is_empty() {
+            return Err(Self::error("roots", "", "give at least one URL to begin with, such as https://example.com/"));
+        }
+        Ok(roots)
+    }
+}
+
+impl Root {
+    /// Reads a root as people write them: `https://example.com/docs`, `example.com`, `localhost:8080`.
+    pub fn parse(text: &str, max_url: usize) -> Result<Self, ConfigError> {
+        const FORM: &str = "write an http or https URL such as https://example.com/, or a host name";
+        let bad = |problem: &str| Config::error("roots", text, format!("{problem}; {FORM}"));
+        let trimmed = text.trim();
+        let candidates: Vec<Result<Url, BadUrl>> = if has_scheme(trimmed) {
+            vec![Url::parse(trimmed)]
+        } else {
+            let rest = trimmed.strip_prefix("//").unwrap_or(trimmed);
+            if rest.is_empty() || rest.starts_with(['/', '?', '#', '.']) {
+                return Err(bad("there is no host in it"));
+            }
+            vec![Url::parse(&format!("https://{rest}")), Url::parse(&format!("http://{rest}"))]
+        };
+        let candidates = candidates
+            .into_iter()
+            .collect::<Result<Vec<Url>, BadUrl>>()
+            .map_err(|problem| bad(&problem.to_string()))?;
+        if candidates.iter().any(|url| url.as_str().len() > max_url) {
+            return Err(bad(&format!("longer than max-url ({max_url})")));
+        }
+        let authority =
+            trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            // The address would lose it without a word, and the site would answer as to a stranger.
+            let problem = "a name or password inside a URL is not used; give it as --user NAME:PASSWORD";
+            let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
+            return Err(Config::error("roots", stripped, problem));
+        }
+        Ok(Self { text: trimmed.into(), candidates })
+    }
+}
+
+/// Whether a scheme is written. `example.com:8080` and `localhost:8080/x` have none: what follows the colon is a port.
+fn has_scheme(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_name = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let port = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_port = !port.is_empty() && port.chars().all(|c| c.is_ascii_digit());
+    is_name && !is_port
+}
+
+fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
+    match regex::Regex::new(pattern) {
+        Ok(_) => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) => Err(Config::error(key, pattern, "this pattern is too large")),
+        Err(error) => {
+            // The last line says what is wrong; those before it draw the pattern with a pointer.
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
+            let problem = format!("no regular expression: {last}; write one such as '/docs/' or '\\.pdf$'");
+            Err(Config::error(key, pattern, problem))
+        }
+    }
+}

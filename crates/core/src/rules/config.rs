@@ -1,0 +1,267 @@
+//! [`Config`]: what the user says, in the user's words. [`Config::compile`] makes [`Rules`] of it.
+//!
+//! Invariant: the keys are the long flags of the command line, one for one, plus `roots`. What is not said has the
+//! documented default; what contradicts itself is refused, never guessed at.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::value::{
+    Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
+};
+
+/// All settings of a crawl. Build it in code, or read it from a file:
+///
+/// ```
+/// use argiope_core::rules::{Config, Span};
+///
+/// let config = Config { roots: vec!["https://example.com/".into()], delay: Span::from_millis(500), ..Config::default() };
+/// let rules = config.compile(0).unwrap();
+/// assert_eq!(rules.roots[0].candidates[0].host(), "example.com");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Config {
+    /// Where to begin: URLs, or host names (tried as https, then http).
+    pub roots: Vec<String>,
+
+    // Where
+    /// A file of roots, one a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<PathBuf>,
+    /// The crawl directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out: Option<PathBuf>,
+    pub fresh: bool,
+    pub recrawl: bool,
+
+    // Scope
+    pub scope: Breadth,
+    /// Another word for scope `host`.
+    pub strict: bool,
+    /// Another word for scope `domain`.
+    pub lenient: bool,
+    pub include: Vec<String>,
+    pub exclude: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pages: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<Span>,
+    pub sitemap: bool,
+    pub no_sitemap: bool,
+    pub assets: bool,
+    pub strip_param: Vec<String>,
+    pub follow_nofollow: bool,
+
+    // Pace
+    #[serde(alias = "max-tasks")]
+    pub concurrency: usize,
+    /// Where it is not said: 6, and `concurrency` with pace `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_host: Option<usize>,
+    /// Where it is not said: 12, or `per_host` where that is more. 0 is no cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_ip: Option<usize>,
+    #[serde(alias = "wait")]
+    pub delay: Span,
+    pub pace: Pace,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    pub max_crawl_delay: Span,
+
+    // Fetch
+    pub timeout: Span,
+    pub connect_timeout: Span,
+    pub idle_timeout: Span,
+    pub min_rate: Size,
+    pub max_tries: u8,
+    pub retry_wait: Span,
+    pub max_redirects: u8,
+    pub max_size: Size,
+    pub max_head: Size,
+    pub max_url: usize,
+    pub max_links: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contact: Option<String>,
+    // Secrets are read but never written: settings end up in records and crawl directories.
+    #[serde(skip_serializing)]
+    pub header: Vec<HeaderLine>,
+    #[serde(skip_serializing)]
+    pub user: Option<Credentials>,
+    pub no_cookies: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<PathBuf>,
+    #[serde(skip_serializing)]
+    pub proxy: Option<String>,
+    pub resolve: Vec<Resolve>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<SocketAddr>,
+
+    // Trust
+    pub robots: RobotsPolicy,
+    /// Another word for robots `ignore`.
+    pub no_robots: bool,
+    pub allow_private: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    pub insecure: bool,
+
+    // Keep
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jsonl: Option<PathBuf>,
+    pub with: Vec<With>,
+    pub warc: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_memory: Option<Size>,
+    pub drain_time: Span,
+
+    // Engine
+    pub engine: EngineName,
+
+    // Tell
+    pub quiet: bool,
+    pub verbose: u8,
+    pub no_progress: bool,
+    pub log_json: bool,
+    pub log_skips: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_on: Option<FailOn>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            roots: Vec::new(),
+            input: None,
+            out: None,
+            fresh: false,
+            recrawl: false,
+            scope: Breadth::Host,
+            strict: false,
+            lenient: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            depth: None,
+            max_pages: None,
+            max_bytes: None,
+            max_time: None,
+            sitemap: false,
+            no_sitemap: false,
+            assets: false,
+            strip_param: Vec::new(),
+            follow_nofollow: false,
+            concurrency: 256,
+            per_host: None,
+            per_ip: None,
+            delay: Span::default(),
+            pace: Pace::Steady,
+            rate: None,
+            max_crawl_delay: Span::from_secs(60),
+            timeout: Span::from_secs(60),
+            connect_timeout: Span::from_secs(10),
+            idle_timeout: Span::from_secs(20),
+            min_rate: Size(32),
+            max_tries: 4,
+            retry_wait: Span::from_secs(1),
+            max_redirects: 10,
+            max_size: Size(10 << 20),
+            max_head: Size(256 << 10),
+            max_url: 4096,
+            max_links: 10_000,
+            user_agent: None,
+            contact: None,
+            header: Vec::new(),
+            user: None,
+            no_cookies: false,
+            cookies: None,
+            proxy: None,
+            resolve: Vec::new(),
+            dns: None,
+            robots: RobotsPolicy::Obey,
+            no_robots: false,
+            allow_private: false,
+            ca_cert: None,
+            cert: None,
+            key: None,
+            insecure: false,
+            jsonl: None,
+            with: Vec::new(),
+            warc: false,
+            max_memory: None,
+            drain_time: Span::from_secs(30),
+            engine: EngineName::Tokio,
+            quiet: false,
+            verbose: 0,
+            no_progress: false,
+            log_json: false,
+            log_skips: false,
+            fail_on: None,
+        }
+    }
+}
+
+impl Config {
+    /// Every key that a configuration file may have, aliases included.
+    pub fn keys() -> &'static [&'static str] {
+        let mut keys: &'static [&'static str] = &[];
+        // A deserializer that only listens: the derived code asks for a struct and names its fields.
+        let _ = Self::deserialize(Listener { fields: &mut keys });
+        keys
+    }
+
+    /// A setting that cannot be used, where the user said so.
+    pub(super) fn error(key: &'static str, value: impl ToString, problem: impl Into<String>) -> ConfigError {
+        ConfigError { key, value: value.to_string(), problem: problem.into() }
+    }
+}
+
+/// A setting that cannot be used: which, what it was, and what it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} {value:?}: {problem}")]
+pub struct ConfigError {
+    /// The key in a file; `--key` on the command line (except `roots`, which are arguments).
+    pub key: &'static str,
+    /// As it was given; empty where it was missing.
+    pub value: String,
+    /// What is wrong with it, and the right form.
+    pub problem: String,
+}
+
+struct Listener<'a> {
+    fields: &'a mut &'static [&'static str],
+}
+
+impl<'de> serde::Deserializer<'de> for Listener<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_struct<V: serde::de::Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        _visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.fields = fields;
+        Err(serde::de::Error::custom("only listening"))
+    }
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("only listening"))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}

@@ -1,0 +1,147 @@
+//! The settings: [`Config`] is what the user says, [`Rules`] is what the crawler obeys.
+//!
+//! Invariant: `Rules` exist only where every setting was checked; whoever holds them checks nothing again. They are
+//! compiled once and shared by everybody, read-only.
+
+mod compile;
+mod config;
+mod value;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::budget::Budget;
+use crate::conn::{Limits, TlsSource};
+use crate::scope::Scope;
+use crate::url::{Origin, Url};
+
+pub use config::{Config, ConfigError};
+pub use value::{
+    BadValue, Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
+};
+
+/// The configuration, compiled once.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    // Where
+    pub roots: Vec<Root>,
+
+    // Scope
+    pub breadth: Breadth,
+    pub scope: Scope,
+    pub max_pages: Option<u64>,
+    /// Bytes from the wire; no fetch starts after that.
+    pub max_bytes: Option<u64>,
+    pub max_time: Option<Duration>,
+    pub sitemaps: Sitemaps,
+    pub assets: bool,
+    /// Names of query parameters that are taken out of addresses.
+    pub strip_params: Vec<Box<str>>,
+    pub follow_nofollow: bool,
+
+    // Pace
+    pub pace: Pace,
+    /// Fetches in flight, over all hosts. At least 1.
+    pub concurrency: usize,
+    /// Connections to one host name: at least 1, at most `concurrency`.
+    pub per_host: usize,
+    /// Connections to one address; none is no cap.
+    pub per_ip: Option<usize>,
+    /// From the start of a request to a host to the start of the next.
+    pub delay: Duration,
+    /// Pages a second, over all hosts.
+    pub rate: Option<f64>,
+    pub max_crawl_delay: Duration,
+
+    // Fetch
+    /// For a whole fetch.
+    pub timeout: Duration,
+    /// For the name, the connection and the handshake, each.
+    pub connect_timeout: Duration,
+    pub idle_timeout: Duration,
+    /// Bytes a second, over any window of `idle_timeout`.
+    pub min_rate: u64,
+    /// At least 1.
+    pub max_tries: u8,
+    /// After the first failure; it doubles with each.
+    pub retry_wait: Duration,
+    pub max_redirects: u8,
+    /// Bytes of a decoded body that are kept.
+    pub max_size: u64,
+    pub max_head: usize,
+    pub max_url: usize,
+    pub max_links: usize,
+    pub user_agent: Box<str>,
+    /// The first product name of the user agent: what robots.txt calls us.
+    pub agent_token: Arc<str>,
+    /// For the roots' origins only: see [`Rules::headers_for`].
+    headers: Vec<(Box<str>, Box<str>)>,
+    seed_origins: HashSet<Origin>,
+    pub cookies: bool,
+    pub proxy: Option<Url>,
+    pub resolve: Vec<Resolve>,
+    pub dns: Option<SocketAddr>,
+
+    // Trust
+    pub robots: RobotsPolicy,
+    allow_private: bool,
+    /// Hosts and ports that the user named, and that may therefore be private.
+    named: HashMap<Box<str>, Vec<u16>>,
+
+    // Keep
+    pub with_headers: bool,
+    pub with_links: bool,
+    /// The exact bytes of answers are needed.
+    pub keep_wire: bool,
+    pub max_memory: Option<u64>,
+    pub drain_time: Duration,
+    pub log_skips: bool,
+
+    /// How much of an answer, and how long, a connection puts up with.
+    pub limits: Arc<Limits>,
+    /// Whom TLS believes. Files are not the core's business: whoever has them sets this.
+    pub tls: TlsSource,
+    /// For bodies that are held.
+    pub budget: Arc<Budget>,
+
+    /// Under which addresses are fingerprinted; nobody else may know it.
+    pub fingerprint_key: u64,
+}
+
+/// Where to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// As the user wrote it.
+    pub text: Box<str>,
+    /// What it may mean, the better first: one address, or https and http where no scheme was written.
+    pub candidates: Vec<Url>,
+}
+
+/// Which sitemaps are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sitemaps {
+    None,
+    /// Those that robots.txt names.
+    Named,
+    /// Those, and `/sitemap.xml` where robots.txt names none.
+    Usual,
+}
+
+impl Rules {
+    /// The user's own headers, where this origin may see them: they can hold secrets, so no other host, port or scheme
+    /// ever does.
+    pub fn headers_for(&self, url: &Url) -> &[(Box<str>, Box<str>)] {
+        if !self.headers.is_empty() && self.seed_origins.contains(&url.origin()) { &self.headers } else { &[] }
+    }
+
+    /// Whether this host and port may turn out to be on a private network.
+    pub fn allows_private(&self, host: &str, port: u16) -> bool {
+        self.allow_private || self.named.get(host).is_some_and(|ports| ports.contains(&port))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,476 @@
+//! The values that settings are made of: durations, sizes, rates, names.
+//!
+//! Invariant: every type here reads and writes the same text on the command line, in a configuration file and in a
+//! record; a text that is not understood is named in the message, with the right form beside it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::url::Url;
+
+/// A text that is no value of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}; {form}")]
+pub struct BadValue {
+    /// What is wrong, with the text in it.
+    pub problem: String,
+    /// How it is written.
+    pub form: &'static str,
+}
+
+impl BadValue {
+    fn new(problem: impl Into<String>, form: &'static str) -> Self {
+        Self { problem: problem.into(), form }
+    }
+}
+
+/// Writes and reads a type as its text. Whole numbers are read as if they were written as text.
+macro_rules! as_text {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a text")
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                        self.visit_str(&number.to_string())
+                    }
+                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                        self.visit_str(&number.to_string())
+                    }
+                }
+                deserializer.deserialize_any(Text)
+            }
+        }
+    )*};
+}
+
+as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials);
+
+/// A duration: `500ms`, `0.5s`, `5m`, `1h`, `1h30m`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl Span {
+    const FORM: &'static str = "write a number and its unit: 500ms, 0.5s, 5m, 1h";
+    const UNITS: [(&'static str, u64); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    /// Longer than any crawl; keeps sums of durations far from overflow.
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(Duration::from_secs(secs))
+    }
+}
+
+impl FromStr for Span {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        if text == "0" {
+            return Ok(Self::default());
+        }
+        let mut rest = text;
+        let mut total = Duration::ZERO;
+        while !rest.is_empty() || text.is_empty() {
+            let (number, unit, after) = number_and_unit(rest).ok_or_else(|| bad(format!("{text:?} is no duration")))?;
+            if unit.is_empty() {
+                return Err(bad(format!("{text:?} is a duration without a unit")));
+            }
+            let (_, millis) = Self::UNITS
+                .into_iter()
+                .find(|(name, _)| *name == unit)
+                .ok_or_else(|| bad(format!("{text:?} is no duration: there is no unit {unit:?}")))?;
+            #[allow(clippy::cast_precision_loss)]
+            let part = Duration::try_from_secs_f64(number * millis as f64 / 1_000.0).ok();
+            total = part
+                .and_then(|part| total.checked_add(part))
+                .filter(|total| *total <= Self::LONGEST)
+                .ok_or_else(|| bad(format!("{text:?} is longer than a hundred years")))?;
+            rest = after;
+        }
+        Ok(Self(total))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        if nanos == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, millis) in Self::UNITS {
+            let unit_nanos = u128::from(millis) * 1_000_000;
+            if nanos.is_multiple_of(unit_nanos) {
+                return write!(f, "{}{unit}", nanos / unit_nanos);
+            }
+        }
+        write!(f, "{}s", self.0.as_secs_f64())
+    }
+}
+
+/// A number of bytes: `512`, `64K`, `10M`, `1G` (1K is 1024).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    const FORM: &'static str = "write a number of bytes, or one with K, M or G: 512, 64K, 10M, 1G";
+    const UNITS: [(&'static str, u64); 5] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
+}
+
+impl FromStr for Size {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        let (number, unit, after) = number_and_unit(text).ok_or_else(|| bad(format!("{text:?} is no size")))?;
+        let letter = unit.strip_suffix(['b', 'B']).unwrap_or(unit);
+        let letter = if letter.len() == 2 { letter.strip_suffix('i').unwrap_or(letter) } else { letter };
+        let factor = Self::UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(letter));
+        let Some((_, factor)) = factor.filter(|_| after.is_empty()) else {
+            return Err(bad(format!("{text:?} is no size: there is no unit {unit:?}")));
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let bytes = number * factor as f64;
+        #[allow(clippy::cast_precision_loss)]
+        if bytes > (1_u64 << 60) as f64 {
+            return Err(bad(format!("{text:?} is larger than anything we could hold")));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Ok(Self(bytes as u64))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, factor) in Self::UNITS {
+            if self.0 >= factor && self.0.is_multiple_of(factor) {
+                return write!(f, "{}{unit}", self.0 / factor);
+            }
+        }
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Pages over time: `10/s`, `0.5/s`, `30/m`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    pub per_second: f64,
+}
+
+impl FromStr for Rate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = || BadValue::new(format!("{text:?} is no rate"), "write pages a second, minute or hour: 10/s, 30/m");
+        let (number, unit, after) = number_and_unit(text).ok_or_else(bad)?;
+        let seconds = match (unit, after) {
+            ("/", "s") => 1.0,
+            ("/", "m") => 60.0,
+            ("/", "h") => 3_600.0,
+            _ => return Err(bad()),
+        };
+        let per_second = number / seconds;
+        if per_second > 0.0 && per_second <= 1e9 { Ok(Self { per_second }) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.per_second)
+    }
+}
+
+/// Splits `12.5kB…` into its number, the letters (or the one `/`) behind it, and what follows those.
+///
+/// Only digits and one point make a number: no sign, no exponent, no infinity.
+fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let unit = if rest.starts_with('/') {
+        1
+    } else {
+        rest.find(|c: char| c.is_ascii_digit() || c == '.' || c == '/').unwrap_or(rest.len())
+    };
+    let (unit, after) = rest.split_at(unit);
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with('.') {
+        return None;
+    }
+    Some((number.parse().ok()?, unit, after))
+}
+
+/// A request header: `Name: value`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HeaderLine {
+    pub name: Box<str>,
+    pub value: Box<str>,
+}
+
+impl HeaderLine {
+    const FORM: &'static str = "write 'Name: value'";
+    /// Headers that carry the framing or the identity of the crawler: it writes these itself.
+    const OURS: [&'static str; 11] = [
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+}
+
+impl FromStr for HeaderLine {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        let (name, value) = text.split_once(':').ok_or_else(|| bad(format!("{text:?} has no colon")))?;
+        let value = value.trim_matches([' ', '\t']);
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(token) {
+            return Err(bad(format!("{name:?} is no header name")));
+        }
+        if value.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(bad(format!("the value of {name} has control characters in it")));
+        }
+        if name.eq_ignore_ascii_case("user-agent") {
+            return Err(BadValue::new("User-Agent is no header for the roots only", "use --user-agent"));
+        }
+        if Self::OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+            return Err(BadValue::new(format!("{name} is set by the crawler itself"), "leave it out"));
+        }
+        Ok(Self { name: name.into(), value: value.into() })
+    }
+}
+
+impl fmt::Display for HeaderLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+impl fmt::Debug for HeaderLine {
+    /// Values are often secrets: they stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: …", self.name)
+    }
+}
+
+/// A name and a password for the roots' origins: `NAME:PASSWORD`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    name: Box<str>,
+    password: Box<str>,
+}
+
+impl Credentials {
+    /// The value of an `Authorization` header.
+    pub fn basic(&self) -> String {
+        use base64::Engine as _;
+        let plain = format!("{}:{}", self.name, self.password);
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain))
+    }
+}
+
+impl FromStr for Credentials {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        // The text itself stays out of the message: it is likely to be a password.
+        let (name, password) =
+            text.split_once(':').ok_or_else(|| BadValue::new("there is no colon in it", "write NAME:PASSWORD"))?;
+        if text.chars().any(char::is_control) {
+            return Err(BadValue::new("there are control characters in it", "write NAME:PASSWORD"));
+        }
+        Ok(Self { name: name.into(), password: password.into() })
+    }
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.password)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:…", self.name)
+    }
+}
+
+/// An address for a host name that is not to be looked up: `HOST:PORT:ADDR`, as curl writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolve {
+    /// In normal form, as in a [`Url`].
+    pub host: Box<str>,
+    pub port: u16,
+    /// At least one, in the order to try them.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl FromStr for Resolve {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: &str| {
+            BadValue::new(
+                format!("{text:?}: {problem}"),
+                "write HOST:PORT:ADDR, as in example.com:443:192.0.2.7 or example.com:443:[2001:db8::1]",
+            )
+        };
+        let (host, rest) = text.split_once(':').ok_or_else(|| bad("the port is missing"))?;
+        let (port, addresses) = rest.split_once(':').ok_or_else(|| bad("the address is missing"))?;
+        let url = Url::parse(&format!("http://{host}/")).map_err(|_| bad("this is no host name"))?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("this is no port"))?;
+        let addresses = addresses
+            .split(',')
+            .map(|address| address.trim_start_matches('[').trim_end_matches(']').parse().ok())
+            .collect::<Option<Vec<IpAddr>>>()
+            .ok_or_else(|| bad("this is no IP address"))?;
+        Ok(Self { host: url.host().into(), port, addresses })
+    }
+}
+
+impl fmt::Display for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.host, self.port)?;
+        for (index, address) in self.addresses.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            match address {
+                IpAddr::V4(v4) => write!(f, "{comma}{v4}")?,
+                IpAddr::V6(v6) => write!(f, "{comma}[{v6}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A closed set of words that a setting may have.
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            /// The words, in the same order.
+            pub const WORDS: &'static [&'static str] = &[$($text,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadValue;
+
+            fn from_str(text: &str) -> Result<Self, BadValue> {
+                const FORM: &str = concat!("write one of:", $(" ", $text,)*);
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => Err(BadValue::new(format!("{text:?} is not known"), FORM)),
+                }
+            }
+        }
+
+        as_text!($name);
+    )*};
+}
+
+words! {
+    /// How fast one host is asked.
+    #[derive(Default)]
+    Pace {
+        /// One connection; the next start at least 1 s and five times the last response time later.
+        Gentle = "gentle",
+        /// A window of connections that opens while the host stays quick, and halves when it does not.
+        #[default]
+        Steady = "steady",
+        /// As many connections as are allowed, at once.
+        Full = "full",
+    }
+
+    /// Whether robots.txt is obeyed.
+    #[derive(Default)]
+    RobotsPolicy {
+        #[default]
+        Obey = "obey",
+        Ignore = "ignore",
+    }
+
+    /// What is added to page records.
+    With {
+        /// The answer's headers.
+        Headers = "headers",
+        /// The links that were found.
+        Links = "links",
+    }
+
+    /// Which way of waiting.
+    #[derive(Default)]
+    EngineName {
+        #[default]
+        Tokio = "tokio",
+        Coroutines = "coroutines",
+        Callbacks = "callbacks",
+        Threads = "threads",
+    }
+
+    /// What makes a crawl that finished end with exit code 3.
+    FailOn {
+        /// A link that leads nowhere: an error status or a failure.
+        Broken = "broken",
+    }
+}
+
+words! {
+    /// How far from the roots links are followed.
+    #[derive(Default)]
+    Breadth {
+        /// The roots only.
+        Page = "page",
+        /// What is below a root's directory.
+        Prefix = "prefix",
+        /// The same host name, `www.` counting as equal, any port and scheme.
+        #[default]
+        Host = "host",
+        /// The same registrable domain.
+        Domain = "domain",
+        /// Everything.
+        Any = "any",
+    }
+}

@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn url(text: &str) -> Url {
+    Url::parse(text).unwrap()
+}
+
+fn scope(root: &str, breadth: Breadth) -> Scope {
+    Scope::new(&[url(root)], breadth, &[], &[], None, 4096).unwrap()
+}
+
+fn judge(scope: &Scope, text: &str) -> Verdict {
+    scope.judge(url(text).as_ref(), 1, LinkKind::Anchor)
+}
+
+fn assert_scope(root: &str, breadth: Breadth, rule: ScopeRule, inside: &[&str], outside: &[&str]) {
+    let scope = scope(root, breadth);
+    for text in inside {
+        assert_eq!(judge(&scope, text), Verdict::Follow, "{root} {breadth:?} {text}");
+    }
+    for text in outside {
+        assert_eq!(judge(&scope, text), Verdict::Reject(rule), "{root} {breadth:?} {text}");
+    }
+}
+
+#[test]
+fn page_is_the_roots_alone() {
+    assert_scope(
+        "https://a.test/x",
+        Breadth::Page,
+        ScopeRule::Page,
+        &["https://a.test/x", "https://a.test/x#part"],
+        &["https://a.test/", "https://a.test/x/", "https://a.test/x?q", "http://a.test/x"],
+    );
+}
+
+#[test]
+fn prefix_is_the_directory_of_the_root() {
+    assert_scope(
+        "https://a.test/docs/index.html",
+        Breadth::Prefix,
+        ScopeRule::Prefix,
+        &["https://a.test/docs/", "http://www.a.test:8080/docs/b?c", "https://a.test/docs/x/y"],
+        &[
+            "https://a.test/docs",
+            "https://a.test/docsx/",
+            "https://a.test/",
+            "https://b.test/docs/",
+            "https://a.test/?/docs/",
+        ],
+    );
+    // Without a slash at the end, `docs` is a page in the root directory.
+    assert_scope("https://a.test/docs", Breadth::Prefix, ScopeRule::Prefix, &["https://a.test/other"], &[]);
+}
+
+#[test]
+fn host_is_the_name_with_or_without_www_at_any_port_and_scheme() {
+    assert_scope(
+        "https://www.a.test/",
+        Breadth::Host,
+        ScopeRule::Host,
+        &["http://a.test/", "https://a.test:8443/x", "https://WWW.A.TEST/", "https://a.test./"],
+        &["https://b.a.test/", "https://aa.test/", "https://www.www.a.test/", "https://a.test.evil.test/"],
+    );
+    assert_scope(
+        "http://127.0.0.1:81/",
+        Breadth::Host,
+        ScopeRule::Host,
+        &["http://127.0.0.1/"],
+        &["http://127.0.0.2/"],
+    );
+    assert_scope("http://[::1]:81/", Breadth::Host, ScopeRule::Host, &["http://[::1]/"], &["http://[::2]/"]);
+    // `www.` is taken off only where a name stays.
+    assert_scope("http://www.test/", Breadth::Host, ScopeRule::Host, &[], &["http://test/"]);
+}
+
+#[test]
+fn domain_is_what_somebody_registered() {
+    assert_scope(
+        "https://shop.example.co.uk/",
+        Breadth::Domain,
+        ScopeRule::Domain,
+        &["https://example.co.uk/", "http://a.b.example.co.uk:99/", "https://example.co.uk./"],
+        &["https://other.co.uk/", "https://notexample.co.uk/", "https://co.uk/"],
+    );
+    // Whoever has a name below a private suffix has nothing to do with the neighbours.
+    assert_scope(
+        "https://me.github.io/",
+        Breadth::Domain,
+        ScopeRule::Domain,
+        &[],
+        &["https://you.github.io/", "https://github.io/"],
+    );
+    // A public suffix lies between.
+    assert_scope("https://amazonaws.com/", Breadth::Domain, ScopeRule::Domain, &[], &["https://b.s3.amazonaws.com/"]);
+    // IP addresses and names without a domain equal only themselves.
+    assert_scope(
+        "http://10.1.2.3/",
+        Breadth::Domain,
+        ScopeRule::Domain,
+        &["http://10.1.2.3:8/"],
+        &["http://9.1.2.3/", "http://1.10.1.2/"],
+    );
+    assert_scope("http://[::1]/", Breadth::Domain, ScopeRule::Domain, &["http://[::1]:8/"], &["http://[::2]/"]);
+    assert_scope(
+        "http://localhost/",
+        Breadth::Domain,
+        ScopeRule::Domain,
+        &["http://localhost:1/"],
+        &["http://a.localhost/"],
+    );
+}
+
+#[test]
+fn any_is_everything() {
+    assert_scope("https://a.test/", Breadth::Any, ScopeRule::Host, &["https://b.example/"], &[]);
+}
+
+#[test]
+fn include_narrows_and_exclude_wins_over_everything() {
+    let roots = [url("https://a.test/"), url("https://a.test/secret/")];
+    let include = ["/docs/".to_owned(), r"\?page=\d+$".to_owned()];
+    let scope = Scope::new(&roots, Breadth::Host, &include, &["secret".to_owned()], None, 4096).unwrap();
+    assert_eq!(judge(&scope, "https://a.test/docs/x"), Verdict::Follow);
+    assert_eq!(judge(&scope, "https://a.test/?page=12"), Verdict::Follow);
+    assert_eq!(judge(&scope, "https://a.test/other"), Verdict::Reject(ScopeRule::Include));
+    assert_eq!(judge(&scope, "https://a.test/docs/secret"), Verdict::Reject(ScopeRule::Exclude));
+    let root = |text| scope.judge(url(text).as_ref(), 0, LinkKind::Root);
+    assert_eq!(root("https://a.test/"), Verdict::Follow, "roots need no include");
+    assert_eq!(root("https://a.test/secret/"), Verdict::Reject(ScopeRule::Exclude));
+}
+
+#[test]
+fn depth_and_length_are_limits_that_are_still_inside() {
+    let scope = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(2), 20).unwrap();
+    let judge = |text, depth| scope.judge(url(text).as_ref(), depth, LinkKind::Anchor);
+    assert_eq!(judge("https://a.test/x", 2), Verdict::Follow);
+    assert_eq!(judge("https://a.test/x", 3), Verdict::Reject(ScopeRule::Depth));
+    assert_eq!(judge("https://a.test/45678", 0), Verdict::Follow);
+    assert_eq!(judge("https://a.test/456789", 0), Verdict::Reject(ScopeRule::MaxUrl));
+}
+
+#[test]
+fn only_what_leads_to_pages_is_followed() {
+    let scope = scope("https://a.test/", Breadth::Host);
+    let other = url("https://a.test/x");
+    let kinds = [LinkKind::Asset, LinkKind::Canonical, LinkKind::Alternate, LinkKind::Form, LinkKind::Other];
+    for kind in kinds {
+        assert_eq!(scope.judge(other.as_ref(), 1, kind), Verdict::Reject(ScopeRule::Kind), "{kind:?}");
+    }
+    let scope = scope.with_assets(true);
+    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Asset), Verdict::Follow);
+    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Form), Verdict::Reject(ScopeRule::Kind));
+}
+
+#[test]
+fn sitemaps_of_the_host_are_read_whatever_the_pages() {
+    let include = ["/docs/".to_owned()];
+    let scope = Scope::new(&[url("https://a.test/docs/")], Breadth::Prefix, &include, &[], Some(0), 4096).unwrap();
+    let judge = |text| scope.judge(url(text).as_ref(), 1, LinkKind::SitemapFile);
+    assert_eq!(judge("https://a.test/sitemap.xml"), Verdict::Follow);
+    assert_eq!(judge("https://b.test/sitemap.xml"), Verdict::Reject(ScopeRule::Host));
+}
+
+#[test]
+fn a_pattern_that_cannot_be_used_is_named() {
+    let bad = |pattern: &str| {
+        let texts = ["fine".to_owned(), pattern.to_owned()];
+        Scope::new(&[url("https://a.test/")], Breadth::Host, &texts, &[], None, 4096).unwrap_err()
+    };
+    assert_eq!(bad("(").pattern, "(");
+    assert_eq!(bad(r"\w{1000}{1000}").pattern, r"\w{1000}{1000}");
+}
+
+#[test]
+fn names_are_distinct_and_every_rule_has_advice() {
+    let names: HashSet<_> = ScopeRule::ALL.iter().map(|rule| rule.as_str()).collect();
+    assert_eq!(names.len(), ScopeRule::ALL.len());
+    assert!(ScopeRule::ALL.iter().all(|rule| !rule.advice().is_empty() && !rule.to_string().is_empty()));
+}
+
+proptest! {
+    /// Wider breadths never reject what narrower ones follow.
+    #[test]
+    fn breadths_are_nested(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {
+        let target = url(&format!("http://{host}:{port}{path}"));
+        let order = [Breadth::Page, Breadth::Prefix, Breadth::Host, Breadth::Domain, Breadth::Any];
+        let follows: Vec<bool> = order
+            .into_iter()
+            .map(|breadth| scope("http://www.a.test/d/e", breadth).judge(target.as_ref(), 1, LinkKind::Anchor))
+            .map(|verdict| verdict == Verdict::Follow)
+            .collect();
+        prop_assert!(follows.is_sorted(), "{target}: {follows:?}");
+    }
+}

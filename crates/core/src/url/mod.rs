@@ -1,0 +1,323 @@
+//! [`Url`]: a normalised absolute http(s) address, and nothing else.
+//!
+//! Invariant: the text is what the WHATWG parser writes, without fragment and without user information; two addresses
+//! are the same page exactly when their texts are equal.
+
+mod strip;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+pub use strip::StripParams;
+
+/// Longer texts are refused whatever the settings say: the marks below are 16 bits wide.
+pub const LONGEST: usize = 60_000;
+
+/// A normalised absolute http(s) address. Cheap to clone.
+#[derive(Clone)]
+pub struct Url {
+    text: Arc<str>,
+    marks: Marks,
+}
+
+/// A [`Url`] that borrows its text: what links are while a page is being read.
+#[derive(Clone, Copy)]
+pub struct UrlRef<'a> {
+    text: &'a str,
+    marks: Marks,
+}
+
+/// Where the parts of an address begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Marks {
+    /// One past the host's last byte.
+    host_end: u16,
+    /// The first byte of the path.
+    path: u16,
+    /// The port that is meant, written or not.
+    port: u16,
+    https: bool,
+}
+
+/// Scheme, host and port: what credentials, robots.txt and connections are bound to.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    pub https: bool,
+    pub host: Arc<str>,
+    pub port: u16,
+}
+
+/// Why a text is no address that can be crawled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUrl {
+    #[error("not an absolute URL that can be parsed")]
+    Syntax,
+    #[error("neither http nor https")]
+    Scheme,
+    #[error("longer than the limit for URLs")]
+    TooLong,
+}
+
+/// The part of a host name that somebody registered, by the public suffix list with its private section: one label more
+/// than the suffix. None for IP addresses, single labels and suffixes themselves.
+pub fn registrable_domain(host: &str) -> Option<&str> {
+    let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
+    if is_address { None } else { psl::domain_str(host) }
+}
+
+/// `///host/path` on a page means what `//host/path` does: the standard skips every slash before a host, and the parser
+/// beneath us refuses more than two.
+pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
+    let text = href.trim_start_matches(|c: char| c <= ' ');
+    if !text.starts_with(['/', '\\']) {
+        return Cow::Borrowed(href);
+    }
+    // Tabs and line ends count for nothing anywhere in an address.
+    let rest = text.trim_start_matches(['/', '\\', '\t', '\n', '\r']);
+    let slashes = text.len() - rest.len();
+    let slashes = text.get(..slashes).unwrap_or("").matches(['/', '\\']).count();
+    if slashes > 2 { Cow::Owned(format!("//{rest}")) } else { Cow::Borrowed(href) }
+}
+
+impl Url {
+    /// Parses an absolute address and brings it into normal form.
+    pub fn parse(text: &str) -> Result<Self, BadUrl> {
+        if text.len() > LONGEST {
+            return Err(BadUrl::TooLong);
+        }
+        Self::from_parsed(url::Url::parse(text).map_err(|_| BadUrl::Syntax)?)
+    }
+
+    /// What `href` on a page at this address leads to.
+    pub fn join(&self, href: &str) -> Result<Self, BadUrl> {
+        if href.len() > LONGEST {
+            return Err(BadUrl::TooLong);
+        }
+        let base = url::Url::parse(&self.text).map_err(|_| BadUrl::Syntax)?;
+        Self::from_parsed(base.join(&without_extra_slashes(href)).map_err(|_| BadUrl::Syntax)?)
+    }
+
+    /// Brings what the parser made into normal form.
+    pub(crate) fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(BadUrl::Scheme);
+        }
+        parsed.set_fragment(None);
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            parsed.set_username("").map_err(|()| BadUrl::Syntax)?;
+            parsed.set_password(None).map_err(|()| BadUrl::Syntax)?;
+        }
+        UrlRef::from_normal(parsed.as_str()).ok_or(BadUrl::TooLong).map(UrlRef::to_url)
+    }
+
+    /// Where an origin keeps its robots.txt.
+    pub fn robots_of(origin: &Origin) -> Self {
+        let text: Arc<str> = format!("{origin}/robots.txt").into();
+        let start = if origin.https { 8 } else { 7 };
+        let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
+        let marks = Marks {
+            host_end: mark(start + origin.host.len()),
+            path: mark(text.len() - "/robots.txt".len()),
+            port: origin.port,
+            https: origin.https,
+        };
+        Self { text, marks }
+    }
+
+    pub fn as_ref(&self) -> UrlRef<'_> {
+        UrlRef { text: &self.text, marks: self.marks }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.marks.https
+    }
+
+    pub fn host(&self) -> &str {
+        self.as_ref().host()
+    }
+
+    /// The port that is meant, whether it is written or the scheme's own.
+    pub fn port(&self) -> u16 {
+        self.marks.port
+    }
+
+    /// Host, and port where it is not the scheme's own: what the `Host` header says.
+    pub fn authority(&self) -> &str {
+        self.as_ref().authority()
+    }
+
+    pub fn path(&self) -> &str {
+        self.as_ref().path()
+    }
+
+    pub fn query(&self) -> Option<&str> {
+        self.as_ref().query()
+    }
+
+    /// The request target: path and query.
+    pub fn target(&self) -> &str {
+        self.as_ref().target()
+    }
+
+    pub fn origin(&self) -> Origin {
+        Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
+    }
+
+    /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.
+    pub fn registrable_domain(&self) -> Option<&str> {
+        registrable_domain(self.host())
+    }
+
+    /// A 64-bit fingerprint under a key of this crawl, so that nobody can make addresses that collide.
+    pub fn fingerprint(&self, key: u64) -> u64 {
+        self.as_ref().fingerprint(key)
+    }
+}
+
+impl<'a> UrlRef<'a> {
+    /// Reads a text that is in normal form already. `None` where it is too long for one, or is none.
+    pub fn from_normal(text: &'a str) -> Option<Self> {
+        if text.len() > LONGEST {
+            return None;
+        }
+        let (https, host_start) = match text.strip_prefix("http") {
+            Some(rest) if rest.starts_with("://") => (false, 7),
+            Some(rest) if rest.starts_with("s://") => (true, 8),
+            _ => return None,
+        };
+        let rest = text.get(host_start..)?;
+        let path = host_start + rest.find(['/', '?'])?;
+        let authority = text.get(host_start..path)?;
+        let (host_end, port) = match authority.rfind(':') {
+            Some(colon) if !authority.ends_with(']') => (host_start + colon, authority.get(colon + 1..)?.parse().ok()?),
+            _ => (path, if https { 443 } else { 80 }),
+        };
+        Some(Self {
+            text,
+            marks: Marks { host_end: u16::try_from(host_end).ok()?, path: u16::try_from(path).ok()?, port, https },
+        })
+    }
+
+    pub fn to_url(self) -> Url {
+        Url { text: Arc::from(self.text), marks: self.marks }
+    }
+
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
+    pub fn is_https(self) -> bool {
+        self.marks.https
+    }
+
+    pub fn host(self) -> &'a str {
+        self.text.get(self.host_start()..usize::from(self.marks.host_end)).unwrap_or("")
+    }
+
+    pub fn port(self) -> u16 {
+        self.marks.port
+    }
+
+    pub fn authority(self) -> &'a str {
+        self.text.get(self.host_start()..usize::from(self.marks.path)).unwrap_or("")
+    }
+
+    pub fn path(self) -> &'a str {
+        let target = self.target();
+        target.split('?').next().unwrap_or(target)
+    }
+
+    pub fn query(self) -> Option<&'a str> {
+        self.target().split_once('?').map(|(_, query)| query)
+    }
+
+    pub fn target(self) -> &'a str {
+        self.text.get(usize::from(self.marks.path)..).unwrap_or("/")
+    }
+
+    pub fn fingerprint(self, key: u64) -> u64 {
+        xxhash_rust::xxh3::xxh3_64_with_seed(self.text.as_bytes(), key)
+    }
+
+    fn host_start(self) -> usize {
+        if self.marks.https { 8 } else { 7 }
+    }
+}
+
+impl PartialEq for Url {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Url {}
+
+impl PartialOrd for Url {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Url {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl std::borrow::Borrow<str> for Url {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Hash for Url {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
+impl fmt::Display for UrlRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, own) = if self.https { ("https", 443) } else { ("http", 80) };
+        write!(f, "{scheme}://{}", self.host)?;
+        if self.port != own { write!(f, ":{}", self.port) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl serde::Serialize for Url {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}

@@ -1,0 +1,162 @@
+//! [`Visit`]: all that was learned from one fetch.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::job::{Job, LaneId, Purpose};
+use crate::link::{Link, LinkList};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::time::Time;
+use crate::url::Url;
+
+/// All that was learned from one fetch, or from deciding that there would be none.
+#[derive(Debug)]
+pub struct Visit {
+    pub link: Link,
+    pub purpose: Purpose,
+    /// The lane and slot to give back; none where nothing was asked of the host.
+    pub slot: Option<(LaneId, u16)>,
+    pub outcome: Outcome,
+    pub error: Option<Failure>,
+    pub status: Option<u16>,
+    /// Where status is a redirect: its target.
+    pub redirect: Option<Url>,
+    pub content_type: Option<Box<str>>,
+    pub charset: Option<&'static str>,
+    pub title: Option<Box<str>>,
+    /// The whole answer as received, after TLS.
+    pub bytes_wire: u64,
+    /// The body, decoded.
+    pub bytes_body: u64,
+    pub truncated: Option<Truncated>,
+    /// Distinct links that are in scope and followable.
+    pub links: u32,
+    /// Of these, how many were not known before. The keeper fills it in.
+    pub new_links: u32,
+    pub timings: Timings,
+    pub started: Time,
+    pub ended: Time,
+    pub ip: Option<IpAddr>,
+    pub http: Option<&'static str>,
+    pub digest: Option<[u8; 32]>,
+    pub etag: Option<Box<str>>,
+    pub last_modified: Option<Box<str>>,
+    pub canonical: Option<Url>,
+    pub noindex: bool,
+    pub nofollow: bool,
+    /// A cap on links, attributes or size bit while the page was searched.
+    pub capped: bool,
+    /// How long the host asked us to wait.
+    pub retry_after: Option<Duration>,
+    /// Links to follow: in scope, not nofollow, each once.
+    pub found: Vec<Link>,
+    /// How many links each scope rule rejected.
+    pub rejected: Vec<(crate::scope::ScopeRule, u32)>,
+    /// Every link of the page, where records are to hold them.
+    pub all_links: Option<Box<LinkList>>,
+    /// The headers, where records are to hold them.
+    pub headers: Option<Box<Headers>>,
+    /// The exact bytes asked and answered, where they are to be archived.
+    pub wire: Option<Box<Wire>>,
+    /// What a robots.txt or a sitemap said, for the keeper.
+    pub errand: Option<Box<Errand>>,
+}
+
+/// Header names and values as text, in order.
+pub type Headers = Vec<(Box<str>, Box<str>)>;
+
+/// What went over the wire, after TLS.
+#[derive(Debug)]
+pub struct Wire {
+    pub request: Vec<u8>,
+    pub response: Vec<u8>,
+    /// Their share of the budget for bodies, given back when they are dropped.
+    pub held: crate::budget::Held,
+}
+
+/// What an errand brought.
+#[derive(Debug)]
+pub enum Errand {
+    /// The bytes of a robots.txt.
+    Robots(Vec<u8>),
+    /// A sitemap, read.
+    Sitemap(crate::sitemap::Sitemap),
+}
+
+/// How long each phase took, where it happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    pub dns: Option<Duration>,
+    pub connect: Option<Duration>,
+    pub tls: Option<Duration>,
+    /// From the start of the fetch to the first byte of the answer.
+    pub ttfb: Option<Duration>,
+    pub total: Option<Duration>,
+}
+
+impl Visit {
+    /// A visit of which nothing is known yet but its end.
+    pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
+        Self {
+            link,
+            purpose,
+            slot: None,
+            outcome,
+            error: None,
+            status: None,
+            redirect: None,
+            content_type: None,
+            charset: None,
+            title: None,
+            bytes_wire: 0,
+            bytes_body: 0,
+            truncated: None,
+            links: 0,
+            new_links: 0,
+            timings: Timings::default(),
+            started: now,
+            ended: now,
+            ip: None,
+            http: None,
+            digest: None,
+            etag: None,
+            last_modified: None,
+            canonical: None,
+            noindex: false,
+            nofollow: false,
+            capped: false,
+            retry_after: None,
+            found: Vec::new(),
+            rejected: Vec::new(),
+            all_links: None,
+            headers: None,
+            wire: None,
+            errand: None,
+        }
+    }
+
+    /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
+    pub fn unasked(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
+        let purpose = if link.kind == crate::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
+        Self { error, ..Self::bare(link, purpose, outcome, now) }
+    }
+
+    /// A job that ended before there was an answer.
+    pub fn failed(job: Job, failure: Failure, started: Time, now: Time) -> Self {
+        let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
+        let mut visit =
+            Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
+        visit.slot = Some((job.lane, job.slot));
+        visit.error = Some(failure);
+        visit.started = started;
+        visit.timings.dns = job.dns;
+        visit.timings.total = Some(now - started);
+        visit.link.tries = visit.link.tries.saturating_add(1);
+        visit
+    }
+
+    /// Whether this is a page in the sense of the record format, not an errand.
+    pub fn is_page(&self) -> bool {
+        self.purpose == Purpose::Page
+    }
+}

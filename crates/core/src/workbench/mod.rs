@@ -1,0 +1,655 @@
+//! [`Workbench`]: the lanes that are held now, and who may be asked next.
+//!
+//! What exists is the frontier's business; what is held now is the workbench's. Politeness is ownership here: a
+//! [`Job`] is the right to one slot of a lane, it is handed out by [`Workbench::next`] and given back by
+//! [`Workbench::finish`], and nothing is counted afterwards.
+//!
+//! Every lane that could do something sits in one place: in `ready` (it may start now), in `later` (it may start at a
+//! known time), in `rated` (a page may start there once the rate allows one), or in the queue of an address that has no
+//! slot free. A lane that waits for another event (an answer, a
+//! name, a robots.txt, more links) sits nowhere; the event puts it back.
+//!
+//! Invariants: requests under way never exceed the concurrency, a lane's width, or an address's cap; none starts before
+//! its lane is due; robots.txt goes before the first page of an origin; a link whose fate is known is settled at once,
+//! so that no timer decides when the crawl ends.
+
+mod pick;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use self::pick::Pick;
+use crate::job::{Job, LaneId, Purpose};
+use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
+use crate::link::{Link, LinkKind};
+use crate::outcome::{Failure, Outcome};
+use crate::retry;
+use crate::robots::Robots;
+use crate::rules::Rules;
+use crate::time::Time;
+use crate::url::{Origin, Url};
+use crate::visit::Visit;
+
+/// A lane with fewer links than this on the bench asks the frontier for more.
+const LOW: usize = 16;
+/// A host given up on is asked again after this long.
+const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
+/// Redirects that a robots.txt may take (RFC 9309, 2.3.1.2).
+pub const ROBOTS_REDIRECTS: u8 = 5;
+
+/// The lanes that are held now.
+pub struct Workbench {
+    rules: Arc<Rules>,
+    lanes: HashMap<LaneId, Entry>,
+    ready: BinaryHeap<Ready>,
+    /// Lanes that could ask for a page if the rate allowed it.
+    rated: BinaryHeap<Ready>,
+    later: BTreeSet<(Time, LaneId)>,
+    by_ip: HashMap<IpAddr, Shared>,
+    /// Names to resolve.
+    names: VecDeque<LaneId>,
+    /// Links that end without being asked for.
+    verdicts: VecDeque<Box<Visit>>,
+    /// Lanes that want more links from the frontier.
+    hungry: Vec<LaneId>,
+    in_flight: usize,
+    concurrency: usize,
+    /// How many pages may still be asked for.
+    pages_left: u64,
+    /// `--rate`: no page starts before this.
+    next_start: Time,
+    /// Links held here: queued, waiting for a retry, or in flight.
+    held: usize,
+    seq: u64,
+    draining: bool,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next {
+    /// Fetch this.
+    Fetch(Job),
+    /// This link has ended without being asked for.
+    Settle(Box<Visit>),
+    /// Resolve this lane's name, and say so with [`Workbench::resolved`].
+    Resolve(LaneId, Arc<str>),
+    /// Nothing before this time, unless an event comes first; [`Time::NEVER`] where only an event can help.
+    Wait(Time),
+}
+
+struct Entry {
+    lane: Lane,
+    seat: Seat,
+    is_hungry: bool,
+    /// The address whose free slot this lane was called up for. If it does not take it, the next lane in that queue is
+    /// called.
+    called_by: Option<IpAddr>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    /// Waits for an event.
+    Nowhere,
+    Ready,
+    Later(Time),
+    /// In the queue of an address.
+    Queued,
+    /// Waits for the rate.
+    Rated,
+}
+
+/// A lane that may start now. New hosts go first, because their robots.txt tells what there is to do; then those with
+/// most polite waiting ahead: the longest job decides when all is done.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    weight: u64,
+    seq: Reverse<u64>,
+    lane: LaneId,
+}
+
+/// What hosts on one address share.
+#[derive(Default)]
+struct Shared {
+    in_flight: usize,
+    waiting: VecDeque<LaneId>,
+}
+
+/// What a lane can do now.
+enum Choice {
+    Go(Link, Purpose, Arc<[IpAddr]>),
+    /// Not before then; never means: when an event comes.
+    Blocked(Time),
+    /// When a slot is free at this address.
+    Full(IpAddr),
+    /// When the rate allows a page.
+    TooFast,
+}
+
+impl Workbench {
+    pub fn new(rules: Arc<Rules>) -> Self {
+        Self {
+            concurrency: rules.concurrency.max(1),
+            pages_left: rules.max_pages.unwrap_or(u64::MAX),
+            rules,
+            lanes: HashMap::new(),
+            ready: BinaryHeap::new(),
+            rated: BinaryHeap::new(),
+            later: BTreeSet::new(),
+            by_ip: HashMap::new(),
+            names: VecDeque::new(),
+            verdicts: VecDeque::new(),
+            hungry: Vec::new(),
+            in_flight: 0,
+            next_start: Time::ZERO,
+            held: 0,
+            seq: 0,
+            draining: false,
+        }
+    }
+
+    /// The frontier holds `backlog` links for this lane.
+    pub fn offer(&mut self, id: LaneId, name: &str, backlog: u64, now: Time) {
+        let entry = self.entry(id, name);
+        entry.lane.backlog = backlog;
+        self.place(id, now);
+    }
+
+    /// Lanes that want more links, each once.
+    pub fn hungry(&mut self) -> Vec<LaneId> {
+        std::mem::take(&mut self.hungry)
+    }
+
+    /// Links of a lane from the frontier, and how many more it still holds.
+    pub fn give(&mut self, id: LaneId, links: Vec<Link>, backlog: u64, now: Time) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        entry.is_hungry = false;
+        entry.lane.backlog = backlog;
+        self.held += links.len();
+        entry.lane.queue.extend(links);
+        self.sweep(id, now);
+        self.place(id, now);
+    }
+
+    /// Something to fetch for the crawl's own sake, before the lane's pages.
+    pub fn errand(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
+        let name: Arc<str> = Arc::from(link.url.host());
+        self.entry(id, &name).lane.errands.push_back((link, purpose));
+        self.held += 1;
+        self.sweep(id, now);
+        self.place(id, now);
+    }
+
+    /// A link is to be tried again at `due`.
+    pub fn retry(&mut self, id: LaneId, link: Link, purpose: Purpose, due: Time, now: Time) {
+        let name: Arc<str> = Arc::from(link.url.host());
+        self.seq += 1;
+        let seq = self.seq;
+        self.entry(id, &name).lane.retries.push(Reverse(Retry { due, seq, link, purpose }));
+        self.held += 1;
+        self.place(id, now);
+    }
+
+    /// The answer to [`Next::Resolve`].
+    pub fn resolved(&mut self, id: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+        let rules = Arc::clone(&self.rules);
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let (took, tries) = match entry.lane.addresses {
+            Addresses::Asked { since, tries } => (Some(now - since), tries.saturating_add(1)),
+            _ => (None, 1),
+        };
+        entry.lane.addresses = match answer {
+            Ok((list, life)) => Addresses::Known { list: list.into(), until: now + life, took },
+            Err(failure) if retry::is_passing(failure.kind) && tries < rules.max_tries => {
+                let doublings = u32::from(tries.saturating_sub(1)).min(16);
+                let wait = rules.retry_wait.saturating_mul(2u32.saturating_pow(doublings));
+                Addresses::Again { at: now + wait, tries }
+            }
+            Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
+        };
+        self.sweep(id, now);
+        self.place(id, now);
+    }
+
+    /// What is known of an origin's robots.txt now.
+    pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
+        let ceiling = self.rules.max_crawl_delay;
+        let entry = self.entry(id, &origin.host);
+        if let RobotsState::Failed { until, .. } = state
+            && let Some(RobotsState::Asked { old: Some(old) }) = entry.lane.robots_of(origin)
+        {
+            state = RobotsState::Rules { rules: Arc::clone(old), until };
+        }
+        if let RobotsState::Rules { rules, .. } = &state
+            && let Some(delay) = rules.crawl_delay()
+        {
+            entry.lane.pace.obey_crawl_delay(delay.min(ceiling));
+        }
+        entry.lane.set_robots(origin, state);
+        self.sweep(id, now);
+        self.place(id, now);
+    }
+
+    /// A visit is over: its slot comes back, and the lane learns how its host took it.
+    pub fn finish(&mut self, visit: &Visit, now: Time) {
+        let Some((id, slot)) = visit.slot else {
+            return;
+        };
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let Some(addresses) = entry.lane.free_slot(slot) else {
+            return;
+        };
+        self.in_flight -= 1;
+        self.held -= 1;
+        let lane = &mut entry.lane;
+        lane.pace.ended(pick::sign(visit), visit.started, now);
+        if lane.pace.is_hopeless()
+            && let Some(last) = &visit.error
+        {
+            lane.pace.forget_silence();
+            let failure = Failure::new(last.kind, format!("the host was given up on: {}", last.message));
+            lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
+        }
+        self.free_addresses(&addresses);
+        self.place(id, now);
+    }
+
+    /// No more jobs are handed out; what is in flight may end.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// How many fetches are under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Links held here: queued, waiting for a retry or a verdict, or in flight.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Whether the limit on pages is reached and nothing that was begun is left.
+    pub fn is_spent(&self) -> bool {
+        self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
+    }
+
+    /// Takes everything back that is held and not under way, once no more jobs are handed out. Errands are dropped: a
+    /// later crawl runs its own.
+    pub fn surrender(&mut self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for entry in self.lanes.values_mut() {
+            links.extend(entry.lane.queue.drain(..));
+            let retries =
+                entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+            links.extend(retries.map(|Reverse(retry)| retry.link));
+            entry.lane.errands.clear();
+        }
+        self.held = self.in_flight + self.verdicts.len();
+        links
+    }
+
+    /// How many pages may still be asked for.
+    pub fn pages_left(&self) -> u64 {
+        self.pages_left
+    }
+
+    pub fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
+        self.lanes.iter().map(|(id, entry)| (*id, &entry.lane))
+    }
+
+    /// Lowers how many fetches may be under way: the system has no more to give.
+    pub fn limit_concurrency(&mut self, concurrency: usize) {
+        self.concurrency = self.concurrency.min(concurrency.max(1));
+    }
+
+    /// What to do next.
+    pub fn next(&mut self, now: Time) -> Next {
+        loop {
+            if let Some(visit) = self.verdicts.pop_front() {
+                self.held = self.held.saturating_sub(1);
+                return Next::Settle(visit);
+            }
+            if let Some(id) = self.names.pop_front() {
+                if let Some(entry) = self.lanes.get(&id) {
+                    return Next::Resolve(id, Arc::clone(&entry.lane.name));
+                }
+                continue;
+            }
+            self.wake_due(now);
+            if self.draining || self.in_flight >= self.concurrency {
+                return Next::Wait(Time::NEVER);
+            }
+            if now >= self.next_start {
+                self.ready.extend(self.rated.pop());
+            }
+            let Some(Ready { lane, .. }) = self.ready.pop() else {
+                let due = self.later.first().map_or(Time::NEVER, |(time, _)| *time);
+                return Next::Wait(if self.rated.is_empty() { due } else { due.min(self.next_start) });
+            };
+            let called_by = self.lanes.get_mut(&lane).and_then(|entry| {
+                entry.seat = Seat::Nowhere;
+                entry.called_by.take()
+            });
+            let job = self.start(lane, now);
+            if let Some(ip) = called_by {
+                self.call_next(ip);
+            }
+            if let Some(job) = job {
+                return Next::Fetch(job);
+            }
+        }
+    }
+
+    /// Why nothing happens, for a person: the lane that will move first, and what it waits for.
+    pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, &'static str, Duration)> {
+        let (time, id) = self.later.first()?;
+        let lane = &self.lanes.get(id)?.lane;
+        let why = if lane.pace.rests_until() > now {
+            "backing off"
+        } else if lane.pace.has_crawl_delay() {
+            "Crawl-delay"
+        } else if !lane.pace.delay.is_zero() {
+            "delay"
+        } else {
+            "a retry"
+        };
+        Some((Arc::clone(&lane.name), why, *time - now))
+    }
+
+    fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
+        let (link, purpose, addresses) = match self.choose(id, now) {
+            Choice::Go(link, purpose, addresses) => (link, purpose, addresses),
+            Choice::Blocked(until) => {
+                self.ask_for_more(id);
+                if !until.is_never() {
+                    self.seat_later(id, until);
+                }
+                return None;
+            }
+            Choice::Full(ip) => {
+                self.by_ip.entry(ip).or_default().waiting.push_back(id);
+                if let Some(entry) = self.lanes.get_mut(&id) {
+                    entry.seat = Seat::Queued;
+                }
+                return None;
+            }
+            Choice::TooFast => {
+                let ready = self.rank(id);
+                if let Some(entry) = self.lanes.get_mut(&id) {
+                    entry.seat = Seat::Rated;
+                    self.rated.extend(ready);
+                }
+                return None;
+            }
+        };
+        if self.rules.per_ip.is_some() {
+            for ip in addresses.iter() {
+                self.by_ip.entry(*ip).or_default().in_flight += 1;
+            }
+        }
+        if purpose == Purpose::Page {
+            if link.tries == 0 {
+                self.pages_left = self.pages_left.saturating_sub(1);
+            }
+            if let Some(rate) = self.rules.rate {
+                self.next_start = now + Duration::from_secs_f64(1.0 / rate.max(1e-6));
+            }
+        }
+        self.in_flight += 1;
+        let lane = &mut self.lanes.get_mut(&id)?.lane;
+        lane.pace.started(now);
+        let slot = lane.take_slot(Arc::clone(&addresses));
+        let dns = match &mut lane.addresses {
+            Addresses::Known { took, .. } => took.take(),
+            _ => None,
+        };
+        self.place(id, now);
+        Some(Job { link, purpose, lane: id, slot, addresses, dns, conditional: None })
+    }
+
+    /// What this lane can do now. Links that need no asking end here.
+    fn choose(&mut self, id: LaneId, now: Time) -> Choice {
+        let rules = Arc::clone(&self.rules);
+        let pages = self.pages_left > 0;
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return Choice::Blocked(Time::NEVER);
+        };
+        let lane = &mut entry.lane;
+        // Much may have happened since the lane was seated.
+        let due = lane.due(pages);
+        if due > now {
+            return Choice::Blocked(due);
+        }
+        let list = match &lane.addresses {
+            Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
+            Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
+            Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
+            Addresses::Failed { until, .. } if *until > now => {
+                self.fail_all(id, now);
+                return Choice::Blocked(Time::NEVER);
+            }
+            stale => {
+                let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                lane.addresses = Addresses::Asked { since: now, tries };
+                self.names.push_back(id);
+                return Choice::Blocked(Time::NEVER);
+            }
+        };
+        loop {
+            let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
+                Pick::Take(link, purpose) => (link, purpose),
+                Pick::AskRobots(origin) => {
+                    lane.ask_robots(&origin);
+                    self.held += 1;
+                    (robots_link(&origin), Purpose::Robots(Box::new(origin)))
+                }
+                Pick::End(visit) => {
+                    self.verdicts.push_back(visit);
+                    continue;
+                }
+                Pick::Nothing(until) => return Choice::Blocked(until),
+            };
+            let addresses = match pick::permitted(&rules, &link.url, &list) {
+                Ok(addresses) => addresses,
+                Err(failure) => {
+                    self.verdicts.push_back(pick::refused(link, purpose, failure, now));
+                    continue;
+                }
+            };
+            if purpose == Purpose::Page && now < self.next_start {
+                pick::put_back(lane, link, purpose);
+                return Choice::TooFast;
+            }
+            // Whoever connects may take any of them: the request counts at all.
+            let full = |ip: &&IpAddr| {
+                let under_way = self.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
+                rules.per_ip.is_some_and(|cap| under_way >= cap)
+            };
+            if let Some(ip) = addresses.iter().find(full).copied() {
+                pick::put_back(lane, link, purpose);
+                return Choice::Full(ip);
+            }
+            return Choice::Go(link, purpose, addresses);
+        }
+    }
+
+    /// Ends the links of a lane that need no asking.
+    fn sweep(&mut self, id: LaneId, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            self.verdicts.extend(pick::sweep(&mut entry.lane, &self.rules, now));
+        }
+    }
+
+    /// Every link of a lane that was given up on ends like it.
+    fn fail_all(&mut self, id: LaneId, now: Time) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let lane = &mut entry.lane;
+        let Addresses::Failed { failure, tries, until } = &lane.addresses else {
+            return;
+        };
+        if *until <= now {
+            return;
+        }
+        let queued = lane.queue.drain(..).map(|link| (link, None));
+        let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
+        let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
+        for (mut link, purpose) in queued.chain(errands).chain(retries) {
+            link.tries = link.tries.max(*tries);
+            let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
+            if let Some(purpose) = purpose {
+                visit.purpose = purpose;
+            }
+            self.verdicts.push_back(Box::new(visit));
+        }
+    }
+
+    fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
+        let rules = &self.rules;
+        self.lanes.entry(id).or_insert_with(|| Entry {
+            lane: Lane::new(Arc::from(name), rules),
+            seat: Seat::Nowhere,
+            is_hungry: false,
+            called_by: None,
+        })
+    }
+
+    /// Puts a lane where it belongs after something about it changed.
+    fn place(&mut self, id: LaneId, now: Time) {
+        self.fail_all(id, now);
+        self.ask_for_more(id);
+        let pages = self.pages_left > 0;
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if matches!(entry.seat, Seat::Ready | Seat::Queued | Seat::Rated) {
+            return; // it is looked at again when its turn comes
+        }
+        let at = entry.lane.due(pages);
+        if at <= now {
+            self.seat_ready(id);
+        } else {
+            self.seat_later(id, at);
+        }
+    }
+
+    fn ask_for_more(&mut self, id: LaneId) {
+        if self.pages_left == 0 {
+            return;
+        }
+        if let Some(entry) = self.lanes.get_mut(&id)
+            && !entry.is_hungry
+            && entry.lane.backlog > 0
+            && entry.lane.queue.len() < LOW
+        {
+            entry.is_hungry = true;
+            self.hungry.push(id);
+        }
+    }
+
+    fn seat_ready(&mut self, id: LaneId) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if let Seat::Later(time) = entry.seat {
+            self.later.remove(&(time, id));
+        }
+        entry.seat = Seat::Ready;
+        let ready = self.rank(id);
+        self.ready.extend(ready);
+    }
+
+    fn rank(&mut self, id: LaneId) -> Option<Ready> {
+        let lane = &self.lanes.get(&id)?.lane;
+        let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
+        let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
+        self.seq += 1;
+        Some(Ready { weight, seq: Reverse(self.seq), lane: id })
+    }
+
+    /// Seats a lane until a time; never is nowhere.
+    fn seat_later(&mut self, id: LaneId, at: Time) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if let Seat::Later(time) = entry.seat {
+            self.later.remove(&(time, id));
+        }
+        if at.is_never() {
+            entry.seat = Seat::Nowhere;
+        } else {
+            entry.seat = Seat::Later(at);
+            self.later.insert((at, id));
+        }
+    }
+
+    fn wake_due(&mut self, now: Time) {
+        while let Some((_, id)) = self.later.first().copied().filter(|(time, _)| *time <= now) {
+            self.seat_ready(id);
+        }
+    }
+
+    fn free_addresses(&mut self, addresses: &[IpAddr]) {
+        if self.rules.per_ip.is_none() {
+            return;
+        }
+        for ip in addresses {
+            if let Some(shared) = self.by_ip.get_mut(ip) {
+                shared.in_flight -= 1;
+            }
+            self.call_next(*ip);
+        }
+    }
+
+    /// Calls up a lane that waits for a slot at this address, where one is free. One lane at a time: if that one does
+    /// not take the slot, it is the next one's turn.
+    fn call_next(&mut self, ip: IpAddr) {
+        let Some(shared) = self.by_ip.get_mut(&ip) else {
+            return;
+        };
+        if self.rules.per_ip.is_some_and(|cap| shared.in_flight >= cap) {
+            return;
+        }
+        let called = shared.waiting.pop_front();
+        if shared.in_flight == 0 && shared.waiting.is_empty() {
+            self.by_ip.remove(&ip);
+        }
+        if let Some(id) = called
+            && let Some(entry) = self.lanes.get_mut(&id)
+        {
+            entry.called_by = Some(ip);
+            self.seat_ready(id);
+        }
+    }
+}
+
+/// The link to an origin's robots.txt.
+fn robots_link(origin: &Origin) -> Link {
+    let mut link = Link::root(Url::robots_of(origin), ROBOTS_REDIRECTS);
+    link.kind = LinkKind::Other;
+    link
+}
+
+/// The state after a robots.txt was given up on: every link of its origin ends with this outcome.
+pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -> RobotsState {
+    RobotsState::Failed { failure, outcome, tries, until: now + GIVEN_UP_LIFE }
+}
+
+/// The state after a robots.txt was read.
+pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
+    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE }
+}

@@ -1,0 +1,59 @@
+//! [`Clock`]: where the core's time comes from.
+//!
+//! Invariant: engines read the machine's clock through this type only, so that every [`Time`] in a process counts from
+//! the same moment.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use argiope_core::Time;
+
+/// The monotonic clock since the crawl began, and the wall clock at that moment. Copied freely between threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    began: Instant,
+    wall: SystemTime,
+}
+
+impl Clock {
+    /// The crawl begins now.
+    pub fn start() -> Self {
+        Self { began: Instant::now(), wall: SystemTime::now() }
+    }
+
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    /// The wall clock at [`Time::ZERO`]. A moment of the crawl is shown to people as this plus the time since then: it
+    /// stays in order even where somebody sets the machine's clock meanwhile.
+    pub fn wall_start(&self) -> SystemTime {
+        self.wall
+    }
+
+    /// How long until `moment`; zero where it has passed, none where it never comes.
+    pub fn until(&self, moment: Time) -> Option<Duration> {
+        (!moment.is_never()).then(|| moment.since(self.now()))
+    }
+
+    /// The same moment on the machine's clock; none where it never comes.
+    pub fn instant(&self, moment: Time) -> Option<Instant> {
+        if moment.is_never() { None } else { self.began.checked_add(moment.since(Time::ZERO)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_and_never_does_not_come() {
+        let clock = Clock::start();
+        let first = clock.now();
+        assert!(clock.now() >= first);
+        assert_eq!(clock.until(Time::ZERO), Some(Duration::ZERO));
+        assert_eq!(clock.until(Time::NEVER), None);
+        assert_eq!(clock.instant(Time::NEVER), None);
+        assert_eq!(clock.instant(Time::from_micros(5)), Some(clock.began + Duration::from_micros(5)));
+        assert!(clock.wall_start() <= SystemTime::now());
+    }
+}

@@ -1,0 +1,179 @@
+//! What the kernel says about many sockets at once: epoll, and the eventfd that interrupts it.
+//!
+//! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine both stand on it.
+//!
+//! The registration is level-triggered: as long as there is something to read, every `wait` says so again. So an
+//! engine may read once per event and forget the rest; nothing can be missed. What nobody wants to hear is removed.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+/// How many events one `wait` brings at most; what is left comes with the next.
+const EVENTS_AT_ONCE: usize = 1024;
+
+/// The token of the wake-up call; it never reaches the engine.
+const WAKE: u64 = u64::MAX;
+
+/// What to hear about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    Readable,
+    Writable,
+}
+
+/// What happened. An error or a hang-up counts as both: the next read or write will say what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+/// A set of sockets, each under a token of the engine's choice, and what to hear about each.
+pub struct Poller {
+    epoll: OwnedFd,
+    bell: Arc<OwnedFd>,
+    raw: Vec<epoll::Event>,
+}
+
+impl Poller {
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &bell, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Self { epoll, bell: Arc::new(bell), raw: Vec::with_capacity(EVENTS_AT_ONCE) })
+    }
+
+    pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(token), flags(interest))?)
+    }
+
+    pub fn modify(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token), flags(interest))?)
+    }
+
+    /// A socket that is closed leaves by itself; this is for one that is kept, and of which nothing is to be heard.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, source)?)
+    }
+
+    /// Sleeps until something happens, until `timeout` (none: for ever), or until a [`Bell`] rings. Events are
+    /// appended to `into`; there may be none.
+    pub fn wait(&mut self, into: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        // A span too long for the kernel's type is as good as for ever.
+        let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
+        self.raw.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.raw), timeout.as_ref()) {
+            Ok(_) => {}
+            // A signal came: that is no event of ours.
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        for event in &self.raw {
+            let (token, flags) = (event.data.u64(), event.flags);
+            if token == WAKE {
+                let mut count = [0; 8];
+                // Empty already where two threads rang at once: nothing to do.
+                let _ = rustix::io::read(&*self.bell, &mut count);
+                continue;
+            }
+            let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            into.push(Event {
+                token,
+                readable: broken || flags.contains(EventFlags::IN),
+                writable: broken || flags.contains(EventFlags::OUT),
+            });
+        }
+        Ok(())
+    }
+
+    /// Something that other threads can interrupt `wait` with.
+    pub fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.bell))
+    }
+}
+
+fn flags(interest: Interest) -> EventFlags {
+    match interest {
+        Interest::Readable => EventFlags::IN,
+        Interest::Writable => EventFlags::OUT,
+    }
+}
+
+/// Ends a [`Poller::wait`], now or the next time it is called.
+#[derive(Clone)]
+pub struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    pub fn ring(&self) {
+        // It can only fail where the counter is full, that is, where it has rung already.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    fn wait(poller: &mut Poller, millis: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        poller.wait(&mut events, Some(Duration::from_millis(millis))).unwrap();
+        events
+    }
+
+    #[test]
+    fn bytes_are_announced_until_they_are_read() {
+        let (mut near, mut far) = pair();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&near, 7, Interest::Readable).unwrap();
+        assert!(wait(&mut poller, 0).is_empty());
+        far.write_all(b"x").unwrap();
+        for _ in 0..2 {
+            let events = wait(&mut poller, 5_000);
+            assert!(matches!(events[..], [Event { token: 7, readable: true, writable: false }]), "{events:?}");
+        }
+        near.read_exact(&mut [0]).unwrap();
+        assert!(wait(&mut poller, 0).is_empty());
+        poller.modify(&near, 8, Interest::Writable).unwrap();
+        assert!(matches!(wait(&mut poller, 0)[..], [Event { token: 8, readable: false, writable: true }]));
+        poller.remove(&near).unwrap();
+        drop(far);
+        assert!(wait(&mut poller, 0).is_empty());
+    }
+
+    #[test]
+    fn a_bell_interrupts_once_and_is_not_forgotten() {
+        let mut poller = Poller::new().unwrap();
+        let bell = poller.bell();
+        bell.ring();
+        bell.ring();
+        assert!(wait(&mut poller, 60_000).is_empty());
+        let other = thread::spawn(move || bell.ring());
+        assert!(wait(&mut poller, 60_000).is_empty());
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn a_peer_that_left_is_readable() {
+        let (near, far) = pair();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&near, 1, Interest::Readable).unwrap();
+        drop(far);
+        assert!(wait(&mut poller, 5_000)[0].readable);
+    }
+}

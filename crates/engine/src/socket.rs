@@ -1,0 +1,159 @@
+//! Sockets as all engines begin them: connecting without waiting for it, and what an error of the system means.
+//!
+//! Invariant: `EINPROGRESS` is not an error. It is the answer that every non-blocking connect hopes for.
+
+use std::io::{self, ErrorKind as Io};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use argiope_core::{ErrorKind, Failure, Race, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+/// Begins to connect and returns at once; the socket is non-blocking. It is writable once the attempt has ended, one
+/// way or the other: then [`connected`] says which.
+pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    // A request is written in one piece: waiting for more of it, as the kernel does by itself, only costs time.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How an attempt stands: `Ok(true)` connected, `Ok(false)` still on its way, `Err` failed.
+pub fn connected(socket: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    match socket.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == Io::NotConnected => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The attempt that has won the race, if one has. Those that have failed are taken out, and the race is told.
+pub fn first_connected<S>(
+    attempts: &mut Vec<(SocketAddr, S)>,
+    race: &mut Race,
+    now: Time,
+    connected: impl Fn(&S) -> io::Result<bool>,
+) -> Option<(SocketAddr, S)> {
+    let mut at = 0;
+    while let Some((address, socket)) = attempts.get(at) {
+        match connected(socket) {
+            Ok(true) => return Some(attempts.swap_remove(at)),
+            Ok(false) => at += 1,
+            Err(error) => {
+                race.failed(*address, connect_failure(*address, &error), now);
+                attempts.swap_remove(at);
+            }
+        }
+    }
+    None
+}
+
+/// Blocks until one of the sockets is writable, for `timeout` at most.
+pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: Duration) -> io::Result<()> {
+    let mut fds: Vec<_> = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::OUT)).collect();
+    match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether nothing at all has come on a connection that waits for its next request. Bytes that nobody asked for, or
+/// the end of the connection, make it useless.
+pub fn is_quiet(socket: impl AsFd) -> bool {
+    must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
+}
+
+/// The same as the system says it: `WouldBlock` where nothing has come.
+pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    rustix::net::recv(socket, &mut [0; 1], flags)?;
+    Ok(())
+}
+
+/// Whether the system has run out of something that our own other connections hold: files, mostly. Then the fetch is
+/// put off; it has not failed.
+pub fn is_shortage(error: &io::Error) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Why an attempt to connect failed, in the record's terms.
+pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
+    let (kind, words) = match error.kind() {
+        Io::ConnectionRefused => (ErrorKind::ConnectRefused, "refused the connection"),
+        Io::TimedOut => (ErrorKind::ConnectTimeout, "did not answer"),
+        Io::ConnectionReset | Io::ConnectionAborted => (ErrorKind::Reset, "reset the connection"),
+        _ => return Failure::new(ErrorKind::Unreachable, format!("{address} cannot be reached: {error}")),
+    };
+    Failure::new(kind, format!("{address} {words}"))
+}
+
+/// Why an established connection broke.
+pub fn broken(error: &io::Error) -> Failure {
+    let words = match error.kind() {
+        Io::ConnectionReset | Io::ConnectionAborted => "the peer reset the connection".to_owned(),
+        Io::BrokenPipe => "the peer closed the connection while we were writing".to_owned(),
+        _ => format!("the connection broke: {error}"),
+    };
+    Failure::new(ErrorKind::Reset, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_in_progress_ends_connected() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = begin_connect(listener.local_addr().unwrap()).unwrap();
+        wait_writable([&socket].into_iter(), Duration::from_secs(5)).unwrap();
+        assert!(connected(&socket).unwrap());
+        assert!(is_quiet(&socket));
+        let mut far = listener.accept().unwrap().0;
+        far.write_all(b"!").unwrap();
+        socket.set_nonblocking(false).unwrap();
+        socket.peek(&mut [0]).unwrap();
+        assert!(!is_quiet(&socket));
+    }
+
+    #[test]
+    fn a_closed_port_refuses() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let failure = match begin_connect(address) {
+            Err(error) => connect_failure(address, &error),
+            Ok(socket) => {
+                wait_writable([&socket].into_iter(), Duration::from_secs(5)).unwrap();
+                connect_failure(address, &connected(&socket).unwrap_err())
+            }
+        };
+        assert_eq!(failure.kind, ErrorKind::ConnectRefused);
+    }
+
+    #[test]
+    fn a_connection_that_left_is_not_quiet() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        drop(listener.accept().unwrap());
+        socket.peek(&mut [0]).unwrap();
+        assert!(!is_quiet(&socket));
+    }
+
+    #[test]
+    fn running_out_of_files_is_a_shortage() {
+        assert!(is_shortage(&Errno::MFILE.into()));
+        assert!(!is_shortage(&Errno::CONNREFUSED.into()));
+    }
+}
