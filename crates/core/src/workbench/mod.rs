@@ -489,7 +489,7 @@ impl Workbench {
     /// Ends the links of a lane that need no asking.
     fn sweep(&mut self, id: LaneId, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
-            self.verdicts.extend(pick::sweep(&mut entry.lane, &self.rules, now));
+            pick::sweep(&mut entry.lane, &self.rules, now, &mut self.verdicts);
         }
     }
 
