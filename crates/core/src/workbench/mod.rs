@@ -105,8 +105,8 @@ enum Seat {
     Rated,
 }
 
-/// A lane that may start now. New hosts go first, because their robots.txt tells what there is to do; then those with
-/// most polite waiting ahead: the longest job decides when all is done.
+/// A lane that may start now. New hosts go first, because their first page tells how much there is to do; then those
+/// with most polite waiting ahead: the longest job decides when all is done.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     weight: u64,
