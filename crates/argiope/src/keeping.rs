@@ -6,18 +6,19 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use argiope_core::frontier::{Frontier, StoreError};
+use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
 use argiope_core::job::Job;
 use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
+use crate::picture::{Tally, snapshot};
 use crate::snapshot::Snapshot;
-use crate::tally::Tally;
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
@@ -60,6 +61,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// What people should know about how it ran.
+    pub notices: Vec<String>,
 }
 
 /// What a keeper needs.
@@ -84,7 +87,8 @@ impl Keeping {
         let picture = Arc::new(Mutex::new(Snapshot::default()));
         let shared = Arc::clone(&picture);
         let sender = inbox.clone();
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
+        let thread =
+            thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
         Ok(Self { inbox, picture, thread })
     }
 
@@ -111,13 +115,14 @@ where
         // A keeper that has left needs no reports.
         let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
     });
-    let crew = Crew::start(engine, &rules, clock, &reports).map_err(|fault| StoreError::other(fault.to_string()))?;
+    let crew = Crew::start(engine, &rules, clock, &reports)
+        .map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
     let to_keeper = inbox.clone();
     let resolver = Resolver::start(&rules, move |answer| {
         let _ = to_keeper.send(Mail::Resolved(answer));
     });
     let (writer, write) = start_writer(taker);
-    let wall = crate::wall_clock(&clock);
+    let wall = wall_clock(&clock);
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
     keeper.bench_mut().limit_concurrency(crew.most());
     keeper.set_open(open);
@@ -131,6 +136,7 @@ where
         tally: Tally::default(),
         deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
         drain_time: rules.drain_time,
+        rules: Arc::clone(&rules),
         leave_at: Time::NEVER,
         delivered: 0,
         open,
@@ -143,8 +149,15 @@ where
     let left = running.keeper.unfinished();
     running.paint(picture, running.clock.now(), true);
     drop(writer.join());
+    let notices = running.crew.notices();
     running.crew.join();
-    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally })
+    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally, notices })
+}
+
+/// What the wall clock says at the crawl's time zero.
+pub fn wall_clock(clock: &Clock) -> WallClock {
+    let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
 
 fn start_writer<T: Taker + 'static>(mut taker: T) -> (JoinHandle<()>, SyncSender<Vec<Settled>>) {
@@ -170,6 +183,7 @@ struct Running<F> {
     /// `--max-time`.
     deadline: Time,
     drain_time: Duration,
+    rules: Arc<Rules>,
     /// When draining has lasted long enough.
     leave_at: Time,
     delivered: u64,
@@ -277,7 +291,7 @@ impl<F: Frontier> Running<F> {
             return;
         }
         self.next_picture = now + PICTURE_EVERY;
-        let snapshot = Snapshot::of(&self.keeper, &self.tally, now);
+        let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
         *picture.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }

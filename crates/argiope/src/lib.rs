@@ -1,1 +1,41 @@
-//! .
+//! Argiope: a web crawler that is polite, exact and fast. This is the library's front door.
+//!
+//! A crawl is a stream of visits that takes links back while it runs:
+//!
+//! ```
+//! # use argiope::{Config, Crawl};
+//! # async fn run(root: String) -> Result<(), argiope::Error> {
+//! let config = Config { roots: vec![root], max_pages: Some(100), ..Config::default() };
+//! let mut crawl = Crawl::start(&config)?;
+//! while let Some(visit) = crawl.next().await {
+//!     println!("{} {} {:?}", visit.outcome, visit.link.url, visit.title);
+//! }
+//! println!("{} pages left", crawl.close().await?.left);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod crawl;
+pub mod keeping;
+pub mod picture;
+pub mod report;
+pub mod run_lines;
+pub mod snapshot;
+mod trust;
+
+pub use argiope_core as core;
+pub use argiope_core::rules::{Config, Rules};
+pub use argiope_core::visit::Visit;
+pub use argiope_core::{Link, Outcome, Url};
+pub use crawl::{Crawl, Error};
+pub use keeping::Summary;
+
+/// Checks the settings, and makes ready what they need from this machine.
+pub fn rules(config: &Config) -> Result<Rules, Error> {
+    use std::hash::{BuildHasher, Hasher};
+    // A number that nobody can predict: fingerprints must not be made to collide.
+    let key = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let mut rules = config.compile(key)?;
+    rules.tls = trust::source(config)?;
+    Ok(rules)
+}

@@ -26,6 +26,13 @@ pub fn name_refusal(host: &str) -> Option<&'static str> {
         .map(|(_, why)| why)
 }
 
+/// Whether a host name has a shape that DNS can carry: labels of 1 to 63 bytes, 253 in all. Nobody need be asked for
+/// others.
+pub fn is_resolvable(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.len() <= 253 && host.split('.').all(|label| (1..=63).contains(&label.len()))
+}
+
 /// IANA's special-purpose registry for IPv4, and one public address that is internal wherever it answers.
 fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
     const TABLE: &[(Ipv4Addr, u32, &str)] = &[
@@ -165,6 +172,17 @@ mod tests {
         }
         for host in ["example.com", "localhost.example.com", "notlocalhost", "internal.example", "mylocal"] {
             assert_eq!(name_refusal(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn names_that_dns_cannot_carry() {
+        let long = |label: usize, labels: usize| vec!["a".repeat(label); labels].join(".");
+        for host in ["a", "example.com.", &long(63, 3), &long(1, 127)] {
+            assert!(is_resolvable(host), "{host}");
+        }
+        for host in ["", ".", "a..b", ".a", &long(64, 1), &long(63, 4), &long(1, 128)] {
+            assert!(!is_resolvable(host), "{host}");
         }
     }
 

@@ -10,18 +10,24 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::conn::{Conn, Head, Receiver, Step, Want, request};
-use crate::examine::{self, Caps, Directives, Examiner, Findings};
+use crate::budget::Held;
+use crate::conn::request::Request;
+use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
+use crate::examine::{self, Caps, Examiner, Findings};
+use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::retry;
 use crate::robots;
 use crate::rules::Rules;
-use crate::scope::{ScopeRule, Verdict};
 use crate::sitemap;
 use crate::time::Time;
-use crate::url::{BadUrl, Url};
+use crate::url::Url;
 use crate::visit::{Errand, Headers, Visit, Wire};
+
+/// Pages are welcome; anything else will be recorded too.
+const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 /// One job on one connection.
 pub struct Fetch {
@@ -55,7 +61,13 @@ struct Page {
     origins: Origins,
     head: Option<Head>,
     reader: Reader,
-    wire: Option<Vec<u8>>,
+    wire: Option<Kept>,
+}
+
+/// The bytes of an answer that an archive wants, and their share of the budget.
+struct Kept {
+    bytes: Vec<u8>,
+    held: Held,
 }
 
 /// Who reads the body.
@@ -71,7 +83,7 @@ impl Fetch {
     pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = rules.keep_wire.then(Vec::new);
+        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
         Self { conn, page: Box::new(page) }
     }
@@ -86,6 +98,7 @@ impl Fetch {
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         self.conn.feed(bytes, now, &mut *self.page);
+        self.resume(now);
     }
 
     /// The host closed its side.
@@ -107,9 +120,11 @@ impl Fetch {
         self.conn.expire(now, &mut *self.page);
     }
 
-    /// Whether the body may go on arriving: see [`Step::Pause`].
-    pub fn hold(&mut self, held: bool) {
-        self.conn.hold(held);
+    /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
+    pub fn resume(&mut self, now: Time) -> bool {
+        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.conn.hold(!moves, now);
+        moves
     }
 
     pub fn job(&self) -> &Job {
@@ -131,11 +146,21 @@ impl Fetch {
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = &job.link.url;
-    request::build(url, &rules.user_agent, rules.headers_for(&url.origin()), job.conditional.as_deref())
+    let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
+    let known = job.conditional.as_deref();
+    Request {
+        url: url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &extra,
+        etag: known.and_then(|known| known.etag.as_deref()),
+        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+    }
+    .to_bytes()
 }
 
 impl Receiver for Page {
-    fn head(&mut self, head: Head, _now: Time) -> Want {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
         self.reader = match &self.job.purpose {
             Purpose::Page => {
@@ -146,26 +171,22 @@ impl Receiver for Page {
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");
-                let examiner = if (200..300).contains(&status) {
-                    Examiner::new(&self.job.link.url, kind, caps)
-                } else {
-                    Examiner::without_links(&self.job.link.url, kind, caps)
-                };
-                Reader::Page(Box::new(examiner))
+                Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, head.get("content-type"))))
+                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(head);
+        self.head = Some(head.clone());
         Want::Body
     }
 
     fn wire(&mut self, raw: &[u8]) {
         if let Some(wire) = &mut self.wire {
-            wire.extend_from_slice(raw);
+            wire.bytes.extend_from_slice(raw);
+            wire.held.grow(raw.len());
         }
     }
 
@@ -185,8 +206,8 @@ impl Receiver for Page {
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
-        let wire =
-            wire.map(|response| Box::new(Wire { request: request_bytes(&job, &rules), response }));
+        let wire = wire
+            .map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
@@ -205,11 +226,14 @@ impl Page {
         let Some(head) = head else {
             return visit;
         };
-        visit.http = Some(head.version.as_str());
+        visit.http = Some(match head.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        });
         visit.status = Some(head.status);
         visit.etag = text(head.get("etag"));
         visit.last_modified = text(head.get("last-modified"));
-        visit.retry_after = head.get("retry-after").and_then(|value| examine::retry_after(value, head.get("date")));
+        visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
@@ -231,7 +255,7 @@ fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
         304 => Outcome::NotModified,
         300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
             Some(location) => {
-                redirect(visit, location, rules);
+                follow::redirect(visit, location, rules);
                 Outcome::Redirect
             }
             None => Outcome::HttpError,
@@ -240,44 +264,10 @@ fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
     }
 }
 
-fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
-    let said = String::from_utf8_lossy(location);
-    let target = match visit.link.url.join(&said) {
-        Ok(target) => target,
-        Err(fault) => {
-            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
-            visit.error.get_or_insert(Failure::new(kind, format!("Location {said:?}: {fault}")));
-            return;
-        }
-    };
-    visit.redirect = Some(target.clone());
-    if !visit.is_page() {
-        return;
-    }
-    if visit.link.redirects == 0 {
-        let message = format!("gave up after {} redirects", rules.max_redirects);
-        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
-        return;
-    }
-    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
-        Verdict::Follow => visit.found.push(Link {
-            url: target,
-            via: Some(visit.link.url.clone()),
-            depth: visit.link.depth,
-            redirects: visit.link.redirects - 1,
-            tries: 0,
-            kind: LinkKind::Redirect,
-        }),
-        Verdict::Reject(rule) => visit.rejected.push((rule, 1)),
-    }
-}
-
 /// Takes over what the examiner found, and judges the links.
 fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules) {
     add_header_links(&mut findings.links, head, &visit.link.url, rules);
-    let directives = findings
-        .directives
-        .merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    let directives = findings.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
     visit.content_type = findings.content_type;
     visit.charset = findings.charset;
     visit.title = findings.title;
@@ -287,7 +277,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.noindex = directives.noindex;
     visit.nofollow = directives.nofollow;
     if (200..300).contains(&head.status) {
-        follow(visit, &findings.links, directives, rules);
+        follow::links(visit, &findings.links, directives.nofollow, rules);
     }
     if rules.with_links {
         visit.all_links = Some(Box::new(findings.links));
@@ -302,91 +292,41 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
             links.push(url.as_str(), kind, false);
         }
     };
-    if let Some(target) = head.get("refresh").and_then(examine::refresh_header) {
+    if let Some(value) = text(head.get("refresh"))
+        && let Some(target) = examine::refresh_header(&value)
+    {
         add(target, LinkKind::Refresh);
     }
     for value in head.get_all("link") {
-        for (href, rel) in examine::link_header(value) {
-            if matches!(rel, "next" | "prev" | "previous") {
+        for (href, rel) in examine::link_header(&String::from_utf8_lossy(value)) {
+            if rel.split_ascii_whitespace().any(|word| ["next", "prev"].iter().any(|r| word.eq_ignore_ascii_case(r))) {
                 add(href, LinkKind::Rel);
             }
         }
     }
 }
 
-/// Judges every link by scope; those to follow are distinct.
-fn follow(visit: &mut Visit, links: &LinkList, directives: Directives, rules: &Rules) {
-    if directives.nofollow && !rules.follow_nofollow {
-        return;
-    }
-    let mut seen: hashbrown::HashSet<u64, Plain> = hashbrown::HashSet::with_capacity_and_hasher(links.len(), Plain);
-    let depth = visit.link.depth.saturating_add(1);
-    let via = Some(visit.link.url.clone());
-    for link in links.iter() {
-        let wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
-        if !wanted || (link.nofollow && !rules.follow_nofollow) {
-            continue;
-        }
-        if !seen.insert(link.url.fingerprint(rules.fingerprint_key)) {
-            continue;
-        }
-        match rules.scope.judge(link.url, depth, link.kind) {
-            Verdict::Follow => visit.found.push(Link {
-                url: link.url.to_url(),
-                via: via.clone(),
-                depth,
-                redirects: rules.max_redirects,
-                tries: 0,
-                kind: link.kind,
-            }),
-            Verdict::Reject(rule) => count(&mut visit.rejected, rule),
-        }
-    }
-    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
-}
-
-fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
-    match rejected.iter_mut().find(|(known, _)| *known == rule) {
-        Some((_, n)) => *n += 1,
-        None => rejected.push((rule, 1)),
-    }
+/// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
+fn bounds(link: &Link) -> sitemap::Bounds {
+    let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
+    sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
 }
 
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
-    head.iter().map(|(name, value)| (lossy(name.as_ref()), lossy(value))).collect()
+    head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
 }
 
 fn text(value: Option<&[u8]>) -> Option<Box<str>> {
     value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
 }
 
-/// Fingerprints are hashes already.
-#[derive(Clone, Copy, Default)]
-struct Plain;
-
-impl std::hash::BuildHasher for Plain {
-    type Hasher = PlainHasher;
-
-    fn build_hasher(&self) -> PlainHasher {
-        PlainHasher(0)
+/// A connection for this address, once TCP is connected: plain, or with TLS.
+pub fn connection(url: &Url, rules: &Rules, now: Time) -> Result<Conn, Failure> {
+    let limits = Arc::clone(&rules.limits);
+    if !url.is_https() {
+        return Ok(Conn::plain(limits, now));
     }
-}
-
-struct PlainHasher(u64);
-
-impl std::hash::Hasher for PlainHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 << 8) | u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value;
-    }
+    let config = rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why))?;
+    Conn::tls(Arc::clone(config), url.host(), limits, now)
 }

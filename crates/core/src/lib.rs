@@ -3,9 +3,11 @@
 //! Nothing here waits. There are no sockets, clocks, files or threads in this crate: time and bytes are arguments.
 
 pub mod address;
+pub mod budget;
 pub mod chess;
 pub mod conn;
 pub mod examine;
+pub mod fetch;
 pub mod follow;
 pub mod frontier;
 pub mod job;

@@ -144,6 +144,19 @@ impl LinkList {
         }
     }
 
+    /// Text and kind of the link with this number.
+    pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
+        let item = self.items.get(number)?;
+        Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
+    }
+
+    /// The link stands in another place too, where it may be followed.
+    pub fn allow(&mut self, number: usize) {
+        if let Some(item) = self.items.get_mut(number) {
+            item.nofollow = false;
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.items.len()
     }

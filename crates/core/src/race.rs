@@ -79,12 +79,6 @@ impl Race {
         self.remember(failure);
     }
 
-    /// An attempt could not even begin, for want of something of our own (files): it will be tried again.
-    pub fn postponed(&mut self, until: Time) {
-        self.begun = self.begun.saturating_sub(1);
-        self.due = until;
-    }
-
     /// When the whole race is lost.
     pub fn deadline(&self) -> Time {
         self.deadline
@@ -235,15 +229,6 @@ mod tests {
         let mut race = Race::new(addresses.into(), 80, at(0), Duration::from_millis(100));
         connects_to(race.next(at(0)));
         assert_eq!(race.next(at(1)), RaceStep::Wait(at(100)));
-    }
-
-    #[test]
-    fn an_attempt_that_could_not_begin_is_not_lost() {
-        let mut race = race(&["192.0.2.1"]);
-        assert_eq!(connects_to(race.next(at(0))), "192.0.2.1");
-        race.postponed(at(50));
-        assert_eq!(race.next(at(0)), RaceStep::Wait(at(50)));
-        assert_eq!(connects_to(race.next(at(50))), "192.0.2.1");
     }
 
     #[test]

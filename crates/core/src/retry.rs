@@ -54,6 +54,29 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
     Retry::After(visit.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))))
 }
 
+/// What a `Retry-After` asks for: seconds, or a date, which is counted from the answer's own `Date`: the host's clock
+/// need not agree with ours.
+pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<Duration> {
+    let value = std::str::from_utf8(value.trim_ascii()).ok()?;
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = value.parse().unwrap_or(u64::MAX);
+        return Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+    }
+    let until = http_date(value)?;
+    let from = http_date(std::str::from_utf8(date?.trim_ascii()).ok()?)?;
+    let wait = Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0));
+    Some(wait.min(LONGEST_RETRY_AFTER))
+}
+
+/// Seconds since the Unix epoch of an HTTP date, in any of its three forms (RFC 9110, 5.6.7).
+fn http_date(text: &str) -> Option<i64> {
+    let clean = text.trim();
+    let civil = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
+        .iter()
+        .find_map(|form| jiff::civil::DateTime::strptime(form, clean).ok())?;
+    Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +133,22 @@ mod tests {
     fn huge_waits_do_not_overflow() {
         let visit = visit(None, Some(ErrorKind::Reset), None);
         assert_eq!(judge(&visit, 200, 255, Duration::MAX), Retry::After(Duration::MAX));
+    }
+
+    #[test]
+    fn retry_after_in_all_its_forms() {
+        let date: Option<&[u8]> = Some(b"Sun, 06 Nov 1994 08:49:37 GMT");
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(asked(b"120", None), seconds(120));
+        assert_eq!(asked(b" 0 ", None), seconds(0));
+        assert_eq!(asked(b"99999999999999999999999", None), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", date), seconds(60));
+        assert_eq!(asked(b"Sunday, 06-Nov-94 08:50:37 GMT", date), seconds(60));
+        assert_eq!(asked(b"Sun Nov  6 08:50:37 1994", date), seconds(60));
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:00:00 GMT", date), seconds(0), "a date that is past");
+        for odd in [&b""[..], b"-5", b"soon", b"1.5", b"\xff"] {
+            assert_eq!(asked(odd, date), None);
+        }
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", None), None, "a date without a date to count from");
     }
 }

@@ -66,10 +66,12 @@ pub struct Visit {
 pub type Headers = Vec<(Box<str>, Box<str>)>;
 
 /// What went over the wire, after TLS.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Wire {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
+    /// Their share of the budget for bodies, given back when they are dropped.
+    pub held: crate::budget::Held,
 }
 
 /// What an errand brought.

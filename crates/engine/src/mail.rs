@@ -6,6 +6,9 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use argiope_core::job::Job;
+use argiope_core::visit::Visit;
+
 /// How a worker is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
@@ -16,7 +19,7 @@ pub enum Ending {
 }
 
 /// The keeper's orders to one worker. Both sides hold a clone of it.
-pub struct Orders<J> {
+pub struct Orders<J = Job> {
     tray: Arc<Tray<J>>,
 }
 
@@ -129,10 +132,13 @@ impl<J> Orders<J> {
 }
 
 /// A worker's reports to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
-pub struct Reports<R> {
+pub struct Reports<R = Box<Visit>> {
     batch: Vec<R>,
-    deliver: Arc<dyn Fn(&mut Vec<R>) + Send + Sync>,
+    deliver: Arc<Deliver<R>>,
 }
+
+/// Takes what is in the vector and leaves it empty.
+type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
 
 /// Reports are sent without waiting for the end of a round where this many have gathered.
 const FULL_BATCH: usize = 64;

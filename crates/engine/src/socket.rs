@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use argiope_core::{ErrorKind, Failure};
+use argiope_core::{ErrorKind, Failure, Race, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
@@ -38,6 +38,27 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
+/// The attempt that has won the race, if one has. Those that have failed are taken out, and the race is told.
+pub fn first_connected<S>(
+    attempts: &mut Vec<(SocketAddr, S)>,
+    race: &mut Race,
+    now: Time,
+    connected: impl Fn(&S) -> io::Result<bool>,
+) -> Option<(SocketAddr, S)> {
+    let mut at = 0;
+    while let Some((address, socket)) = attempts.get(at) {
+        match connected(socket) {
+            Ok(true) => return Some(attempts.swap_remove(at)),
+            Ok(false) => at += 1,
+            Err(error) => {
+                race.failed(*address, connect_failure(*address, &error), now);
+                attempts.swap_remove(at);
+            }
+        }
+    }
+    None
+}
+
 /// Blocks until one of the sockets is writable, for `timeout` at most.
 pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: Duration) -> io::Result<()> {
     let mut fds: Vec<_> = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::OUT)).collect();
@@ -49,9 +70,15 @@ pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: 
 
 /// Whether nothing at all has come on a connection that waits for its next request. Bytes that nobody asked for, or
 /// the end of the connection, make it useless.
-pub fn is_quiet(socket: &TcpStream) -> bool {
+pub fn is_quiet(socket: impl AsFd) -> bool {
+    must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
+}
+
+/// The same as the system says it: `WouldBlock` where nothing has come.
+pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
-    matches!(rustix::net::recv(socket, &mut [0; 1], flags), Err(Errno::AGAIN))
+    rustix::net::recv(socket, &mut [0; 1], flags)?;
+    Ok(())
 }
 
 /// Whether the system has run out of something that our own other connections hold: files, mostly. Then the fetch is

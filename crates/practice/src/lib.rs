@@ -1,1 +1,62 @@
-//! .
+//! A web to practise on.
+//!
+//! A crawler has to be tried on a web that can be described exactly, that can be as slow, as large and as hostile as one
+//! likes, and that remembers who asked for what and when. This crate serves such webs on loopback addresses:
+//!
+//! - [`Site`] and [`Answer`]: scripted sites, page by page, good manners and bad ones;
+//! - [`Plan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
+//! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw;
+//! - [`demo`]: a small web worth looking at, for `argiope demo`;
+//! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
+//!
+//! ```
+//! use argiope_practice::{Answer, Site, Web};
+//! use std::io::{Read, Write};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let site = Site::http("127.0.0.1:0")?.page("/", Answer::text("hello").close_after());
+//! let address = site.address();
+//! let web = Web::new().site(site).start()?;
+//!
+//! let mut client = std::net::TcpStream::connect(address)?;
+//! client.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")?;
+//! let mut answer = String::new();
+//! client.read_to_string(&mut answer)?;
+//!
+//! assert!(answer.ends_with("\r\n\r\nhello"));
+//! assert_eq!(web.log()[0].host, "a.test");
+//! web.stop()
+//! # }
+//! ```
+//!
+//! Reading order: `answer` (what is said), `score` (as steps), `connection` (playing them), `server` (the loop), `graph`.
+
+mod answer;
+mod certificate;
+mod child;
+mod connection;
+pub mod demo;
+mod family;
+mod filler;
+mod graph;
+mod log;
+mod oracle;
+mod request;
+mod score;
+mod serve;
+mod server;
+mod site;
+mod timer;
+mod web;
+mod wire;
+
+pub use answer::{Answer, Body, Drip, Ending, Framing};
+pub use certificate::{Authority, Certificate};
+pub use child::{Child, spawn_child};
+pub use family::{Family, Opened, Order};
+pub use graph::{Graph, Kind, PageId, Plan, Shape};
+pub use log::{HostCount, Manners, Seen, SiteCount, Stats};
+pub use oracle::{Expected, Reach};
+pub use serve::{Ready, serve_main};
+pub use site::Site;
+pub use web::{Running, Web};

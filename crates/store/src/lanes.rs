@@ -22,6 +22,20 @@ impl LaneNames {
         name_at(&self.text, &self.ends, lane.index())
     }
 
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * 4 + self.by_name.capacity() * 5
+    }
+
+    /// All names in order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).filter_map(|index| name_at(&self.text, &self.ends, index))
+    }
+
     pub fn find(&self, name: &str) -> Option<LaneId> {
         let hash = self.hasher.hash_one(name);
         let same = |lane: &u32| name_at(&self.text, &self.ends, *lane as usize) == Some(name);

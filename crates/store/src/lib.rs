@@ -1,5 +1,7 @@
 //! What Argiope remembers: the frontier in memory and on disk, and the crawl directory.
 
+mod bytequeue;
+pub mod disk;
 mod lanes;
 pub mod memory;
 pub mod seen;

@@ -1,12 +1,11 @@
 //! [`MemoryFrontier`]: the frontier of a crawl that nobody wants to go on with.
 //!
 //! A queued link is a few bytes beside the part of its address behind the host name: scheme and flags, redirects,
-//! tries, and the number of the page that it was found on. They lie one behind the other in segments that grow with
-//! the queue and are freed as it is read, so that a queued link costs no allocation and a million short lanes cost
-//! little.
+//! tries, and the number of the page that it was found on.
 //!
 //! Invariant: a lane without queued links holds no queue; a page (`via`) is held as long as a queued link names it.
 
+use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
 use argiope_core::frontier::seen_key;
@@ -136,34 +135,29 @@ struct Queue {
 /// The queued links of one depth, in order of arrival.
 struct Level {
     depth: u32,
-    segments: VecDeque<Vec<u8>>,
-    /// How much of the first segment was read already.
-    read: usize,
+    links: ByteQueue,
 }
-
-/// A segment is as large as the queue is long, up to here.
-const SEGMENT: usize = 32 * 1024;
 
 impl Queue {
     fn push(&mut self, link: LinkRef<'_>, page: Option<u32>) {
         let at = self.levels.partition_point(|level| level.depth < link.depth);
         if self.levels.get(at).is_none_or(|level| level.depth != link.depth) {
-            self.levels.insert(at, Level { depth: link.depth, segments: VecDeque::new(), read: 0 });
+            self.levels.insert(at, Level { depth: link.depth, links: ByteQueue::default() });
         }
         let rest = behind_host(link.url);
-        self.levels[at].write(HEAD + rest.len(), |segment| {
-            segment.extend([link.kind as u8 | (u8::from(link.url.is_https()) << 7), link.redirects, link.tries]);
-            segment.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
-            segment.extend((rest.len() as u16).to_le_bytes());
-            segment.extend(rest.as_bytes());
-        });
+        let mut item = Vec::with_capacity(HEAD + rest.len());
+        item.extend([link.kind as u8 | (u8::from(link.url.is_https()) << 7), link.redirects, link.tries]);
+        item.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
+        item.extend((rest.len() as u16).to_le_bytes());
+        item.extend(rest.as_bytes());
+        self.levels[at].links.push(&item);
         self.len += 1;
     }
 
     fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
         let level = self.levels.front_mut()?;
-        let popped = level.read(host);
-        if level.segments.is_empty() {
+        let popped = level.pop(host);
+        if level.links.is_empty() {
             self.levels.pop_front();
         }
         self.len -= 1;
@@ -176,23 +170,9 @@ const HEAD: usize = 9;
 const NO_PAGE: u32 = u32::MAX;
 
 impl Level {
-    fn write(&mut self, size: usize, encode: impl FnOnce(&mut Vec<u8>)) {
-        let room = |segment: &&mut Vec<u8>| segment.is_empty() || segment.len() + size <= segment.capacity();
-        match self.segments.back_mut().filter(room) {
-            Some(segment) => encode(segment),
-            None => {
-                let held: usize = self.segments.iter().map(Vec::len).sum::<usize>().min(SEGMENT);
-                let mut segment = Vec::with_capacity(held.max(size));
-                encode(&mut segment);
-                self.segments.push_back(segment);
-            }
-        }
-    }
-
-    /// The first link, without its page. `None` is impossible: nothing but `write` fills a segment.
-    fn read(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
-        let segment = self.segments.front()?;
-        let (head, rest) = segment.get(self.read..)?.split_at_checked(HEAD)?;
+    /// The first link, without its page. `None` is impossible: nothing but `push` writes here.
+    fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
+        let (head, rest) = self.links.front().split_at_checked(HEAD)?;
         let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
         let (page, len) = (u32::from_le_bytes([p0, p1, p2, p3]), usize::from(u16::from_le_bytes([l0, l1])));
         let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
@@ -205,11 +185,7 @@ impl Level {
             tries,
             kind: LinkKind::from_number(flags & 0x7F)?,
         };
-        self.read += HEAD + len;
-        if self.read == segment.len() {
-            self.segments.pop_front();
-            self.read = 0;
-        }
+        self.links.advance(HEAD + len);
         Some((link, (page != NO_PAGE).then_some(page)))
     }
 }

@@ -19,8 +19,8 @@ const STAND_IN: u64 = 1;
 
 const SHARD_BITS: u32 = 8;
 /// Slots beyond the last home to begin with; more are added if ever a run is that long.
-const SLACK: usize = 32;
-const FIRST_HOMES: usize = 32;
+const SLACK: usize = 8;
+const FIRST_HOMES: usize = 8;
 
 /// A set of 64-bit fingerprints.
 #[derive(Clone)]
@@ -64,6 +64,25 @@ impl SeenSet {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// The table as it is, shard by shard: how many homes, and the slots. What [`SeenSet::from_shards`] takes back.
+    pub fn shards(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.shards.iter().map(|shard| (shard.homes, shard.slots.as_slice()))
+    }
+
+    /// A set from its table. The table is taken at its word: whoever hands it over has checked that it is whole.
+    pub fn from_shards(tables: impl Iterator<Item = (usize, Vec<u64>)>) -> Self {
+        let mut set = Self::default();
+        for (shard, (homes, slots)) in set.shards.iter_mut().zip(tables) {
+            let len = slots.iter().filter(|number| **number != GAP).count();
+            *shard = Shard { slots, homes, len };
+            set.len += len as u64;
+        }
+        set
+    }
+
+    /// How many shards there are.
+    pub const SHARDS: usize = 1 << SHARD_BITS;
 
     /// All fingerprints in ascending order (zero as one).
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {

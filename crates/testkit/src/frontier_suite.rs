@@ -227,21 +227,26 @@ pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> 
     }
 }
 
-/// Links by state, in the plainest of ways.
-#[derive(Default)]
+/// Links by state, in the plainest of ways. A link's number is its arrival.
+#[derive(Clone, Default)]
 pub struct Model {
-    pub known: HashSet<(Url, bool)>,
-    /// In order of arrival.
-    pub queued: Vec<Link>,
-    pub leased: Vec<Link>,
-    pub settled: u64,
+    known: HashSet<(Url, bool)>,
+    queued: Vec<(u64, Link)>,
+    leased: Vec<(u64, Link)>,
+    settled: u64,
+    arrivals: u64,
 }
 
 impl Model {
+    fn queue(&mut self, link: Link) {
+        self.arrivals += 1;
+        self.queued.push((self.arrivals, link));
+    }
+
     fn offer(&mut self, link: &Link) -> bool {
         let new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
         if new {
-            self.queued.push(link.clone());
+            self.queue(link.clone());
         }
         new
     }
@@ -249,11 +254,12 @@ impl Model {
     fn take(&mut self, host: &str, room: usize) -> Vec<Link> {
         let mut taken = Vec::new();
         while taken.len() < room {
-            let of_lane = self.queued.iter().enumerate().filter(|(_, link)| link.url.host() == host);
-            let Some((first, _)) = of_lane.min_by_key(|(arrival, link)| (link.depth, *arrival)) else { break };
-            taken.push(self.queued.remove(first));
+            let of_lane = self.queued.iter().enumerate().filter(|(_, (_, link))| link.url.host() == host);
+            let Some((first, _)) = of_lane.min_by_key(|(_, (arrival, link))| (link.depth, *arrival)) else { break };
+            let (arrival, link) = self.queued.remove(first);
+            self.leased.push((arrival, link.clone()));
+            taken.push(link);
         }
-        self.leased.extend(taken.iter().cloned());
         taken
     }
 
@@ -261,6 +267,31 @@ impl Model {
         let [known, queued, leased] =
             [self.known.len(), self.queued.len(), self.leased.len()].map(|count| count as u64);
         Counts { known, queued, leased, settled: self.settled }
+    }
+
+    fn hosts_with_work(&self) -> Vec<String> {
+        let mut hosts: Vec<String> = self.queued.iter().map(|(_, link)| link.url.host().to_owned()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// The process ended and another one began: what was leased is queued, where it stood before.
+    pub fn restart(&mut self) {
+        self.queued.append(&mut self.leased);
+    }
+
+    /// Empties a frontier and compares everything that comes out.
+    pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
+        assert_eq!(frontier.counts(), self.counts());
+        assert!(self.known.iter().all(|(url, sitemap)| {
+            frontier.is_known(url.as_ref(), if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor })
+        }));
+        for host in self.hosts_with_work() {
+            let lane = frontier.lane_of(&host).expect("a lane");
+            assert_eq!(frontier.take(lane, usize::MAX).expect("take"), self.take(&host, usize::MAX), "{host}");
+        }
+        assert_eq!(frontier.counts(), self.counts());
     }
 }
 
@@ -292,16 +323,15 @@ impl History {
             assert_eq!(found, self.model.counts(), "after call {call} of seed {}", self.seed);
             assert_eq!(found.known, found.queued + found.leased + found.settled);
         }
-        let mut with_work: Vec<_> = self.model.queued.iter().map(|link| link.url.host().to_owned()).collect();
-        with_work.sort_unstable();
-        with_work.dedup();
+        let with_work = self.model.hosts_with_work();
         let lanes = frontier.lanes_with_work();
         let mut found: Vec<_> = lanes.iter().filter_map(|lane| frontier.lane_name(*lane)).collect();
         found.sort_unstable();
         assert_eq!(found, with_work, "lanes with work, seed {}", self.seed);
     }
 
-    fn call<F: Frontier>(&mut self, frontier: &mut F) {
+    /// Makes one call.
+    pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
         match self.below(10) {
             0..4 => {
                 let links: Vec<Link> = (0..self.below(12)).map(|_| self.random_link()).collect();
@@ -314,19 +344,19 @@ impl History {
                 let lane = frontier.lane_of(&host).expect("a lane");
                 let taken = frontier.take(lane, room).expect("take");
                 assert_eq!(taken, self.model.take(&host, room), "taken from {host}, seed {}", self.seed);
-                let left = self.model.queued.iter().filter(|link| link.url.host() == host).count();
+                let left = self.model.queued.iter().filter(|(_, link)| link.url.host() == host).count();
                 assert_eq!(frontier.queued_in(lane), left as u64);
             }
             what if !self.model.leased.is_empty() => {
                 let pick = self.below(self.model.leased.len() as u64) as usize;
-                let mut link = self.model.leased.swap_remove(pick);
+                let (_, mut link) = self.model.leased.swap_remove(pick);
                 if what < 9 {
                     frontier.settle(&link, FATE).expect("settle");
                     self.model.settled += 1;
                 } else {
                     link.tries = link.tries.saturating_add(1);
                     frontier.give_back(link.clone()).expect("give back");
-                    self.model.queued.push(link);
+                    self.model.queue(link);
                 }
             }
             _ => {}

@@ -1,4 +1,9 @@
-//! Virtual time and conformance suites.
+//! Virtual time and conformance suites: what is meant to be true of every engine and of every frontier.
 
+pub mod crash_files;
+pub mod crawling;
+pub mod engine_suite;
 pub mod frontier_suite;
+
+pub use argiope_core::rules::EngineName;
 pub mod sim;

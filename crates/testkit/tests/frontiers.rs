@@ -1,3 +1,114 @@
 //! The frontier suite, stamped on every frontier.
 
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
+use argiope_store::disk::{DiskFrontier, LogWriter, Settings, open_in};
+use argiope_testkit::crash_files::CrashFiles;
+use argiope_testkit::frontier_suite::History;
+use std::sync::Arc;
+
 argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
+argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(usize::MAX));
+argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1));
+argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7));
+
+/// A frontier on disk that commits after every so many calls, so that links are read from everywhere they can be.
+struct Committing {
+    frontier: DiskFrontier,
+    writer: LogWriter,
+    every: usize,
+    calls: usize,
+}
+
+impl Committing {
+    fn new(every: usize) -> Self {
+        let opened = open_in(Arc::new(CrashFiles::default()), &Settings::new()).expect("a new directory");
+        let mut frontier = opened.frontier;
+        frontier.set_full_file(3_000);
+        Self { frontier, writer: opened.writer, every, calls: 0 }
+    }
+
+    fn then<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(self.every)
+            && let Some(batch) = self.frontier.commit(&[("pages.jsonl", self.calls as u64)])?
+        {
+            self.writer.write(&batch)?;
+            // Every other commit is acknowledged late.
+            if self.calls.is_multiple_of(2) {
+                self.frontier.acknowledge(&batch)?;
+            }
+        }
+        result
+    }
+}
+
+impl Frontier for Committing {
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        let result = self.frontier.offer(link);
+        self.then(result)
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
+        self.frontier.is_known(url, kind)
+    }
+
+    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        let result = self.frontier.take(lane, room);
+        self.then(result)
+    }
+
+    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
+        let result = self.frontier.settle(link, fate);
+        self.then(result)
+    }
+
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        let result = self.frontier.give_back(link);
+        self.then(result)
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        self.frontier.lane_of(host)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.frontier.lane_name(lane)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.frontier.queued_in(lane)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        self.frontier.lanes_with_work()
+    }
+
+    fn counts(&self) -> Counts {
+        self.frontier.counts()
+    }
+}
+
+#[test]
+fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
+    for seed in 0..30 {
+        let files = CrashFiles::default();
+        let mut history = History::new(seed);
+        for run in 0..8 {
+            let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+            assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
+            let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+            frontier.set_full_file(2_000);
+            history.model.restart();
+            history.run(&mut frontier, 60);
+            let output = [("pages.jsonl", run)];
+            // With and without a snapshot, in turn.
+            let batch = if run % 2 == 0 { frontier.commit(&output) } else { frontier.commit_at_end(&output) };
+            writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
+        }
+        history.model.restart();
+        let opened = open_in(Arc::new(files), &Settings::new()).expect("opens");
+        let mut frontier = opened.frontier;
+        assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
+        history.model.compare_all(&mut frontier);
+    }
+}

@@ -324,6 +324,11 @@ impl LanePace {
         if self.crawl_delay { 1 } else { usize::from(self.window) }
     }
 
+    /// How long it takes to answer, lately.
+    pub fn typical(&self) -> Option<Duration> {
+        self.floor
+    }
+
     /// When the next request may start, as far as time alone decides.
     pub fn due(&self) -> Time {
         let due = self.last_start.map_or(Time::ZERO, |start| start + self.delay);

@@ -172,6 +172,23 @@ fn field(name: &[u8], value: &[u8]) -> Field {
     }
 }
 
+/// Whether a record that is not ours speaks to every crawler, wherever in the file it stands.
+pub(super) fn is_global(name: &[u8]) -> bool {
+    ["content-signal", "content-signals", "host", "llm-policy"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// A record's name in lower case, in its usual spelling.
+pub(super) fn usual_name(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    match name.as_str() {
+        "content-signals" => "content-signal".to_owned(),
+        "no-index" => "noindex".to_owned(),
+        _ => name,
+    }
+}
+
 /// The address of a sitemap on a line of its own, its `Sitemap:` forgotten: it then looks like a record named `http`.
 fn is_bare_sitemap(name: &[u8], value: &[u8]) -> bool {
     let is_scheme = name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"https");

@@ -22,8 +22,10 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 pub use answer::RobotsAnswer;
-pub use lines::{Field, LIMIT, Line, Lines};
-use pattern::Pattern;
+pub use lines::{Field, LIMIT, Line, Lines, prepare};
+pub use pattern::Pattern;
+
+use crate::url::Url;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,19 @@ pub fn product_token(user_agent: &str) -> &str {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or(text)
 }
 
+/// The request target that somebody means who writes a URL, with its scheme or without, or only a path.
+pub fn target_of(text: &str) -> Option<String> {
+    let target = |url: String| Url::parse(&url).ok().map(|url| url.target().to_owned());
+    let head = text.split(['/', '?']).next().unwrap_or(text);
+    match text {
+        "" => Some("/".to_owned()),
+        _ if text.starts_with("//") => target(format!("http:{text}")),
+        _ if text.starts_with('/') => target(format!("http://host{text}")),
+        _ if head.ends_with(':') => target(text.to_owned()),
+        _ => target(format!("http://{text}")),
+    }
+}
+
 /// Whether a text is a product token as RFC 9309 writes it: letters, `-` and `_`.
 pub fn is_product_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_')
@@ -80,6 +95,27 @@ impl Robots {
             reading.line(&line);
         }
         reading.finish()
+    }
+
+    /// What else a file says to the crawler: records that do not govern what is fetched (`Request-rate`,
+    /// `Content-Signal` and whatever people invent), names in lower case. For people to read.
+    pub fn others(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
+        let mut reading = Reading::new(product_token(agent));
+        let text = lines::prepare(bytes);
+        let mut said = Vec::new();
+        for line in Lines::new(&text) {
+            reading.line(&line);
+            if matches!(line.field, Field::Other | Field::Unknown) {
+                // Some speak to everybody wherever they stand; the others as Crawl-delay does.
+                let global = lines::is_global(line.name) || !reading.started;
+                let (own, star) = (reading.own.delay_current, reading.star.delay_current);
+                let name = lines::usual_name(line.name);
+                said.push((global || own, global || star, name, String::from_utf8_lossy(line.value).into_owned()));
+            }
+        }
+        let named = reading.own.exists;
+        said.retain(|(own, star, ..)| if named { *own } else { *star });
+        said.into_iter().map(|(_, _, name, value)| (name, value)).collect()
     }
 
     /// Whether a group names the crawler itself, rather than `*` speaking for it.
@@ -172,6 +208,8 @@ struct Reading<'a> {
     star: Group,
     /// No rule has come since the last user-agent line: the next user-agent line belongs to the same group.
     open: bool,
+    /// A user-agent line has come.
+    started: bool,
     /// As `open`, for Crawl-delay, which ends with the next user-agent line.
     delay_open: bool,
     sitemaps: Vec<Box<str>>,
@@ -196,6 +234,7 @@ impl<'a> Reading<'a> {
             own: Group::default(),
             star: Group::default(),
             open: true,
+            started: false,
             delay_open: true,
             sitemaps: Vec::new(),
             known: HashSet::new(),
@@ -230,7 +269,7 @@ impl<'a> Reading<'a> {
                     self.sitemaps.push(value);
                 }
             }
-            Field::Other | Field::Unknown => {}
+            Field::Other | Field::Unknown => self.delay_open = false,
         }
     }
 
@@ -243,6 +282,7 @@ impl<'a> Reading<'a> {
             group.delay_current = meant || (group.delay_current && self.delay_open);
             group.exists |= meant;
         }
+        self.started = true;
         self.open = true;
         self.delay_open = true;
     }

@@ -1,13 +1,20 @@
 //! From [`Config`] to [`Rules`]: every check of a setting is here.
 
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
+use crate::budget::Budget;
+use crate::conn::{Limits, TlsSource};
+use crate::robots::product_token;
 use crate::scope::Scope;
 use crate::url::{self, BadUrl, Url};
 
 const PER_HOST: usize = 6;
+/// Bytes of bodies that are held at the same time, unless less memory is allowed.
+const HELD_BODIES: u64 = 256 << 20;
 const PER_IP: usize = 12;
 /// More fetches in flight than any machine has ports for; keeps sums far from overflow.
 const MOST_FETCHES: usize = 1_000_000;
@@ -31,7 +38,7 @@ impl Config {
         let roots = self.compile_roots()?;
         let scope = self.compile_scope(&roots, breadth)?;
         let user_agent = self.identity()?;
-        let agent_token = user_agent.split(['/', ' ']).next().unwrap_or_default().into();
+        let agent_token = product_token(&user_agent).into();
         let mut headers: Vec<(Box<str>, Box<str>)> =
             self.header.iter().map(|line| (line.name.clone(), line.value.clone())).collect();
         if let Some(user) = &self.user {
@@ -95,7 +102,23 @@ impl Config {
             max_memory: self.max_memory.map(|size| size.0),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
+            limits: self.compile_limits(),
+            tls: TlsSource::default(),
+            budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
             fingerprint_key,
+        })
+    }
+
+    fn compile_limits(&self) -> Arc<Limits> {
+        Arc::new(Limits {
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_body: self.max_size.0,
+            max_wire: self.max_size.0,
+            idle: self.idle_timeout.0,
+            connect: self.connect_timeout.0,
+            total: self.timeout.0,
+            min_rate: u32::try_from(self.min_rate.0).unwrap_or(u32::MAX),
+            ..Limits::default()
         })
     }
 
@@ -213,6 +236,10 @@ impl Config {
                     "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com",
                 ));
             }
+        }
+        if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
+            let problem = "robots.txt could not call it by name; begin with a product name, such as mybot/1.0";
+            return Err(Self::error("user-agent", agent, problem));
         }
         Ok(match (&self.user_agent, &self.contact) {
             (Some(agent), None) => agent.as_str().into(),

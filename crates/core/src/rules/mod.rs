@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::budget::Budget;
+use crate::conn::{Limits, TlsSource};
 use crate::scope::Scope;
 use crate::url::{Origin, Url};
 
@@ -98,6 +100,13 @@ pub struct Rules {
     pub drain_time: Duration,
     pub log_skips: bool,
 
+    /// How much of an answer, and how long, a connection puts up with.
+    pub limits: Arc<Limits>,
+    /// Whom TLS believes. Files are not the core's business: whoever has them sets this.
+    pub tls: TlsSource,
+    /// For bodies that are held.
+    pub budget: Arc<Budget>,
+
     /// Under which addresses are fingerprinted; nobody else may know it.
     pub fingerprint_key: u64,
 }
@@ -124,8 +133,8 @@ pub enum Sitemaps {
 impl Rules {
     /// The user's own headers, where this origin may see them: they can hold secrets, so no other host, port or scheme
     /// ever does.
-    pub fn headers_for(&self, origin: &Origin) -> &[(Box<str>, Box<str>)] {
-        if !self.headers.is_empty() && self.seed_origins.contains(origin) { &self.headers } else { &[] }
+    pub fn headers_for(&self, url: &Url) -> &[(Box<str>, Box<str>)] {
+        if !self.headers.is_empty() && self.seed_origins.contains(&url.origin()) { &self.headers } else { &[] }
     }
 
     /// Whether this host and port may turn out to be on a private network.

@@ -251,6 +251,7 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         ("key", Config { key: Some("a.pem".into()), ..config() }),
         ("proxy", Config { proxy: Some("nonsense".into()), ..config() }),
         ("user-agent", Config { user_agent: Some("a\r\nb".into()), ..config() }),
+        ("user-agent", Config { user_agent: Some("(nameless)".into()), ..config() }),
         ("contact", Config { contact: Some(String::new()), ..config() }),
         ("strip-param", Config { strip_param: vec!["a=b".into()], ..config() }),
         ("exclude", Config { exclude: vec!["ok".into(), "(".into()], ..config() }),
@@ -275,7 +276,7 @@ fn secrets_go_to_the_roots_origins_only() {
         user: Some("me:pass".parse().unwrap()),
         ..Config::default()
     });
-    let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap().origin()).len();
+    let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap()).len();
     assert_eq!(headers("https://example.com:8443/deep"), 2);
     assert_eq!(headers("https://bare.example/"), 2);
     for stranger in
@@ -283,7 +284,7 @@ fn secrets_go_to_the_roots_origins_only() {
     {
         assert_eq!(headers(stranger), 0, "{stranger}");
     }
-    let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap().origin());
+    let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap());
     assert!(seen.contains(&("Authorization".into(), "Basic bWU6cGFzcw==".into())));
 }
 

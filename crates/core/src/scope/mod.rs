@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use regex::{RegexSet, RegexSetBuilder};
 
 use crate::link::LinkKind;
@@ -23,10 +23,10 @@ pub struct Scope {
     roots: HashSet<Url>,
     /// Host names of the roots, in the form of [`host_key`].
     hosts: HashSet<Box<str>>,
-    /// With [`Breadth::Prefix`]: host and directory of each root.
-    prefixes: Vec<(Box<str>, Box<str>)>,
-    /// With [`Breadth::Domain`]: the registrable domain of each root, or the host where there is none.
-    domains: Vec<Box<str>>,
+    /// The directories of the roots, by host.
+    directories: HashMap<Box<str>, Vec<Box<str>>>,
+    /// The registrable domains of the roots, or the hosts where there are none.
+    domains: HashSet<Box<str>>,
     include: Option<RegexSet>,
     exclude: Option<RegexSet>,
     depth: Option<u32>,
@@ -74,16 +74,16 @@ impl Scope {
         depth: Option<u32>,
         max_url: usize,
     ) -> Result<Self, BadPattern> {
-        let key = |root: &Url| Box::from(host_key(root.host()));
-        let mut domains: Vec<Box<str>> = roots.iter().map(|root| Box::from(domain_key(root.host()))).collect();
-        domains.sort_unstable();
-        domains.dedup();
+        let mut directories: HashMap<Box<str>, Vec<Box<str>>> = HashMap::new();
+        for root in roots {
+            directories.entry_ref(host_key(root.host())).or_default().push(directory(root.path()).into());
+        }
         Ok(Self {
             breadth,
             roots: roots.iter().cloned().collect(),
-            hosts: roots.iter().map(key).collect(),
-            prefixes: roots.iter().map(|root| (key(root), Box::from(directory(root.path())))).collect(),
-            domains,
+            hosts: roots.iter().map(|root| host_key(root.host()).into()).collect(),
+            directories,
+            domains: roots.iter().map(|root| domain_key(root.host()).into()).collect(),
             include: patterns(include)?,
             exclude: patterns(exclude)?,
             depth,
@@ -138,15 +138,11 @@ impl Scope {
         match self.breadth {
             Breadth::Any => None,
             Breadth::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
-            Breadth::Prefix if !serves => {
-                let key = host_key(url.host());
-                let below = |(host, dir): &(Box<str>, Box<str>)| **host == *key && url.path().starts_with(&**dir);
-                (!self.prefixes.iter().any(below)).then_some(ScopeRule::Prefix)
-            }
+            Breadth::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
             Breadth::Page | Breadth::Prefix | Breadth::Host => {
                 (!self.hosts.contains(host_key(url.host()))).then_some(ScopeRule::Host)
             }
-            Breadth::Domain => (!self.is_in_domain(url.host())).then_some(ScopeRule::Domain),
+            Breadth::Domain => (!self.domains.contains(domain_key(url.host()))).then_some(ScopeRule::Domain),
         }
     }
 
@@ -154,14 +150,9 @@ impl Scope {
         self.roots.contains(url.as_str())
     }
 
-    fn is_in_domain(&self, host: &str) -> bool {
-        let host = without_dot(host);
-        self.domains.iter().any(|domain| match host.strip_suffix(&**domain) {
-            None => false,
-            Some("") => true,
-            // Below it by name; but somebody else's where a public suffix lies between (a.s3.example below example).
-            Some(rest) => rest.ends_with('.') && url::registrable_domain(host) == Some(domain),
-        })
+    fn is_below_a_root(&self, url: UrlRef<'_>) -> bool {
+        let directories = self.directories.get(host_key(url.host()));
+        directories.is_some_and(|list| list.iter().any(|directory| url.path().starts_with(&**directory)))
     }
 }
 
@@ -232,7 +223,7 @@ impl serde::Serialize for ScopeRule {
 }
 
 /// What counts as one host: the name without `www.` and without the dot that a full name may end with.
-fn host_key(host: &str) -> &str {
+pub(crate) fn host_key(host: &str) -> &str {
     let host = without_dot(host);
     match host.strip_prefix("www.") {
         Some(rest) if rest.contains('.') => rest,
@@ -241,7 +232,7 @@ fn host_key(host: &str) -> &str {
 }
 
 /// The registrable domain; an IP address, or a name that is a public suffix itself, stands for itself only.
-fn domain_key(host: &str) -> &str {
+pub(crate) fn domain_key(host: &str) -> &str {
     let host = without_dot(host);
     url::registrable_domain(host).unwrap_or(host)
 }

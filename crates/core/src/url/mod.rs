@@ -3,9 +3,16 @@
 //! Invariant: the text is what the WHATWG parser writes, without fragment and without user information; two addresses
 //! are the same page exactly when their texts are equal.
 
+mod strip;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+pub use strip::StripParams;
 
 /// Longer texts are refused whatever the settings say: the marks below are 16 bits wide.
 pub const LONGEST: usize = 60_000;
@@ -62,19 +69,40 @@ pub fn registrable_domain(host: &str) -> Option<&str> {
     if is_address { None } else { psl::domain_str(host) }
 }
 
+/// `///host/path` on a page means what `//host/path` does: the standard skips every slash before a host, and the parser
+/// beneath us refuses more than two.
+pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
+    let text = href.trim_start_matches(|c: char| c <= ' ');
+    if !text.starts_with(['/', '\\']) {
+        return Cow::Borrowed(href);
+    }
+    // Tabs and line ends count for nothing anywhere in an address.
+    let rest = text.trim_start_matches(['/', '\\', '\t', '\n', '\r']);
+    let slashes = text.len() - rest.len();
+    let slashes = text.get(..slashes).unwrap_or("").matches(['/', '\\']).count();
+    if slashes > 2 { Cow::Owned(format!("//{rest}")) } else { Cow::Borrowed(href) }
+}
+
 impl Url {
     /// Parses an absolute address and brings it into normal form.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
+        if text.len() > LONGEST {
+            return Err(BadUrl::TooLong);
+        }
         Self::from_parsed(url::Url::parse(text).map_err(|_| BadUrl::Syntax)?)
     }
 
     /// What `href` on a page at this address leads to.
     pub fn join(&self, href: &str) -> Result<Self, BadUrl> {
+        if href.len() > LONGEST {
+            return Err(BadUrl::TooLong);
+        }
         let base = url::Url::parse(&self.text).map_err(|_| BadUrl::Syntax)?;
-        Self::from_parsed(base.join(href).map_err(|_| BadUrl::Syntax)?)
+        Self::from_parsed(base.join(&without_extra_slashes(href)).map_err(|_| BadUrl::Syntax)?)
     }
 
-    fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
+    /// Brings what the parser made into normal form.
+    pub(crate) fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(BadUrl::Scheme);
         }

@@ -1,0 +1,269 @@
+//! The commands and what they take. The flags themselves are in [`super::flags`].
+
+use argiope_core::rules::{Config, ConfigError};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
+
+/// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
+
+/// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
+/// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
+const NOT_YET: &[(&str, Given)] = &[
+    ("out", |config| config.out.is_some()),
+    ("fresh", |config| config.fresh),
+    ("recrawl", |config| config.recrawl),
+    ("no-cookies", |config| config.no_cookies),
+    ("cookies", |config| config.cookies.is_some()),
+    ("proxy", |config| config.proxy.is_some()),
+    ("warc", |config| config.warc),
+    ("max-memory", |config| config.max_memory.is_some()),
+    ("log-json", |config| config.log_json),
+];
+
+type Given = fn(&Config) -> bool;
+
+/// Engines that are built.
+const ENGINES: &[&str] = &["tokio", "coroutines", "callbacks", "threads"];
+
+#[derive(Parser, Debug)]
+#[command(
+    name = "argiope",
+    version,
+    long_version = LONG_VERSION,
+    about = "A web crawler: polite, exact, fast",
+    after_help = "Try it without a network: argiope demo\n\
+                  All flags of a command: argiope crawl --help",
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Crawl sites from one or more roots
+    Crawl(Box<CrawlArgs>),
+    /// Fetch one URL and show the exchange in full
+    Fetch(Box<FetchArgs>),
+    /// Crawl the built-in practice web; needs no network
+    Demo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = CRAWL_EXAMPLES,
+    allow_negative_numbers = true
+)]
+pub struct CrawlArgs {
+    /// Where to begin; a host name alone is tried as https, then http
+    #[arg(value_name = "URL")]
+    roots: Vec<String>,
+    #[command(flatten)]
+    pub place: WhereFlags,
+    #[command(flatten)]
+    scope: ScopeFlags,
+    #[command(flatten)]
+    pace: PaceFlags,
+    #[command(flatten)]
+    exchange: ExchangeFlags,
+    #[command(flatten)]
+    trust: TrustFlags,
+    #[command(flatten)]
+    keep: KeepFlags,
+    #[command(flatten)]
+    engine: EngineFlags,
+    #[command(flatten)]
+    tell: TellFlags,
+}
+
+const CRAWL_EXAMPLES: &str = "\
+Examples:
+  argiope crawl example.com
+      a whole site
+  argiope crawl https://example.com/docs/ --scope prefix --exclude '\\.pdf$'
+      one part of it, without PDFs
+  argiope crawl example.com --max-pages 500 --jsonl pages.jsonl
+      500 pages, and a record of each
+  argiope crawl example.com --jsonl - -q | jq -r 'select(.outcome == \"http_error\") | .url'
+      broken pages, for a script
+  argiope crawl http://localhost:8080 --pace full -c 200 --fail-on broken
+      your own server, as fast as it can; exit code 3 where a link is broken
+
+Durations are written 500ms, 0.5s, 5m, 1h; sizes 64K, 10M, 1G.
+Exit codes: 0 finished, 1 could not start or go on, 2 bad usage, 3 broken links (--fail-on), 130 interrupted.";
+
+impl CrawlArgs {
+    /// Lays what was said on the command line over the settings of a file (or the defaults).
+    pub fn lay_over(&self, config: &mut Config) -> Result<(), ConfigError> {
+        if !self.roots.is_empty() {
+            config.roots.clone_from(&self.roots);
+        }
+        self.place.lay_over(config);
+        self.scope.lay_over(config);
+        self.pace.lay_over(config);
+        self.exchange.lay_over(config)?;
+        self.trust.lay_over(config);
+        self.keep.lay_over(config);
+        self.engine.lay_over(config);
+        self.tell.lay_over(config);
+        Ok(())
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  argiope fetch https://example.com/\n\nRedirects are shown, not followed.",
+    allow_negative_numbers = true
+)]
+pub struct FetchArgs {
+    /// What to fetch
+    #[arg(value_name = "URL")]
+    url: String,
+    #[command(flatten)]
+    exchange: ExchangeFlags,
+    #[command(flatten)]
+    trust: TrustFlags,
+}
+
+impl FetchArgs {
+    pub fn lay_over(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.roots = vec![self.url.clone()];
+        self.exchange.lay_over(config)?;
+        self.trust.lay_over(config);
+        Ok(())
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  argiope demo --jsonl - -q | head -3", allow_negative_numbers = true)]
+pub struct DemoArgs {
+    #[command(flatten)]
+    pace: PaceFlags,
+    #[command(flatten)]
+    keep: KeepFlags,
+    #[command(flatten)]
+    engine: EngineFlags,
+    #[command(flatten)]
+    tell: TellFlags,
+}
+
+impl DemoArgs {
+    pub fn lay_over(&self, config: &mut Config) {
+        self.pace.lay_over(config);
+        self.keep.lay_over(config);
+        self.engine.lay_over(config);
+        self.tell.lay_over(config);
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  argiope completions bash > ~/.local/share/bash-completion/completions/argiope")]
+pub struct CompletionsArgs {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// The command line as it is documented: what is not built yet is not shown.
+pub fn command() -> clap::Command {
+    let mut command = Arguments::command();
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |sub| {
+            sub.mut_args(|arg| {
+                let hidden = arg.get_long().is_some_and(|long| {
+                    NOT_YET.iter().any(|(key, _)| *key == long) || (long == "engine" && ENGINES.len() == 1)
+                });
+                if hidden { arg.hide(true) } else { arg }
+            })
+        });
+    }
+    command
+}
+
+/// Reads the command line. Bad usage, `--help` and `--version` are clap's to print.
+pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Arguments, clap::Error> {
+    let matches = command().try_get_matches_from(arguments)?;
+    Arguments::from_arg_matches(&matches)
+}
+
+/// Refuses settings whose parts are not built yet, wherever they were said.
+pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
+    let problem = "this version cannot do that yet; leave it out".to_owned();
+    if let Some((key, _)) = NOT_YET.iter().find(|(_, given)| given(config)) {
+        return Err(ConfigError { key, value: String::new(), problem });
+    }
+    if !ENGINES.contains(&config.engine.as_str()) {
+        return Err(ConfigError { key: "engine", value: config.engine.to_string(), problem });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{
+        exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs, robots::RobotsArgs,
+    };
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    /// Every long flag of `crawl` is a key of the configuration file, and every key is a flag.
+    #[test]
+    fn flags_and_keys_are_the_same() {
+        let command = command();
+        let crawl = command.find_subcommand("crawl").unwrap();
+        let mut flags: Vec<&str> = crawl
+            .get_arguments()
+            .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
+            .filter(|long| !matches!(*long, "help" | "config"))
+            .collect();
+        let mut keys: Vec<&str> = Config::keys().iter().copied().filter(|key| *key != "roots").collect();
+        flags.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(flags, keys);
+    }
+
+    #[test]
+    fn what_is_not_built_is_not_in_the_help() {
+        for (key, _) in NOT_YET {
+            assert!(Config::keys().contains(key), "{key}");
+        }
+        let help = command().find_subcommand_mut("crawl").unwrap().render_help().to_string();
+        assert!(help.contains("--engine") && help.contains("--jsonl"), "{help}");
+        for (key, _) in NOT_YET {
+            assert!(!help.contains(&format!("--{key} ")), "{key} is shown and does nothing");
+        }
+    }
+
+    fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {
+        let matches = T::augment_args(clap::Command::new("x")).try_get_matches_from([&["x"], line].concat())?;
+        T::from_arg_matches(&matches)
+    }
+
+    #[test]
+    fn commands_to_come_read_what_is_documented() {
+        let explain: ExplainArgs = read(&["d.crawl", "https://h/"]).unwrap();
+        assert_eq!((explain.directory.to_str(), explain.url.as_str()), (Some("d.crawl"), "https://h/"));
+        let robots: RobotsArgs = read(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
+        assert_eq!((robots.agent.as_str(), robots.urls.len()), ("me", 2));
+        assert!(read::<RobotsArgs>(&["robots.txt"]).is_err());
+        for format in ["jsonl", "csv", "parquet", "links", "sitemap", "cdxj"] {
+            let export: export::ExportArgs = read(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
+            assert_eq!(clap::ValueEnum::to_possible_value(&export.format).unwrap().get_name(), format);
+        }
+        let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();
+        assert_eq!(report.html.unwrap().to_str(), Some("r.html"));
+        assert_eq!(read::<ExhibitionArgs>(&[]).unwrap().latency, argiope_core::rules::Span::from_secs(1));
+    }
+}

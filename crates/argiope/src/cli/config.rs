@@ -1,0 +1,224 @@
+//! The configuration file and the file of roots: read, merged under the flags, and every complaint in one line.
+
+use std::io::Read;
+use std::path::Path;
+
+use argiope_core::rules::{Config, ConfigError, Root};
+
+use super::args::{self, CrawlArgs, DemoArgs, FetchArgs};
+use super::escape::visible;
+
+/// Bad usage: what to tell, before exit code 2.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+/// The settings of a crawl: defaults, under the configuration file, under the flags.
+pub fn of_crawl(args: &CrawlArgs) -> Result<Config, Usage> {
+    let mut config = match &args.place.config {
+        Some(path) => from_file(path)?,
+        None => Config::default(),
+    };
+    args.lay_over(&mut config).and_then(|()| args::refuse_not_yet(&config)).map_err(Usage::from)?;
+    if let Some(path) = config.input.clone() {
+        config.roots.extend(roots_from(&path, config.max_url)?);
+    }
+    Ok(config)
+}
+
+pub fn of_fetch(args: &FetchArgs) -> Result<Config, Usage> {
+    let mut config = Config::default();
+    args.lay_over(&mut config).and_then(|()| args::refuse_not_yet(&config)).map_err(Usage::from)?;
+    Ok(config)
+}
+
+pub fn of_demo(args: &DemoArgs) -> Result<Config, Usage> {
+    let mut config = Config::default();
+    args.lay_over(&mut config);
+    args::refuse_not_yet(&config).map_err(Usage::from)?;
+    Ok(config)
+}
+
+fn from_file(path: &Path) -> Result<Config, Usage> {
+    let shown = visible(&path.display().to_string()).into_owned();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Usage(format!("the configuration file {shown} cannot be read: {error}")))?;
+    from_text(&text, &shown)
+}
+
+/// Reads TOML; `name` is what messages call the file.
+fn from_text(text: &str, name: &str) -> Result<Config, Usage> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| complaint(text, name, &error))?;
+    if let Some(unknown) = table.keys().find(|key| !Config::keys().contains(&key.as_str())) {
+        let line = text
+            .lines()
+            .position(|line| line.trim_start().trim_matches(['[', '"', '\'']).starts_with(unknown.as_str()));
+        let at = line.map(|line| format!(", line {}", line + 1)).unwrap_or_default();
+        let hint = match nearest(unknown) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
+        };
+        return Err(Usage(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
+    }
+    toml::from_str(text).map_err(|error| complaint(text, name, &error))
+}
+
+/// Where a file is wrong, and how, in one line.
+fn complaint(text: &str, name: &str, error: &toml::de::Error) -> Usage {
+    let message = error.message().lines().collect::<Vec<_>>().join(" ");
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let Some(before) = before else { return Usage(format!("{name}: {}", visible(&message))) };
+    let number = before.matches('\n').count() + 1;
+    let line = text.lines().nth(number - 1).unwrap_or_default();
+    let key = line.split_once('=').map(|(key, _)| format!("{}: ", key.trim())).unwrap_or_default();
+    Usage(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
+}
+
+/// The known key that was probably meant.
+fn nearest(unknown: &str) -> Option<&'static str> {
+    let unknown = unknown.to_lowercase().replace('_', "-");
+    let distances = Config::keys().iter().map(|key| (strsim::osa_distance(&unknown, key), *key));
+    let (distance, key) = distances.min()?;
+    // Further than a third of the word away, it is a guess and no help.
+    (distance <= 1 + unknown.chars().count() / 3).then_some(key)
+}
+
+/// Roots from a file or, with `-`, from standard input.
+fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, Usage> {
+    let shown = visible(&path.display().to_string()).into_owned();
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|error| Usage(format!("the roots in {shown} cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| Usage(format!("the roots in {shown} are not UTF-8 text")))?;
+    roots_in(&text, &shown, max_url)
+}
+
+fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, Usage> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut roots = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        Root::parse(line, max_url).map_err(|error| {
+            Usage(format!("{name}, line {}: '{}': {}", index + 1, visible(&error.value), visible(&error.problem)))
+        })?;
+        roots.push(line.to_owned());
+    }
+    Ok(roots)
+}
+
+impl From<ConfigError> for Usage {
+    /// In the words that clap uses for the values it checks itself.
+    fn from(error: ConfigError) -> Self {
+        let problem = visible(&error.problem).into_owned();
+        let what = if error.key == "roots" { "'<URL>...'".to_owned() } else { format!("'--{}'", error.key) };
+        Self(if error.value.is_empty() {
+            format!("{what}: {problem}")
+        } else {
+            format!("invalid value '{}' for {what}: {problem}", visible(&error.value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        from_text(text, "my.toml").expect_err(text).0
+    }
+
+    #[test]
+    fn a_file_says_what_flags_say() {
+        let config = from_text("delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\n", "x").unwrap();
+        assert_eq!(config.delay.to_string(), "500ms");
+        assert_eq!(config.exclude.len(), 2);
+        assert_eq!(config.concurrency, 256);
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_neighbour() {
+        assert_eq!(refusal("depth = 1\ndetph = 3\n"), "my.toml, line 2: unknown key `detph`; did you mean `depth`?");
+        assert_eq!(refusal("max_pages = 3"), "my.toml, line 1: unknown key `max_pages`; did you mean `max-pages`?");
+        assert_eq!(
+            refusal("[zebra]\nx=1"),
+            "my.toml, line 1: unknown key `zebra`; the keys are the long flags of `argiope crawl --help`"
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_line() {
+        assert_eq!(
+            refusal("depth = 2\ndelay = 'soon'"),
+            "my.toml, line 2: delay: \"soon\" is no duration; write a number and its unit: 500ms, 0.5s, 5m, 1h"
+        );
+        assert_eq!(
+            refusal("pace = 'fast'"),
+            "my.toml, line 1: pace: \"fast\" is not known; write one of: gentle steady full"
+        );
+        assert!(refusal("depth = 'x'").starts_with("my.toml, line 1: depth: invalid type"));
+        assert!(refusal("depth = ").starts_with("my.toml, line 1: depth: "));
+        assert!(!refusal("delay = 'a\u{1b}[2J'").contains('\u{1b}'));
+    }
+
+    #[test]
+    fn roots_come_one_a_line() {
+        let roots = roots_in("\u{feff}# seeds\n\n https://a.example/ \r\nb.example\n", "seeds", 4096).unwrap();
+        assert_eq!(roots, ["https://a.example/", "b.example"]);
+        let refusal = roots_in("a.example\nftp://b.example/", "seeds", 4096).unwrap_err().0;
+        assert!(refusal.starts_with("seeds, line 2: 'ftp://b.example/': neither http nor https; write"), "{refusal}");
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.toml");
+        std::fs::write(
+            &path,
+            "roots = ['a.example']\ndepth = 3\ndelay = '1s'\nstrict = true\nno-robots = true\nexclude = ['x']\n",
+        )
+        .unwrap();
+        let crawl = |more: &[&str]| {
+            let line = ["argiope", "crawl", "--config", path.to_str().unwrap()]
+                .into_iter()
+                .chain(more.iter().copied())
+                .map(Into::into);
+            match args::parse(line).unwrap().command {
+                args::Command::Crawl(args) => of_crawl(&args).unwrap(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let config = crawl(&[]);
+        assert_eq!((config.depth, config.roots.as_slice()), (Some(3), &["a.example".to_owned()][..]));
+        let config = crawl(&[
+            "b.example",
+            "--depth",
+            "1",
+            "--scope",
+            "any",
+            "--robots",
+            "obey",
+            "--exclude",
+            "y",
+            "--wait",
+            "2s",
+        ]);
+        assert_eq!((config.depth, config.roots.as_slice()), (Some(1), &["b.example".to_owned()][..]));
+        assert_eq!((config.exclude.as_slice(), config.delay.to_string()), (&["y".to_owned()][..], "2s".to_owned()));
+        let rules = config.compile(0).unwrap();
+        assert_eq!(rules.breadth.as_str(), "any");
+        assert_eq!(rules.robots.as_str(), "obey");
+    }
+
+    #[test]
+    fn what_is_not_built_is_refused_wherever_it_was_said() {
+        let line = ["argiope", "crawl", "a.example", "--warc"].map(Into::into);
+        let args::Command::Crawl(args) = args::parse(line).unwrap().command else { panic!("a crawl") };
+        assert_eq!(of_crawl(&args), Err(Usage("'--warc': this version cannot do that yet; leave it out".into())));
+    }
+}

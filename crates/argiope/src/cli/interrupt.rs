@@ -1,0 +1,64 @@
+//! Ctrl-C and `kill`: the first asks the crawl to drain, the second leaves at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Which signal came first; 0 while none has.
+#[derive(Clone, Default)]
+pub struct Interrupt(Arc<AtomicI32>);
+
+impl Interrupt {
+    /// Calls `drain` at the first signal. At the second the process ends there and then: nothing that it holds needs
+    /// more than what a crash leaves behind.
+    pub fn watch(drain: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+        let interrupt = Self::default();
+        let seen = interrupt.clone();
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            let mut drain = Some(drain);
+            for signal in signals.forever() {
+                match drain.take() {
+                    Some(drain) => {
+                        seen.0.store(signal, Ordering::SeqCst);
+                        drain();
+                    }
+                    None => std::process::exit(exit_code(signal)),
+                }
+            }
+        })?;
+        Ok(interrupt)
+    }
+
+    /// The exit code, where the crawl was interrupted: 130 or 143, as shells have it.
+    pub fn code(&self) -> Option<u8> {
+        match self.0.load(Ordering::SeqCst) {
+            0 => None,
+            signal => u8::try_from(exit_code(signal)).ok(),
+        }
+    }
+}
+
+fn exit_code(signal: i32) -> i32 {
+    128 + signal
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_first_signal_drains_and_is_remembered() {
+        let (sender, drained) = channel();
+        let interrupt = Interrupt::watch(move || sender.send(()).unwrap()).unwrap();
+        assert_eq!(interrupt.code(), None);
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        drained.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(interrupt.code(), Some(143));
+    }
+}

@@ -1,0 +1,80 @@
+//! The command: reads what the user says, starts what was asked for, tells what happened.
+//!
+//! Invariant: standard output carries data only; words go to standard error, and nothing from the web gets there
+//! without [`escape`].
+
+mod args;
+mod config;
+mod crawl;
+mod escape;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod exhibition;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod explain;
+#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
+mod export;
+mod fetch;
+mod flags;
+mod interrupt;
+mod live;
+mod output;
+mod report;
+#[allow(dead_code, reason = "joins `Command` once robots.txt can be fetched")]
+mod robots;
+mod teller;
+mod view;
+mod words;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use args::Command;
+use config::Usage;
+
+/// It could not start or go on.
+const FAILED: u8 = 1;
+/// Bad usage or configuration.
+const USAGE: u8 = 2;
+
+/// Runs one command line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match args::parse(arguments) {
+        Ok(arguments) => arguments,
+        // Help and version come this way too, with exit code 0.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let done = match &arguments.command {
+        Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
+        Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
+        Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
+        Command::Completions(args) => return completions(args.shell),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Usage(message)) => {
+            complain(&format!("{message}\n\nFor more information, try '--help'."));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut args::command(), "argiope", &mut script);
+    match std::io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("the completion script cannot be written: {error}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+}

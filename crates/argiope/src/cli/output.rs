@@ -1,0 +1,92 @@
+//! Where records go: `--jsonl FILE`, or `-` for standard output.
+//!
+//! Invariant: it is opened before the crawl starts, so that a mistake costs nothing; what somebody else wrote is never
+//! overwritten.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use super::escape::visible;
+
+/// Lines are collected up to this before they are written.
+const BUFFER: usize = 64 << 10;
+
+pub struct Output {
+    to: Box<dyn Write + Send>,
+    name: String,
+}
+
+impl Output {
+    /// Opens it; the error is a sentence for the user.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        if path == Path::new("-") {
+            return Ok(Self::new(io::stdout(), "standard output"));
+        }
+        let name = visible(&path.display().to_string()).into_owned();
+        let file = Self::create(path).map_err(|error| format!("{name} cannot be written: {error}"))?;
+        // Devices and pipes have no length, and nothing to lose.
+        let length = file.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
+        if length > 0 {
+            return Err(format!(
+                "{name} is there already, and this crawl did not write it; remove it or name another file"
+            ));
+        }
+        Ok(Self::new(file, &name))
+    }
+
+    fn create(path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(false).open(path)
+    }
+
+    fn new(to: impl Write + Send + 'static, name: &str) -> Self {
+        Self { to: Box::new(BufWriter::with_capacity(BUFFER, to)), name: name.to_owned() }
+    }
+
+    /// Writes one record with its line feed.
+    pub fn write(&mut self, line: &[u8]) -> Result<(), String> {
+        self.to.write_all(line).map_err(|error| self.fault(&error))
+    }
+
+    /// Sends on what was collected: whoever reads along is waiting for it.
+    pub fn flush(&mut self) -> Result<(), String> {
+        self.to.flush().map_err(|error| self.fault(&error))
+    }
+
+    fn fault(&self, error: &io::Error) -> String {
+        format!("{} cannot be written: {error}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_arrive_in_a_new_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pages.jsonl");
+        let mut output = Output::open(&path).unwrap();
+        output.write(b"{}\n").unwrap();
+        output.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
+        let refusal = Output::open(&path).err().unwrap();
+        assert!(refusal.contains("pages.jsonl is there already"), "{refusal}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_known_at_once() {
+        let refusal = Output::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
+        assert!(refusal.starts_with("/nonexistent/pages.jsonl cannot be written: "), "{refusal}");
+        assert!(Output::open(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let mut output = Output::open(Path::new("/dev/full")).unwrap();
+        output.write(b"{}\n").unwrap();
+        let fault = output.flush().unwrap_err();
+        assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
+    }
+}

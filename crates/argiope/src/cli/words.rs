@@ -1,0 +1,211 @@
+//! Numbers, sizes, times, outcomes and faults in words that people use.
+
+use std::time::Duration;
+
+use argiope_core::{ErrorKind, Outcome};
+
+/// `1,234,567`
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 page`, `2,000 pages`
+pub fn plural(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", count(number))
+}
+
+/// `812 B`, `45.1 kB`, `3.2 MB`
+pub fn bytes(number: u64) -> String {
+    if number < 1_000 {
+        return format!("{number} B");
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let mut value = number as f64;
+    let mut unit = "B";
+    for larger in ["kB", "MB", "GB", "TB", "PB"] {
+        // What would be rounded to 1000.0 belongs to the next unit.
+        if value < 999.95 {
+            break;
+        }
+        value /= 1_000.0;
+        unit = larger;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// `0.4`, `12.3`, `1,234`: a rate, without more digits than it deserves.
+pub fn rate(per_second: f64) -> String {
+    if per_second < 99.95 {
+        format!("{per_second:.1}")
+    } else {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        count(per_second.round() as u64)
+    }
+}
+
+/// `85 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min`
+pub fn span(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{millis} ms"),
+        1..60 => format!("{:.1} s", duration.as_secs_f64()),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// `0:07`, `12:34`, `1:02:03`: a running clock.
+pub fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds % 3_600 / 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// An outcome as a heading: what became of these URLs.
+pub fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Redirect => "redirects",
+        Outcome::NotModified => "not modified",
+        Outcome::HttpError => "HTTP errors",
+        Outcome::Failed => "failed",
+        Outcome::Robots => "forbidden by robots.txt",
+        Outcome::Refused => "refused",
+    }
+}
+
+/// The same, short enough for a line of counts.
+pub fn outcome_short(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::HttpError => "errors",
+        Outcome::Robots => "robots",
+        Outcome::NotModified => "unchanged",
+        other => self::outcome(other),
+    }
+}
+
+/// What a failure means for somebody who does not know the protocol.
+pub fn failure(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::DnsNxdomain => "no such host",
+        ErrorKind::DnsServfail => "the name servers could not say where the host is",
+        ErrorKind::DnsTimeout => "the name servers did not answer in time",
+        ErrorKind::DnsInvalid => "not a valid host name",
+        ErrorKind::ConnectRefused => "the host refused the connection: nothing listens there",
+        ErrorKind::ConnectTimeout => "the host did not accept a connection in time",
+        ErrorKind::Unreachable => "there is no route to the host",
+        ErrorKind::Tls => "no secure connection could be made",
+        ErrorKind::TimeoutFirstByte => "no answer came in time",
+        ErrorKind::TimeoutIdle => "the answer stopped half-way",
+        ErrorKind::TimeoutTotal => "the answer took too long",
+        ErrorKind::TooSlow => "the answer came in too slowly",
+        ErrorKind::Reset => "the connection was broken off",
+        ErrorKind::EmptyReply => "the server hung up without an answer",
+        ErrorKind::Protocol => "the answer is not HTTP",
+        ErrorKind::HeaderTooLarge => "the head of the answer is too large",
+        ErrorKind::TooLarge => "the answer is too large",
+        ErrorKind::Decode => "the answer could not be decompressed",
+        ErrorKind::RedirectLimit => "too many redirects in a row",
+        ErrorKind::RedirectInvalid => "redirects to something that is no URL",
+        ErrorKind::RedirectBlocked => "redirects to something that is neither http nor https",
+        ErrorKind::PrivateAddress => "leads into a private network (--allow-private permits that)",
+        ErrorKind::BlockedPort => "uses a port that is not for web servers",
+        ErrorKind::ParseLimit => "the page is too tangled to read",
+        ErrorKind::RobotsUnreachable => "robots.txt could not be read, so nothing may be fetched",
+        ErrorKind::Internal => "a fault of the crawler's own; please report it",
+    }
+}
+
+/// What the commonest statuses mean.
+pub fn status(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        204 => "No Content",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        410 => "Gone",
+        418 => "I'm a teapot",
+        421 => "Misdirected Request",
+        429 => "Too Many Requests",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), text);
+        }
+        assert_eq!(plural(1, "page"), "1 page");
+        assert_eq!(plural(0, "page"), "0 pages");
+    }
+
+    #[test]
+    fn sizes_have_one_digit_behind_the_point() {
+        for (number, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (45_120, "45.1 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (3_200_000_000, "3.2 GB"),
+            (u64::MAX, "18446.7 PB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn rates_and_times_read_well() {
+        assert_eq!(
+            [rate(0.0), rate(0.44), rate(99.94), rate(99.96), rate(1_234.4)],
+            ["0.0", "0.4", "99.9", "100", "1,234"]
+        );
+        for (millis, text) in [
+            (0, "0 ms"),
+            (85, "85 ms"),
+            (3_200, "3.2 s"),
+            (245_000, "4 min 5 s"),
+            (7_380_000, "2 h 3 min"),
+            (90_000_000, "1 d 1 h"),
+        ] {
+            assert_eq!(span(Duration::from_millis(millis)), text);
+        }
+        assert_eq!(clock(Duration::from_secs(7)), "0:07");
+        assert_eq!(clock(Duration::from_secs(3_723)), "1:02:03");
+    }
+}

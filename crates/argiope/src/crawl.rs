@@ -1,0 +1,161 @@
+//! [`Crawl`]: a crawl as an asynchronous stream of visits, which takes links back while it runs.
+//!
+//! It works under any executor: the crawl itself lives on threads of its own, and only its results are awaited.
+//!
+//! The end is exact here too. Every visit that was handed to you counts as unfinished work until you ask for the next
+//! one, since you may still feed links because of it; the stream ends when nothing is queued, nothing is under way and
+//! nothing is in your hands.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use argiope_core::keeper::{End, Settled};
+use argiope_core::rules::{Config, ConfigError, EngineName};
+use argiope_core::visit::Visit;
+use argiope_core::{BadUrl, Link, StoreError, Url};
+use argiope_engine::{Clock, EngineKind};
+use argiope_store::MemoryFrontier;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::keeping::{Keeping, Mail, Setting, Summary, Taker};
+
+/// Visits that may wait to be read before the crawl waits for its reader.
+const UNREAD: usize = 1_024;
+
+/// A crawl that runs, as a stream of its visits.
+///
+/// Dropping it stops the crawl at once; [`Crawl::close`] ends it in an orderly way.
+pub struct Crawl {
+    visits: mpsc::Receiver<Box<Visit>>,
+    keeping: Option<Keeping>,
+    read: u64,
+    told: u64,
+}
+
+/// Why a crawl could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{path}: {source}")]
+    Certificates { path: String, source: std::io::Error },
+    #[error("the crawl's threads could not be started: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+impl Crawl {
+    /// Starts a crawl.
+    pub fn start(config: &Config) -> Result<Self, Error> {
+        let rules = Arc::new(crate::rules(config)?);
+        let (sender, visits) = mpsc::channel(UNREAD);
+        let keeping = Keeping::start(Setting {
+            frontier: MemoryFrontier::new(rules.fingerprint_key),
+            engine: engine_kind(config.engine),
+            rules,
+            clock: Clock::start(),
+            taker: Streaming(sender),
+            open: true,
+        })?;
+        Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })
+    }
+
+    /// The next visit; none when the crawl is over.
+    pub async fn next(&mut self) -> Option<Box<Visit>> {
+        std::future::poll_fn(|cx| self.poll_visit(cx)).await
+    }
+
+    /// Gives the crawl more addresses. They need not be in scope: like roots, they are asked for. Those that are known
+    /// already are not asked for again.
+    pub fn feed<'a>(&self, addresses: impl IntoIterator<Item = &'a str>) -> Result<(), BadUrl> {
+        let mut links = Vec::new();
+        for address in addresses {
+            links.push(Link::root(Url::parse(address)?, 10));
+        }
+        self.tell(Mail::Feed(links));
+        Ok(())
+    }
+
+    /// Hands out no more work: what is under way is still delivered, then the stream ends.
+    pub fn stop(&self) {
+        self.tell(Mail::Stop(End::Interrupted));
+    }
+
+    /// Ends the crawl in an orderly way: stops it, lets what is under way end, and says how it went.
+    pub async fn close(mut self) -> Result<Summary, Error> {
+        self.stop();
+        while self.next().await.is_some() {}
+        let Some(keeping) = self.keeping.take() else {
+            return Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl was closed before").into());
+        };
+        let (sender, receiver) = oneshot::channel();
+        std::thread::spawn(move || {
+            // Nobody waits for it any more where the future was dropped.
+            let _ = sender.send(keeping.join());
+        });
+        match receiver.await {
+            Ok(summary) => Ok(summary?),
+            Err(_) => Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl's keeper has died").into()),
+        }
+    }
+
+    fn poll_visit(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<Visit>>> {
+        let polled = self.visits.poll_recv(cx);
+        match &polled {
+            Poll::Ready(Some(_)) => self.read += 1,
+            // Everything delivered so far has been dealt with: the keeper may call it a day if it has no more.
+            Poll::Pending if self.told != self.read || self.read == 0 => {
+                self.told = self.read;
+                self.tell(Mail::Read(self.read));
+            }
+            Poll::Pending | Poll::Ready(None) => {}
+        }
+        polled
+    }
+
+    fn tell(&self, mail: Mail) {
+        if let Some(keeping) = &self.keeping {
+            // A keeper that has left has ended the crawl: there is nothing more to tell it.
+            let _ = keeping.inbox.send(mail);
+        }
+    }
+}
+
+impl futures_core::Stream for Crawl {
+    type Item = Box<Visit>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_visit(cx)
+    }
+}
+
+impl Drop for Crawl {
+    fn drop(&mut self) {
+        self.tell(Mail::Leave);
+    }
+}
+
+struct Streaming(mpsc::Sender<Box<Visit>>);
+
+impl Taker for Streaming {
+    fn take(&mut self, settled: Settled) {
+        // Errands are the crawl's own affair. A reader that is gone wants no more.
+        if settled.visit.is_page() {
+            let _ = self.0.blocking_send(settled.visit);
+        }
+    }
+
+    fn rest(&mut self) {}
+}
+
+/// The engine of this name.
+pub fn engine_kind(name: EngineName) -> EngineKind {
+    match name {
+        EngineName::Tokio => EngineKind::Tokio,
+        EngineName::Coroutines => EngineKind::Coroutines,
+        EngineName::Callbacks => EngineKind::Callbacks,
+        EngineName::Threads => EngineKind::Threads,
+    }
+}

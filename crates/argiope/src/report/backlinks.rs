@@ -1,0 +1,94 @@
+//! [`Backlinks`]: which pages link where, kept only until the broken links are known.
+//!
+//! Invariant: never more than [`MOST_LINKS`] links and [`MOST_TEXT`] bytes of page addresses; about 60 MB at worst.
+//! Beyond that, a broken link is named with the page it was found on, and those that came before the limit.
+
+use std::collections::HashMap;
+
+/// 12 bytes each.
+const MOST_LINKS: usize = 3_000_000;
+/// Addresses of pages that have links.
+const MOST_TEXT: usize = 16 << 20;
+
+/// Fixed: these fingerprints never leave the report, and a collision only names one page too many.
+const KEY: u64 = 0x6172_6769_6f70_6521;
+
+#[derive(Clone, Debug, Default)]
+pub struct Backlinks {
+    /// The addresses of pages, one after the other.
+    text: String,
+    /// Where each page's address ends in `text`.
+    ends: Vec<u32>,
+    /// Two columns, so that no byte is lost to padding.
+    links: Vec<u64>,
+    pages: Vec<u32>,
+}
+
+impl Backlinks {
+    /// What a link is remembered by.
+    pub fn fingerprint(url: &str) -> u64 {
+        argiope_core::UrlRef::from_normal(url).map_or(0, |url| url.fingerprint(KEY))
+    }
+
+    pub fn add(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
+        let end = self.text.len() + page.len();
+        if end > MOST_TEXT || self.links.len() >= MOST_LINKS {
+            return;
+        }
+        let (Ok(index), Ok(end)) = (u32::try_from(self.ends.len()), u32::try_from(end)) else { return };
+        let before = self.links.len();
+        self.links.extend(links.into_iter().take(MOST_LINKS - before));
+        if self.links.len() > before {
+            self.pages.resize(self.links.len(), index);
+            self.text.push_str(page);
+            self.ends.push(end);
+        }
+    }
+
+    /// For each of these links the pages that have it, in the order in which they were read. One pass over all links,
+    /// however many are asked for.
+    pub fn pages_with(&self, wanted: &[u64]) -> Vec<Vec<&str>> {
+        let places: HashMap<u64, usize> = wanted.iter().enumerate().map(|(place, link)| (*link, place)).collect();
+        let mut found: Vec<Vec<u32>> = vec![Vec::new(); wanted.len()];
+        for (link, page) in self.links.iter().zip(&self.pages) {
+            // A page may have the same link more than once.
+            if let Some(pages) = places.get(link).and_then(|place| found.get_mut(*place))
+                && pages.last() != Some(page)
+            {
+                pages.push(*page);
+            }
+        }
+        found.into_iter().map(|pages| pages.into_iter().filter_map(|page| self.page(page as usize)).collect()).collect()
+    }
+
+    fn page(&self, index: usize) -> Option<&str> {
+        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.text.get(start as usize..*self.ends.get(index)? as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pages_with_a_link_are_found_once() {
+        let link = Backlinks::fingerprint;
+        let (a, b, c) = (link("http://h/a"), link("http://h/b"), link("http://h/c"));
+        let mut backlinks = Backlinks::default();
+        backlinks.add("http://h/1", [a, b, a]);
+        backlinks.add("http://h/none", []);
+        backlinks.add("http://h/2", [b]);
+        backlinks.add("http://h/3", [a]);
+        let found = backlinks.pages_with(&[a, b, c]);
+        assert_eq!(found, [vec!["http://h/1", "http://h/3"], vec!["http://h/1", "http://h/2"], vec![]]);
+    }
+
+    #[test]
+    fn it_stays_within_its_limits() {
+        let mut backlinks = Backlinks::default();
+        backlinks.add("http://h/1", 0..2 * MOST_LINKS as u64);
+        backlinks.add("http://h/2", [1]);
+        assert_eq!((backlinks.links.len(), backlinks.pages.len(), backlinks.ends.len()), (MOST_LINKS, MOST_LINKS, 1));
+    }
+}

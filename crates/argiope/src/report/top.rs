@@ -1,0 +1,51 @@
+//! [`Top`]: the few largest of very many.
+
+/// The `room` largest values and what they belong to, the largest first. What is equal keeps the order of arrival.
+#[derive(Clone, Debug)]
+pub struct Top<V> {
+    room: usize,
+    items: Vec<(V, Box<str>)>,
+}
+
+impl<V: Ord + Copy> Top<V> {
+    pub fn new(room: usize) -> Self {
+        Self { room, items: Vec::with_capacity(room) }
+    }
+
+    /// Takes it where it is among the largest; otherwise that costs one comparison.
+    pub fn offer(&mut self, value: V, name: &str) {
+        if self.items.len() == self.room {
+            match self.items.last() {
+                Some((least, _)) if value > *least => self.items.pop(),
+                _ => return,
+            };
+        }
+        let place = self.items.partition_point(|(other, _)| *other >= value);
+        self.items.insert(place, (value, name.into()));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (V, &str)> {
+        self.items.iter().map(|(value, name)| (*value, &**name))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_largest_stay_in_order() {
+        let mut top = Top::new(3);
+        for (value, name) in [(2, "b"), (9, "z"), (1, "a"), (2, "c"), (5, "e"), (2, "late")] {
+            top.offer(value, name);
+        }
+        assert_eq!(top.iter().collect::<Vec<_>>(), [(9, "z"), (5, "e"), (2, "b")]);
+        let mut none = Top::new(0);
+        none.offer(1, "x");
+        assert!(none.is_empty());
+    }
+}

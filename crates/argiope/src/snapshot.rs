@@ -1,0 +1,148 @@
+//! [`Snapshot`]: a crawl at one moment, as plain data. Whoever shows progress needs nothing else.
+
+use std::fmt;
+use std::time::Duration;
+
+use argiope_core::Outcome;
+
+/// A crawl at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// Since this run began.
+    pub elapsed: Duration,
+    /// URLs whose fate is settled.
+    pub outcomes: Outcomes,
+    /// Answers with a status of 1xx, 2xx, … 5xx (and beyond).
+    pub classes: [u64; 5],
+    pub in_flight: usize,
+    /// Known, and not taken up yet.
+    pub queued: u64,
+    /// Bytes from the wire.
+    pub bytes: u64,
+    /// Pages and bytes a second, over the last few seconds.
+    pub pages_per_second: f64,
+    pub bytes_per_second: f64,
+    /// Hosts seen so far.
+    pub hosts: u64,
+    /// Those with the most fetches in flight, the first the busiest.
+    pub busiest: Vec<HostNow>,
+    /// Those that answer slowest, the first the slowest.
+    pub slowest: Vec<HostNow>,
+    /// What the crawl waits for, where nothing else keeps it busy.
+    pub waiting: Option<Waiting>,
+    pub max_pages: Option<u64>,
+    pub max_time: Option<Duration>,
+    /// An interrupt came: nothing new is started.
+    pub draining: bool,
+}
+
+/// One host at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostNow {
+    pub host: Box<str>,
+    pub in_flight: usize,
+    pub queued: u64,
+    pub done: u64,
+    /// How long it takes to answer, lately; none where it has not answered yet.
+    pub typical: Option<Duration>,
+}
+
+/// Why nothing is being fetched from a host now, and until when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    pub host: Box<str>,
+    pub reason: WaitReason,
+    pub next_in: Duration,
+    /// How many other hosts wait as well.
+    pub others: u64,
+}
+
+/// Why a host is not asked yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// robots.txt asks for it.
+    CrawlDelay,
+    /// `--delay`, or the pace.
+    Delay,
+    /// The server said when to come back.
+    RetryAfter,
+    /// It answered 429 or 503, or failed.
+    BackOff,
+    /// An attempt failed; the next one is due later.
+    Retry,
+    /// `--rate`.
+    Rate,
+    /// All its connections are busy with answers that have not come yet.
+    Answers,
+    /// Its address is being looked up.
+    Name,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CrawlDelay => "Crawl-delay",
+            Self::Delay => "delay between requests",
+            Self::RetryAfter => "Retry-After",
+            Self::BackOff => "backing off",
+            Self::Retry => "before the next try",
+            Self::Rate => "rate limit",
+            Self::Answers => "slow answers",
+            Self::Name => "looking up its address",
+        })
+    }
+}
+
+/// How many URLs met each fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes([u64; Outcome::ALL.len()]);
+
+impl Outcomes {
+    pub fn add(&mut self, outcome: Outcome) {
+        if let Some(count) = self.0.get_mut(outcome as usize) {
+            *count += 1;
+        }
+    }
+
+    pub fn get(&self, outcome: Outcome) -> u64 {
+        self.0.get(outcome as usize).copied().unwrap_or(0)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Those that happened, in the order of the record format.
+    pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
+        Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl FromIterator<(Outcome, u64)> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = (Outcome, u64)>>(counts: I) -> Self {
+        let mut outcomes = Self::default();
+        for (outcome, count) in counts {
+            if let Some(slot) = outcomes.0.get_mut(outcome as usize) {
+                *slot += count;
+            }
+        }
+        outcomes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_own_count() {
+        let mut outcomes = Outcomes::default();
+        for outcome in Outcome::ALL {
+            outcomes.add(*outcome);
+        }
+        assert_eq!(outcomes.total(), 7);
+        assert!(outcomes.iter().all(|(_, count)| count == 1));
+        let one: Outcomes = [(Outcome::Robots, 3)].into_iter().collect();
+        assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);
+    }
+}

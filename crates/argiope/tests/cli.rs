@@ -1,0 +1,174 @@
+//! The built command: help, version, completions, and what it says to bad input. None of these needs a network.
+
+use std::process::{Command, Output};
+
+fn argiope(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Runs it, expects exit code 2 and nothing on standard output, and returns the complaint.
+fn refusal(arguments: &[&str]) -> String {
+    let output = argiope(arguments);
+    let complaint = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert!(complaint.starts_with("error: "), "{arguments:?}: {complaint}");
+    complaint
+}
+
+#[test]
+fn help_goes_to_standard_output() {
+    let output = argiope(&["--help"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let help = text(&output.stdout);
+    for command in ["crawl", "fetch", "demo", "completions"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn help_on_crawl_has_groups_and_examples() {
+    let output = argiope(&["crawl", "--help"]);
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    for part in ["Where:", "Scope:", "Pace:", "Fetch:", "Trust:", "Keep:", "Tell:", "Examples:", "--max-pages <N>"] {
+        assert!(help.contains(part), "{part} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn no_command_shows_the_help_and_is_bad_usage() {
+    let output = argiope(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("Usage: argiope"));
+}
+
+#[test]
+fn the_version_names_the_public_suffix_list_that_is_built_in() {
+    let output = argiope(&["--version"]);
+    assert!(output.status.success());
+    let lock =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).expect("the lock file");
+    let (_, psl) = lock.split_once("name = \"psl\"\nversion = \"").expect("psl is locked");
+    let psl = psl.split('"').next().unwrap_or_default();
+    assert_eq!(
+        text(&output.stdout),
+        format!("argiope {}\npublic suffix list: psl {psl}\n", env!("CARGO_PKG_VERSION")),
+        "after an update of psl, change the constant in cli/args.rs"
+    );
+}
+
+#[test]
+fn completions_are_scripts() {
+    for (shell, sign) in [("bash", "complete -F"), ("zsh", "#compdef argiope"), ("fish", "complete -c argiope")] {
+        let output = argiope(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = text(&output.stdout);
+        assert!(script.contains(sign) && script.contains("max-pages"), "{shell}:\n{script}");
+    }
+    assert!(refusal(&["completions", "cobol"]).contains("'cobol'"));
+}
+
+#[test]
+fn bad_values_are_named_with_the_right_form() {
+    let url = "https://example.com/";
+    for (arguments, parts) in [
+        (vec!["crawl", url, "--delay", "5"], vec!["'--delay <TIME>'", "'5'", "500ms, 0.5s, 5m, 1h"]),
+        (vec!["crawl", url, "--wait", "soon"], vec!["\"soon\" is no duration"]),
+        (vec!["crawl", url, "--max-size", "10X"], vec!["'--max-size <SIZE>'", "10X", "64K, 10M, 1G"]),
+        (vec!["crawl", url, "--rate", "10"], vec!["'--rate <N/s>'", "10/s"]),
+        (vec!["crawl", url, "--depth", "-1"], vec!["'--depth <N>'", "'-1'", "whole number"]),
+        (vec!["crawl", url, "--max-pages", "many"], vec!["'--max-pages <N>'", "'many'", "whole number"]),
+        (vec!["crawl", url, "--pace", "fast"], vec!["'--pace <PACE>'", "'fast'", "gentle, steady, full"]),
+        (vec!["crawl", url, "--include", "("], vec!["'--include'", "'('", "unclosed group"]),
+        (vec!["crawl", url, "--resolve", "h:80"], vec!["'--resolve <HOST:PORT:ADDR>'", "h:80"]),
+        (vec!["crawl", url, "--dns", "there"], vec!["'--dns <ADDR:PORT>'", "192.0.2.53:53"]),
+        (vec!["crawl", url, "-H", "nonsense"], vec!["--header", "'Name: value'"]),
+        (vec!["crawl", url, "--concurrency", "0"], vec!["'--concurrency'", "from 1"]),
+        (vec!["crawl", url, "--strict", "--lenient"], vec!["--strict", "--lenient"]),
+        (vec!["crawl", url, "--detph", "3"], vec!["'--detph'", "'--depth'"]),
+        (vec!["crawl"], vec!["<URL>", "https://example.com/"]),
+        (vec!["crawl", "ftp://example.com/"], vec!["'ftp://example.com/'", "neither http nor https"]),
+        (vec!["crawl", "not a url"], vec!["'not a url'", "https://example.com/"]),
+        (vec!["fetch", "http://"], vec!["'http://'"]),
+        (vec!["crawl", url, "-i", "/nonexistent/seeds"], vec!["/nonexistent/seeds", "cannot be read"]),
+        (vec!["crwl", url], vec!["'crwl'", "'crawl'"]),
+    ] {
+        let complaint = refusal(&arguments);
+        for part in parts {
+            assert!(complaint.contains(part), "{arguments:?}: {part} is missing in:\n{complaint}");
+        }
+    }
+}
+
+#[test]
+fn a_password_is_never_repeated() {
+    for arguments in [
+        ["fetch", "https://example.com/", "--user", "geheim"],
+        ["fetch", "https://me:geheim@example.com/", "--max-tries", "1"],
+    ] {
+        assert!(!refusal(&arguments).contains("geheim"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_complaint_cannot_act_on_the_terminal() {
+    for arguments in [["crawl", "http://\u{1b}[2J/"], ["crawl", "http://h/ --include"]] {
+        let output = argiope(&arguments);
+        assert!(!text(&output.stderr).contains('\u{1b}'), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_bad_configuration_file_is_named_with_the_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("crawl.toml");
+    let path = path.to_str().expect("UTF-8");
+    for (content, parts) in [
+        ("detph = 3\n", ["line 1", "unknown key `detph`; did you mean `depth`?"]),
+        ("depth = 3\ndelay = 'soon'\n", ["line 2: delay", "\"soon\" is no duration"]),
+        ("exclude = ['(']\n", ["'--exclude'", "unclosed group"]),
+        ("depth =\n", ["line 1", "depth"]),
+    ] {
+        std::fs::write(path, content).expect("written");
+        let complaint = refusal(&["crawl", "https://example.com/", "--config", path]);
+        for part in parts {
+            assert!(complaint.contains(part), "{content}: {part} is missing in:\n{complaint}");
+        }
+    }
+    assert!(refusal(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
+}
+
+/// The example in `docs` holds every key that this version serves; what it gives as defaults are the defaults, and what
+/// it shows beside them can be used.
+#[test]
+fn the_example_configuration_is_complete_and_true() {
+    use argiope_core::rules::Config;
+
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml");
+    let example = std::fs::read_to_string(path).expect("the example");
+    assert_eq!(toml::from_str::<Config>(&example).expect("it is TOML"), Config::default());
+
+    let shown: Vec<&str> = example
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect();
+    for line in &shown {
+        let config: Config = toml::from_str(line).expect(line);
+        assert_ne!(config, Config::default(), "{line}");
+    }
+    let help = text(&argiope(&["crawl", "--help"]).stdout);
+    let keys = example.lines().filter_map(|line| line.trim_start_matches('#').split_once(" = ")).map(|(key, _)| key);
+    let keys: Vec<&str> = keys.collect();
+    for flag in help.split_whitespace().filter_map(|word| word.strip_prefix("--")) {
+        let flag = flag.trim_end_matches(|c: char| !c.is_ascii_lowercase());
+        if Config::keys().contains(&flag) && !matches!(flag, "max-tasks" | "wait") {
+            assert!(keys.contains(&flag), "{flag} is missing in docs/argiope.toml");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How fast pages are examined: MB/s over the HTML files below the folders that are given.
+//!
+//! `cargo run --release -p argiope-core --example examine_speed -- /usr/share/doc/python3-doc`
+
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use argiope_core::Url;
+use argiope_core::examine::tokenizer::{Content, Dialect, Sink, Tag, Tokenizer};
+use argiope_core::examine::{Caps, Examiner};
+use sha2::Digest;
+
+/// Counts tags, and follows what the tokenizer has to be told.
+#[derive(Default)]
+struct Tags(u64);
+
+impl Sink for Tags {
+    fn start(&mut self, tag: &Tag<'_>) -> Content {
+        self.0 += 1;
+        match tag.name {
+            b"script" => Content::Script,
+            b"style" => Content::RawText,
+            _ => Content::Markup,
+        }
+    }
+    fn end(&mut self, _: &[u8]) {}
+    fn text(&mut self, _: &[u8]) {}
+    fn cdata(&mut self, _: &[u8]) {}
+    fn in_foreign(&self) -> bool {
+        false
+    }
+}
+
+/// Seconds of processor time where Linux tells them: other work on the machine does not count then.
+fn cpu_seconds() -> f64 {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
+    let nanoseconds = told.as_deref().and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
+    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
+}
+
+fn main() {
+    let mut folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let mut pages = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "html") {
+                pages.extend(std::fs::read(path));
+            }
+        }
+    }
+    let megabytes = pages.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
+    println!("{} pages, {megabytes:.1} MB", pages.len());
+    let measure = |what: &str, work: &mut dyn FnMut(&[u8]) -> u64| {
+        let mut best = f64::MAX;
+        let mut count = 0;
+        for _ in 0..5 {
+            // Long enough for a clock that is read at the scheduler's pace.
+            let (start, clock, mut rounds) = (cpu_seconds(), Instant::now(), 0.0);
+            while rounds == 0.0 || clock.elapsed().as_secs_f64() < 0.3 {
+                count = pages.iter().map(|page| work(page)).sum();
+                rounds += 1.0;
+            }
+            best = best.min((cpu_seconds() - start) / rounds);
+        }
+        println!("{what:<12} {:8.0} MB/s {:8.1} us a page  {count}", megabytes / best, best * 1e6 / pages.len() as f64);
+    };
+    measure("digest", &mut |page| u64::from(sha2::Sha256::digest(page)[0]));
+    measure("tokenizer", &mut |page| {
+        let mut tags = Tags::default();
+        let mut tokenizer = Tokenizer::new(Dialect::Html);
+        page.chunks(16384).for_each(|chunk| tokenizer.feed(chunk, &mut tags));
+        tags.0
+    });
+    let address = Url::parse("http://localhost/docs/page.html").expect("an address");
+    let agent: Arc<str> = Arc::from("argiope");
+    measure("examiner", &mut |page| {
+        let caps = Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: agent.clone() };
+        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
+        page.chunks(16384).for_each(|chunk| examiner.feed(chunk));
+        examiner.finish().links.len() as u64
+    });
+}

@@ -1,0 +1,298 @@
+//! What an answer does to a connection: the half of [`Conn`] that the server moves.
+//!
+//! Invariant: bytes are looked at once and in order, and kept only where a head is cut between two reads.
+
+use crate::outcome::{ErrorKind, Failure, Truncated};
+use crate::time::Time;
+
+use super::coding::{Decoder, Stop};
+use super::framing::{Framing, Plan};
+use super::head::{self, Head, Parsed};
+use super::limits::Limits;
+use super::{Conn, Phase, Receiver, Usage, Want};
+
+/// So much of an unwanted body is read in order to keep the connection.
+const DRAIN: u64 = 64 << 10;
+
+impl Conn {
+    /// Bytes of the answer.
+    pub(super) fn answer(&mut self, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+        while !bytes.is_empty() {
+            let used = match self.phase {
+                Phase::Idle | Phase::Done => {
+                    self.spoiled = true;
+                    return;
+                }
+                Phase::Head => self.take_head(bytes, now, into),
+                Phase::Body(framing) => self.take_body(framing, bytes, now, into),
+            };
+            bytes = bytes.get(used..).unwrap_or_default();
+        }
+    }
+
+    fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+        self.first_byte = self.first_byte.min(now);
+        if self.partial.is_empty() {
+            match Head::parse(bytes, &self.limits) {
+                Ok(Parsed::Whole(head, used)) => {
+                    self.on_head(&head, now, into);
+                    return used;
+                }
+                Ok(Parsed::Partial) => self.partial.extend_from_slice(bytes),
+                Err(failure) => self.bad_head(failure, bytes),
+            }
+            return bytes.len();
+        }
+        // Looking for the end first keeps the work linear, however small the pieces are.
+        let before = self.partial.len();
+        self.partial.extend_from_slice(bytes);
+        let Some(end) = head::end_of_head(&self.partial, before) else {
+            let fault = if self.partial.len() > self.limits.max_head {
+                Head::parse(&self.partial, &self.limits).err()
+            } else {
+                head::check_opening(&self.partial).err()
+            };
+            if let Some(failure) = fault {
+                let partial = std::mem::take(&mut self.partial);
+                self.bad_head(failure, &partial);
+            }
+            return bytes.len();
+        };
+        let partial = std::mem::take(&mut self.partial);
+        let raw = partial.get(..end).unwrap_or(&partial);
+        match Head::parse(raw, &self.limits) {
+            Ok(Parsed::Whole(head, _)) => self.on_head(&head, now, into),
+            Ok(Parsed::Partial) => {
+                self.bad_head(Failure::new(ErrorKind::Protocol, "a head that ends in its middle"), raw);
+            }
+            Err(failure) => self.bad_head(failure, raw),
+        }
+        end.saturating_sub(before)
+    }
+
+    fn bad_head(&mut self, failure: Failure, received: &[u8]) {
+        // Leftovers of the last answer on a kept connection are not this address's fault.
+        self.stale = self.reused && self.bytes_wire == 0 && head::check_opening(received).is_err();
+        self.bytes_wire += received.len() as u64;
+        self.stop(Some(failure), None);
+    }
+
+    fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
+        self.bytes_wire += head.raw().len() as u64;
+        if head.status < 200 {
+            if head.status == 101 {
+                let words = "101: another protocol, which nobody asked for";
+                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+            } else if self.interim >= self.limits.max_1xx {
+                let words = format!("more than {} interim answers", self.limits.max_1xx);
+                self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
+            } else {
+                self.interim += 1;
+            }
+            return;
+        }
+        into.wire(head.raw());
+        let plan = match Plan::of(head) {
+            Ok(plan) => plan,
+            Err(failure) => return self.stop(Some(failure), None),
+        };
+        self.keep = plan.keep;
+        self.phase = Phase::Body(plan.framing);
+        self.clock.restart(now);
+        let wanted = into.head(head, now) == Want::Body;
+        if plan.framing.is_over() {
+            self.over(into);
+        } else if !wanted {
+            self.usage = Usage::Drop;
+            let cheap = match plan.framing {
+                Framing::Length(length) => length <= DRAIN,
+                Framing::Chunked(_) => true,
+                Framing::UntilClose => false,
+            };
+            if !self.keep || !cheap {
+                self.stop(None, None);
+            }
+        } else {
+            match Decoder::of(head, &self.limits) {
+                Ok(decoder) => self.decoder = decoder,
+                Err(words) => self.undecodable(words),
+            }
+        }
+    }
+
+    fn take_body(&mut self, mut framing: Framing, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+        let mut used = 0;
+        while used < bytes.len() && !framing.is_over() {
+            let piece = match framing.take(bytes.get(used..).unwrap_or_default(), &self.limits) {
+                Ok(piece) => piece,
+                Err((failure, before)) => {
+                    used += before;
+                    self.stop(Some(failure), None);
+                    break;
+                }
+            };
+            used += piece.used;
+            if piece.body.is_empty() {
+                continue;
+            }
+            let most = match self.usage {
+                Usage::Drop => DRAIN,
+                Usage::Raw => self.limits.max_wire,
+                Usage::Decode if self.decoder.is_some() => self.limits.max_wire,
+                Usage::Decode => self.limits.max_wire.min(self.limits.max_body),
+            };
+            let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
+            let kept = piece.body.get(..room).unwrap_or(piece.body);
+            self.payload += kept.len() as u64;
+            if !kept.is_empty() {
+                self.deliver(kept, into);
+            }
+            if kept.len() < piece.body.len() && self.phase != Phase::Done {
+                used -= piece.body.len() - kept.len();
+                self.stop(too_large(most), Some(Truncated::Length));
+            }
+            if self.phase == Phase::Done {
+                break;
+            }
+        }
+        self.bytes_wire += used as u64;
+        into.wire(bytes.get(..used).unwrap_or(bytes));
+        if self.phase != Phase::Done {
+            self.phase = Phase::Body(framing);
+            if framing.is_over() {
+                self.over(into);
+            } else if self.clock.moved(used, now, &self.limits) {
+                self.stop(too_slow(&self.limits), Some(Truncated::Time));
+            }
+        }
+        used
+    }
+
+    fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
+        match (self.usage, &mut self.decoder) {
+            (Usage::Drop | Usage::Raw, _) => {}
+            (Usage::Decode, None) => {
+                self.bytes_body += payload.len() as u64;
+                into.body(payload);
+            }
+            (Usage::Decode, Some(decoder)) => {
+                let bytes_body = &mut self.bytes_body;
+                let result = decoder.push(payload, self.limits.max_body, &mut |decoded| {
+                    *bytes_body += decoded.len() as u64;
+                    into.body(decoded);
+                    Ok(())
+                });
+                self.oddities = decoder.oddities();
+                self.note_decoded(result);
+            }
+        }
+    }
+
+    fn note_decoded(&mut self, result: Result<(), Stop>) {
+        match result {
+            Ok(()) => {}
+            Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
+            Err(Stop::Broken(words)) => self.undecodable(words),
+        }
+    }
+
+    /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
+    fn undecodable(&mut self, words: String) {
+        self.failure = Some(Failure::new(ErrorKind::Decode, words));
+        self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
+        self.usage = Usage::Raw;
+        self.decoder = None;
+    }
+
+    /// The body is whole.
+    fn over(&mut self, into: &mut dyn Receiver) {
+        if let Some(mut decoder) = self.decoder.take() {
+            let bytes_body = &mut self.bytes_body;
+            let result = decoder.finish(self.limits.max_body, &mut |decoded| {
+                *bytes_body += decoded.len() as u64;
+                into.body(decoded);
+                Ok(())
+            });
+            self.oddities = decoder.oddities();
+            self.note_decoded(result);
+        }
+        self.phase = Phase::Done;
+    }
+
+    /// The peer closed: `cleanly`, if it can be told that nothing was cut off.
+    pub(super) fn ended(&mut self, cleanly: bool, into: &mut dyn Receiver) {
+        match self.phase {
+            Phase::Idle | Phase::Done => {}
+            Phase::Head => {
+                self.lose_head(if self.partial.is_empty() && self.bytes_wire == 0 {
+                    Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer")
+                } else {
+                    Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
+                });
+            }
+            Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != Framing::UntilClose) => {
+                self.over(into);
+            }
+            Phase::Body(framing) => {
+                let words = match framing {
+                    Framing::Length(left) => format!("the connection was closed {left} bytes before the body's end"),
+                    Framing::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
+                    Framing::UntilClose => {
+                        "the connection was closed without TLS saying so: the body may be cut".to_owned()
+                    }
+                };
+                self.cut(Failure::new(ErrorKind::Reset, words));
+            }
+        }
+        self.spoiled = true;
+    }
+
+    /// No more of the head will come, for this reason; unless what did come is reason enough.
+    pub(super) fn lose_head(&mut self, failure: Failure) {
+        self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
+        self.bytes_wire += self.partial.len() as u64;
+        let fault = match Head::parse(&self.partial, &self.limits) {
+            Err(fault) => Some(fault),
+            // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
+            Ok(_) if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
+                Some(Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF"))
+            }
+            Ok(_) => None,
+        };
+        self.stop(Some(fault.unwrap_or(failure)), None);
+    }
+
+    /// The connection is gone, for this reason.
+    pub(super) fn cut(&mut self, failure: Failure) {
+        match self.phase {
+            Phase::Idle if self.is_handshaking() => self.stop(Some(failure), None),
+            Phase::Idle | Phase::Done => {}
+            Phase::Head => self.lose_head(failure),
+            Phase::Body(_) => self.stop(Some(failure), Some(Truncated::Disconnect)),
+        }
+        self.spoiled = true;
+    }
+
+    /// Ends the exchange before its time. The first failure counts; a body that is not wanted cannot fail.
+    pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
+        if self.failure.is_none() && self.usage != Usage::Drop {
+            self.failure = failure;
+            self.truncated = truncated;
+        }
+        self.phase = Phase::Done;
+        self.keep = false;
+        self.decoder = None;
+        self.partial = Vec::new();
+        self.out = Vec::new();
+        self.sent = 0;
+    }
+}
+
+fn too_large(limit: u64) -> Option<Failure> {
+    Some(Failure::new(ErrorKind::TooLarge, format!("the body is larger than {limit} bytes")))
+}
+
+pub(super) fn too_slow(limits: &Limits) -> Option<Failure> {
+    let words = format!("fewer than {} bytes a second over {:?}", limits.min_rate, limits.idle);
+    Some(Failure::new(ErrorKind::TooSlow, words))
+}

@@ -1,0 +1,430 @@
+//! [`Decoder`]: content codings undone, piece by piece.
+//!
+//! Invariant: what is handed on never exceeds the ceiling, in any layer of a chain: a bomb costs the ceiling's worth
+//! of work and no more. No layer keeps output; its scratch space lives on the stack while bytes are there.
+//!
+//! | fault | treated as |
+//! |---|---|
+//! | `x-gzip`; names in any case | as gzip; as in lower case |
+//! | `deflate` with or without zlib's wrapper | both are understood |
+//! | several gzip members or zstd frames in a row | one body |
+//! | bytes after the end of the stream | ignored, and told |
+//! | plain text labelled gzip or zstd | taken as it is, and told |
+//! | an empty body with a coding | an empty body |
+//! | a wrong checksum, a stream that breaks or ends early | broken: what came before is kept |
+//! | a zstd window above 8 MiB (RFC 9659), brotli's large windows | broken |
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
+
+use super::framing::list;
+use super::head::Head;
+use super::limits::Limits;
+
+/// Undoes the codings of one body.
+pub(super) struct Decoder {
+    /// In the order of undoing.
+    layers: Vec<Layer>,
+}
+
+/// Why decoding goes no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The stream is not what its label says.
+    Broken(String),
+    /// The ceiling was reached.
+    Full,
+}
+
+/// What is odd about a body that could be decoded nevertheless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// The body was labelled with a coding and was plain text.
+    pub mislabelled: bool,
+    /// There were bytes after the end of the coded stream; they were ignored.
+    pub garbage: bool,
+}
+
+type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
+
+const SCRATCH: usize = 16 << 10;
+/// RFC 9659: a decoder for the web need not go beyond 8 MiB.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+impl Decoder {
+    /// The decoder that a head asks for: none where the body is not coded. Fails, in words, where there is none for it.
+    pub(super) fn of(head: &Head, limits: &Limits) -> Result<Option<Box<Self>>, String> {
+        if head.get("content-encoding").is_none() {
+            return Ok(None);
+        }
+        let mut layers = Vec::new();
+        for token in list(head, "content-encoding") {
+            if token.is_empty() || ["identity", "none"].iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes())) {
+                continue;
+            }
+            let Some((_, kind)) = NAMES.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())) else {
+                let name = String::from_utf8_lossy(token.get(..40).unwrap_or(token));
+                return Err(format!("content coding {name:?} is not known"));
+            };
+            if layers.len() >= usize::from(limits.max_codings) {
+                return Err(format!("more than {} content codings", limits.max_codings));
+            }
+            layers.push(Layer::new(*kind));
+        }
+        layers.reverse();
+        Ok((!layers.is_empty()).then(|| Box::new(Self { layers })))
+    }
+
+    /// Decodes some more bytes.
+    pub(super) fn push(&mut self, bytes: &[u8], ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
+        push(&mut self.layers, bytes, ceiling, sink)
+    }
+
+    /// The body is over: hands on what was held back, and tells a stream that is not whole.
+    pub(super) fn finish(&mut self, ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
+        let mut layers = self.layers.as_mut_slice();
+        while let Some((first, rest)) = layers.split_first_mut() {
+            first.finish(ceiling, &mut |bytes| push(rest, bytes, ceiling, sink))?;
+            layers = rest;
+        }
+        Ok(())
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>()
+    }
+
+    pub(super) fn oddities(&self) -> Oddities {
+        Oddities {
+            mislabelled: self.layers.iter().any(|layer| layer.state == State::Plain),
+            garbage: self.layers.iter().any(|layer| layer.garbage),
+        }
+    }
+}
+
+fn push(layers: &mut [Layer], bytes: &[u8], ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
+    match layers.split_first_mut() {
+        Some((first, rest)) => first.push(bytes, ceiling, &mut |bytes| push(rest, bytes, ceiling, sink)),
+        None => sink(bytes),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+const NAMES: [(&str, Kind); 5] = [
+    ("gzip", Kind::Gzip),
+    ("x-gzip", Kind::Gzip),
+    ("deflate", Kind::Deflate),
+    ("br", Kind::Brotli),
+    ("zstd", Kind::Zstd),
+];
+
+/// One coding being undone.
+struct Layer {
+    kind: Kind,
+    state: State,
+    engine: Engine,
+    /// The first bytes of a stream, until there are enough of them to tell what it is.
+    peek: [u8; PEEK],
+    peeked: u8,
+    /// A stream has ended before this one: what comes may be a further one, or garbage.
+    again: bool,
+    garbage: bool,
+    /// Bytes handed on.
+    made: u64,
+}
+
+const PEEK: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before a stream.
+    Peek,
+    /// In a stream.
+    Stream,
+    /// The label lies: plain text.
+    Plain,
+    /// After the last stream.
+    Spent,
+}
+
+enum Engine {
+    None,
+    Inflate(Decompress),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    Zstd(zstd::stream::raw::Decoder<'static>),
+}
+
+/// How far one call of an engine came.
+struct Progress {
+    read: usize,
+    written: usize,
+    state: Result<Flow, ()>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    On,
+    End,
+}
+
+impl Layer {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            state: State::Peek,
+            engine: Engine::None,
+            peek: [0; PEEK],
+            peeked: 0,
+            again: false,
+            garbage: false,
+            made: 0,
+        }
+    }
+
+    fn push(&mut self, mut bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+        while !bytes.is_empty() {
+            match self.state {
+                State::Peek => {
+                    bytes = self.fill_peek(bytes);
+                    if usize::from(self.peeked) >= self.needed() {
+                        self.start(ceiling, out)?;
+                    }
+                }
+                State::Stream => {
+                    let used = self.run(bytes, ceiling, out)?;
+                    bytes = bytes.get(used..).unwrap_or_default();
+                }
+                State::Plain => {
+                    self.emit(bytes, ceiling, out)?;
+                    bytes = &[];
+                }
+                State::Spent => {
+                    self.garbage = true;
+                    bytes = &[];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+        if self.state == State::Peek && self.peeked > 0 {
+            self.start(ceiling, out)?;
+        }
+        match self.state {
+            State::Stream => Err(Stop::Broken(format!("the {} stream ends early", self.name()))),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Gzip => "gzip",
+            Kind::Deflate => "deflate",
+            Kind::Brotli => "br",
+            Kind::Zstd => "zstd",
+        }
+    }
+
+    /// How many bytes tell what a stream is.
+    fn needed(&self) -> usize {
+        match (self.kind, self.again) {
+            (Kind::Gzip | Kind::Zstd, false) => PEEK,
+            (Kind::Zstd, true) => 4,
+            (Kind::Gzip, true) | (Kind::Deflate, _) => 2,
+            (Kind::Brotli, _) => 1,
+        }
+    }
+
+    fn fill_peek<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let room = self.needed().saturating_sub(usize::from(self.peeked));
+        let (now, later) = bytes.split_at(room.min(bytes.len()));
+        for (slot, byte) in self.peek.iter_mut().skip(usize::from(self.peeked)).zip(now) {
+            *slot = *byte;
+        }
+        self.peeked += now.len() as u8;
+        later
+    }
+
+    /// Decides what a stream is by its first bytes, and decodes these.
+    fn start(&mut self, ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+        let peek = self.peek;
+        let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
+        self.peeked = 0;
+        self.state = match self.kind {
+            Kind::Gzip if bytes.starts_with(&[0x1f, 0x8b]) || bytes == [0x1f] => {
+                self.engine = Engine::Inflate(Decompress::new_gzip(15));
+                State::Stream
+            }
+            Kind::Zstd if is_zstd(bytes) => {
+                if matches!(self.engine, Engine::None) {
+                    self.engine = zstd_engine()?;
+                }
+                State::Stream
+            }
+            Kind::Gzip | Kind::Zstd if self.again => {
+                self.garbage = true;
+                State::Spent
+            }
+            Kind::Gzip | Kind::Zstd if is_text(bytes) => State::Plain,
+            Kind::Gzip | Kind::Zstd => {
+                return Err(Stop::Broken(format!("the body is labelled {} and is not", self.name())));
+            }
+            Kind::Deflate => {
+                self.engine = Engine::Inflate(Decompress::new(is_zlib(bytes)));
+                State::Stream
+            }
+            Kind::Brotli => {
+                let alloc = StandardAlloc::default;
+                let mut state = Box::new(BrotliState::new(alloc(), alloc(), alloc()));
+                state.large_window = false;
+                self.engine = Engine::Brotli(state);
+                State::Stream
+            }
+        };
+        while !bytes.is_empty() && self.state == State::Stream {
+            let used = self.run(bytes, ceiling, out)?;
+            bytes = bytes.get(used..).unwrap_or_default();
+        }
+        match self.state {
+            State::Plain => self.emit(bytes, ceiling, out),
+            // A stream of fewer bytes than it takes to tell what it is: what is left belongs to the next one.
+            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, ceiling, out),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the engine work until it has read all, or its stream is over. Says how much it has read.
+    fn run(&mut self, bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<usize, Stop> {
+        let mut scratch = [0; SCRATCH];
+        let mut used = 0;
+        loop {
+            let rest = bytes.get(used..).unwrap_or_default();
+            let progress = self.engine.step(rest, &mut scratch);
+            used += progress.read;
+            self.emit(scratch.get(..progress.written).unwrap_or_default(), ceiling, out)?;
+            let broken = || Stop::Broken(format!("the {} stream is broken", self.name()));
+            match progress.state.map_err(|()| broken())? {
+                Flow::End => {
+                    self.again = true;
+                    self.state = match self.kind {
+                        Kind::Gzip | Kind::Zstd => State::Peek,
+                        Kind::Deflate | Kind::Brotli => State::Spent,
+                    };
+                    if !matches!(self.kind, Kind::Zstd) {
+                        self.engine = Engine::None;
+                    }
+                    return Ok(used);
+                }
+                Flow::On if used == bytes.len() && progress.written < SCRATCH => return Ok(used),
+                Flow::On if progress.read == 0 && progress.written == 0 => return Err(broken()),
+                Flow::On => {}
+            }
+        }
+    }
+
+    fn emit(&mut self, bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let room = usize::try_from(ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
+        let kept = bytes.get(..room).unwrap_or(bytes);
+        self.made += kept.len() as u64;
+        if !kept.is_empty() {
+            out(kept)?;
+        }
+        if kept.len() < bytes.len() { Err(Stop::Full) } else { Ok(()) }
+    }
+}
+
+impl Engine {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Progress {
+        match self {
+            Self::None => Progress { read: 0, written: 0, state: Err(()) },
+            Self::Inflate(inflate) => {
+                let (read, written) = (inflate.total_in(), inflate.total_out());
+                let status = inflate.decompress(input, output, FlushDecompress::None);
+                Progress {
+                    read: (inflate.total_in() - read) as usize,
+                    written: (inflate.total_out() - written) as usize,
+                    state: match status {
+                        Ok(Status::StreamEnd) => Ok(Flow::End),
+                        Ok(Status::Ok | Status::BufError) => Ok(Flow::On),
+                        Err(_) => Err(()),
+                    },
+                }
+            }
+            Self::Brotli(state) => {
+                let (mut left, mut read) = (input.len(), 0);
+                let (mut room, mut written, mut total) = (output.len(), 0, 0);
+                let result = BrotliDecompressStream(
+                    &mut left,
+                    &mut read,
+                    input,
+                    &mut room,
+                    &mut written,
+                    output,
+                    &mut total,
+                    state,
+                );
+                let state = match result {
+                    BrotliResult::ResultSuccess => Ok(Flow::End),
+                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => Ok(Flow::On),
+                    BrotliResult::ResultFailure => Err(()),
+                };
+                Progress { read, written, state }
+            }
+            Self::Zstd(decoder) => {
+                let mut input = InBuffer::around(input);
+                let mut output = OutBuffer::around(output);
+                let state = match decoder.run(&mut input, &mut output) {
+                    Ok(0) => Ok(Flow::End),
+                    Ok(_) => Ok(Flow::On),
+                    Err(_) => Err(()),
+                };
+                Progress { read: input.pos(), written: output.pos(), state }
+            }
+        }
+    }
+}
+
+fn zstd_engine() -> Result<Engine, Stop> {
+    let unavailable = |error: std::io::Error| Stop::Broken(format!("no zstd decoder: {error}"));
+    let mut decoder = zstd::stream::raw::Decoder::new().map_err(unavailable)?;
+    decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(unavailable)?;
+    Ok(Engine::Zstd(decoder))
+}
+
+/// Does a zstd frame, or one to be skipped, begin here? Fewer bytes than it takes to say count as yes: the stream
+/// then ends early.
+fn is_zstd(bytes: &[u8]) -> bool {
+    let begins = |magic: [u8; 4]| bytes.iter().zip(magic).all(|(have, want)| *have == want);
+    let skippable = match bytes {
+        [first, rest @ ..] => first & 0xf0 == 0x50 && rest.iter().zip([0x2a, 0x4d, 0x18]).all(|(h, w)| *h == w),
+        [] => false,
+    };
+    begins([0x28, 0xb5, 0x2f, 0xfd]) || skippable
+}
+
+/// Is this the header of a zlib stream (RFC 1950), and not raw deflate?
+fn is_zlib(bytes: &[u8]) -> bool {
+    match *bytes {
+        [first, second, ..] => {
+            first & 0x0f == 8 && first >> 4 <= 7 && u16::from_be_bytes([first, second]) % 31 == 0 && second & 0x20 == 0
+        }
+        _ => false,
+    }
+}
+
+/// Is this how a text begins? No control characters but white space.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte >= b' ' && *byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c))
+}

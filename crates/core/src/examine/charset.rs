@@ -1,0 +1,387 @@
+//! Which charset a page is written in: byte order mark, header, what the page itself declares, validity, detection.
+//!
+//! Invariant: a wrong declaration never loses a page. Nothing here fails; at worst some text is garbled, and where that
+//! would hide the markup too (UTF-16 declared, but not there) the declaration is not believed.
+
+use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use memchr::memchr;
+use memchr::memmem;
+
+use super::tokenizer::{Attributes, is_space};
+
+/// How far a declaration within the page is looked for.
+pub const PRESCAN: usize = 1024;
+/// How much detection is given: it is slow, and does not get better with more.
+const SAMPLE: usize = 16 * 1024;
+
+/// What the page's first bytes and its header say: the encoding and the length of its byte order mark.
+///
+/// `markup` says whether the page is HTML or XML, which may declare a charset themselves.
+pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'static Encoding, usize)> {
+    if let Some((encoding, length)) = Encoding::for_bom(opening) {
+        return Some((encoding, length));
+    }
+    let by_header = label
+        .and_then(|label| Encoding::for_label(label.as_bytes()))
+        .and_then(|encoding| if markup { believable(encoding, opening) } else { Some(encoding) });
+    if by_header.is_some() || !markup {
+        return by_header.map(|encoding| (encoding, 0));
+    }
+    prescan(opening).map(|encoding| (encoding, 0))
+}
+
+/// The encoding, unless it is UTF-16 and the bytes cannot be that: in UTF-16 every `<` comes with a zero byte. Where
+/// the zeros show the other byte order, that one.
+fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Encoding> {
+    if encoding != UTF_16LE && encoding != UTF_16BE {
+        return Some(encoding);
+    }
+    let zeros = |parity: usize| opening.iter().skip(parity).step_by(2).filter(|&&byte| byte == 0).count();
+    match (zeros(0), zeros(1)) {
+        (0, 0) if opening.is_empty() => Some(encoding),
+        (0, 0) => None,
+        (even, odd) if even > odd => Some(UTF_16BE),
+        (even, odd) if even < odd => Some(UTF_16LE),
+        _ => Some(encoding),
+    }
+}
+
+/// Whether the page has to be decoded before its tags can be seen: not every `<` byte means `<`.
+pub fn hides_markup(encoding: &'static Encoding) -> bool {
+    [UTF_16LE, UTF_16BE, ISO_2022_JP, REPLACEMENT].contains(&encoding)
+}
+
+/// The charset that the page itself declares: `prescan a byte stream to determine its encoding` of the HTML standard.
+pub fn prescan(opening: &[u8]) -> Option<&'static Encoding> {
+    let bytes = opening.get(..PRESCAN).unwrap_or(opening);
+    if bytes.starts_with(b"<\0?\0x\0") {
+        return Some(UTF_16LE);
+    }
+    if bytes.starts_with(b"\0<\0?\0x") {
+        return Some(UTF_16BE);
+    }
+    prescan_meta(bytes).or_else(|| xml_declaration(bytes))
+}
+
+fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
+    let mut rest = bytes;
+    loop {
+        rest = rest.get(memchr(b'<', rest)?..)?;
+        if rest.starts_with(b"<!--") {
+            // The dashes may be the same ones: `<!-->` is a whole comment.
+            rest = rest.get(2..)?;
+            rest = rest.get(memmem::find(rest, b"-->")? + 3..)?;
+            continue;
+        }
+        let (closing, name_start) = if rest.get(1) == Some(&b'/') { (true, 2) } else { (false, 1) };
+        match rest.get(name_start)? {
+            byte if byte.is_ascii_alphabetic() => {
+                let name = rest.get(name_start..)?;
+                let is_meta = !closing
+                    && name.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"meta"))
+                    && name.get(4).is_some_and(|&byte| is_space(byte) || byte == b'/');
+                let end = if is_meta { 4 } else { name.iter().position(|&byte| is_space(byte) || byte == b'>')? };
+                let mut attributes = Attributes::over(name.get(end..)?);
+                let declared = meta_charset(&mut attributes);
+                // Past the tag; an attribute that the bytes run out in ends it all.
+                rest = attributes.remainder();
+                rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?..)?;
+                if rest.first() != Some(&b'>') {
+                    return None;
+                }
+                if is_meta && declared.is_some() {
+                    return declared;
+                }
+            }
+            b'!' | b'?' => rest = rest.get(memchr(b'>', rest)?..)?,
+            _ if closing => rest = rest.get(memchr(b'>', rest)?..)?,
+            _ => rest = rest.get(1..)?,
+        }
+    }
+}
+
+/// The charset that a meta element declares. Reads all its attributes.
+pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
+    let (mut pragma, mut seen) = (None, Seen::default());
+    let (mut charset, mut needs_pragma) = (None, None);
+    for (name, value) in attributes {
+        if name.eq_ignore_ascii_case(b"http-equiv") && seen.first(Seen::HTTP_EQUIV) {
+            pragma = Some(value.eq_ignore_ascii_case(b"content-type"));
+        } else if name.eq_ignore_ascii_case(b"content") && seen.first(Seen::CONTENT) {
+            if let (None, Some(found)) = (charset, charset_in_content(value)) {
+                charset = Some(Some(found));
+                needs_pragma = Some(true);
+            }
+        } else if name.eq_ignore_ascii_case(b"charset") && seen.first(Seen::CHARSET) {
+            charset = Some(Encoding::for_label(value));
+            needs_pragma = Some(false);
+        }
+    }
+    if needs_pragma? && pragma != Some(true) {
+        return None;
+    }
+    charset?.map(as_declared_in_page)
+}
+
+/// A page that could be read as far as this declaration is not in UTF-16, whatever it says.
+fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
+    if encoding == UTF_16LE || encoding == UTF_16BE {
+        UTF_8
+    } else if encoding == X_USER_DEFINED {
+        WINDOWS_1252
+    } else {
+        encoding
+    }
+}
+
+/// Which attributes were seen: of duplicates, the first counts.
+#[derive(Default)]
+struct Seen(u8);
+
+impl Seen {
+    const HTTP_EQUIV: u8 = 1;
+    const CONTENT: u8 = 2;
+    const CHARSET: u8 = 4;
+
+    fn first(&mut self, attribute: u8) -> bool {
+        let first = self.0 & attribute == 0;
+        self.0 |= attribute;
+        first
+    }
+}
+
+/// The charset in `text/html; charset=...`: `extracting a character encoding from a meta element`.
+fn charset_in_content(content: &[u8]) -> Option<&'static Encoding> {
+    let mut rest = content;
+    loop {
+        let at = rest.windows(7).position(|window| window.eq_ignore_ascii_case(b"charset"))?;
+        rest = rest.get(at + 7..)?.trim_ascii_start();
+        if let Some(value) = rest.strip_prefix(b"=") {
+            let value = value.trim_ascii_start();
+            let label = match value.first()? {
+                quote @ (b'"' | b'\'') => value.get(1..1 + memchr(*quote, value.get(1..)?)?)?,
+                _ => value.split(|&byte| is_space(byte) || byte == b';').next()?,
+            };
+            return Encoding::for_label(label);
+        }
+    }
+}
+
+/// The encoding in `<?xml version="1.0" encoding="..."?>`.
+fn xml_declaration(bytes: &[u8]) -> Option<&'static Encoding> {
+    if !bytes.starts_with(b"<?xml") {
+        return None;
+    }
+    let declaration = bytes.get(..memchr(b'>', bytes)?)?;
+    let rest = declaration.get(memmem::find(declaration, b"encoding")? + 8..)?;
+    let rest = rest.get(rest.iter().position(|&byte| byte > b' ')?..)?.strip_prefix(b"=")?;
+    let rest = rest.get(rest.iter().position(|&byte| byte > b' ')?..)?;
+    let quote = rest.first().copied().filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let rest = rest.get(1..)?;
+    let label = rest.get(..memchr(quote, rest)?)?;
+    if label.iter().any(|&byte| byte <= b' ') {
+        return None;
+    }
+    Encoding::for_label(label).map(as_declared_in_page)
+}
+
+/// Watches the bytes of a page that declares nothing: whether they are valid UTF-8, and a sample for detection if not.
+#[derive(Default)]
+pub struct Watch {
+    broken: bool,
+    /// A character was seen that takes more than one byte, and all of them.
+    whole: bool,
+    /// The bytes of a character that the last chunk ended in.
+    begun: Vec<u8>,
+    /// From the first byte on that is not ASCII.
+    sample: Vec<u8>,
+}
+
+impl Watch {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        if self.sample.is_empty() {
+            rest = rest.get(Encoding::ascii_valid_up_to(rest)..).unwrap_or(&[]);
+        }
+        let room = SAMPLE - self.sample.len().min(SAMPLE);
+        self.sample.extend_from_slice(rest.get(..room).unwrap_or(rest));
+        if !self.broken {
+            self.validate(rest);
+        }
+    }
+
+    fn validate(&mut self, mut rest: &[u8]) {
+        while !self.begun.is_empty() {
+            let Some((&byte, after)) = rest.split_first() else { return };
+            rest = after;
+            self.begun.push(byte);
+            match std::str::from_utf8(&self.begun) {
+                Ok(_) => {
+                    self.whole = true;
+                    self.begun.clear();
+                }
+                Err(error) if error.error_len().is_some() => {
+                    self.broken = true;
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        match std::str::from_utf8(rest) {
+            Ok(_) => self.whole |= !rest.is_ascii(),
+            Err(error) if error.error_len().is_some() => self.broken = true,
+            Err(error) => {
+                let (valid, begun) = rest.split_at(error.valid_up_to());
+                self.whole |= !valid.is_ascii();
+                self.begun.extend_from_slice(begun);
+            }
+        }
+    }
+
+    /// The charset: UTF-8 where all bytes fit, else what detection says of the sample. The top-level domain helps it.
+    pub fn decide(self, host: &str) -> &'static Encoding {
+        // A body may be cut within a character; but a lone first byte of one is more likely another charset's.
+        if !self.broken && (self.begun.is_empty() || self.whole) {
+            return UTF_8;
+        }
+        let tld = host.rsplit('.').next().filter(|tld| tld.bytes().all(|byte| byte.is_ascii_lowercase()));
+        let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Deny);
+        detector.feed(&self.sample, self.sample.len() < SAMPLE);
+        detector.guess(tld.map(str::as_bytes), chardetng::Utf8Detection::Allow)
+    }
+}
+
+/// The name of an encoding as WHATWG gives it, in lower case.
+pub fn name(encoding: &'static Encoding) -> &'static str {
+    match encoding.name() {
+        "UTF-8" => "utf-8",
+        "UTF-16LE" => "utf-16le",
+        "UTF-16BE" => "utf-16be",
+        "IBM866" => "ibm866",
+        "ISO-8859-2" => "iso-8859-2",
+        "ISO-8859-3" => "iso-8859-3",
+        "ISO-8859-4" => "iso-8859-4",
+        "ISO-8859-5" => "iso-8859-5",
+        "ISO-8859-6" => "iso-8859-6",
+        "ISO-8859-7" => "iso-8859-7",
+        "ISO-8859-8" => "iso-8859-8",
+        "ISO-8859-8-I" => "iso-8859-8-i",
+        "ISO-8859-10" => "iso-8859-10",
+        "ISO-8859-13" => "iso-8859-13",
+        "ISO-8859-14" => "iso-8859-14",
+        "ISO-8859-15" => "iso-8859-15",
+        "ISO-8859-16" => "iso-8859-16",
+        "KOI8-R" => "koi8-r",
+        "KOI8-U" => "koi8-u",
+        "GBK" => "gbk",
+        "Big5" => "big5",
+        "EUC-JP" => "euc-jp",
+        "ISO-2022-JP" => "iso-2022-jp",
+        "Shift_JIS" => "shift_jis",
+        "EUC-KR" => "euc-kr",
+        name => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(opening: &[u8], label: Option<&str>) -> Option<&'static str> {
+        declared(opening, label, true).map(|(encoding, _)| name(encoding))
+    }
+
+    #[test]
+    fn names_are_lower_case() {
+        for label in [
+            "utf-8",
+            "ibm866",
+            "latin2",
+            "latin3",
+            "latin4",
+            "cyrillic",
+            "arabic",
+            "greek",
+            "hebrew",
+            "logical",
+            "latin6",
+            "iso-8859-13",
+            "iso-8859-14",
+            "iso-8859-15",
+            "iso-8859-16",
+            "koi8-r",
+            "koi8-u",
+            "macintosh",
+            "windows-874",
+            "cp1250",
+            "cp1251",
+            "ascii",
+            "cp1253",
+            "cp1254",
+            "cp1255",
+            "cp1256",
+            "cp1257",
+            "cp1258",
+            "x-mac-cyrillic",
+            "gb2312",
+            "gb18030",
+            "big5",
+            "euc-jp",
+            "iso-2022-jp",
+            "sjis",
+            "euc-kr",
+            "iso-2022-kr",
+            "utf-16be",
+            "utf-16",
+            "x-user-defined",
+        ] {
+            let encoding = Encoding::for_label(label.as_bytes()).expect("a label of the standard");
+            assert_eq!(name(encoding), encoding.name().to_ascii_lowercase(), "{label}");
+        }
+    }
+
+    #[test]
+    fn mark_then_header_then_page() {
+        let meta = b"<meta charset=windows-1251>";
+        assert_eq!(found(meta, None), Some("windows-1251"));
+        assert_eq!(found(meta, Some("utf-8")), Some("utf-8"));
+        assert_eq!(found(meta, Some("foo-8")), Some("windows-1251"));
+        assert_eq!(found(meta, Some("utf-7")), Some("windows-1251"));
+        assert_eq!(found(b"\xEF\xBB\xBF<meta charset=gbk>", Some("koi8-r")), Some("utf-8"));
+        assert_eq!(found(b"\xFE\xFF\0<", Some("koi8-r")), Some("utf-16be"));
+        assert_eq!(found(b"<p>", None), None);
+        assert_eq!(found(b"<?xml version='1.0' encoding='koi8-r'?><a/>", None), Some("koi8-r"));
+        assert_eq!(found(b"<meta charset=utf-16>", None), Some("utf-8"));
+        assert_eq!(found(b"<meta charset=x-user-defined>", None), Some("windows-1252"));
+        assert_eq!(found(b"<p>", Some("iso-2022-kr")), Some("replacement"));
+        assert_eq!(declared(meta, None, false), None);
+    }
+
+    #[test]
+    fn utf_16_is_believed_only_with_zeros() {
+        assert_eq!(found(b"<\0p\0>\0", Some("utf-16")), Some("utf-16le"));
+        assert_eq!(found(b"\0<\0p\0>", Some("utf-16")), Some("utf-16be"));
+        assert_eq!(found(b"<p>plain", Some("utf-16")), None);
+        assert_eq!(found(b"<meta charset=utf-8>", Some("utf-16")), Some("utf-8"));
+    }
+
+    #[test]
+    fn undeclared_bytes_are_judged_as_a_whole() {
+        let decide = |chunks: &[&[u8]], host: &str| {
+            let mut watch = Watch::default();
+            chunks.iter().for_each(|chunk| watch.feed(chunk));
+            name(watch.decide(host))
+        };
+        assert_eq!(decide(&[b"plain"], "h"), "utf-8");
+        assert_eq!(decide(&[], "h"), "utf-8");
+        assert_eq!(decide(&["grüße".as_bytes()], "h"), "utf-8");
+        assert_eq!(decide(&[b"gr\xC3", b"\xBC\xC3", b"\x9Fe"], "h"), "utf-8");
+        assert_eq!(decide(&[b"gr\xC3\xBC\xC3"], "h"), "utf-8");
+        assert_eq!(decide(&[b"Das Caf\xE9 ist sch\xF6n und gro\xDF"], "example.de"), "windows-1252");
+        assert_eq!(decide(&[b"Das Caf\xE9"], "example.de"), "windows-1252");
+        let russian = encoding_rs::WINDOWS_1251.encode("Съешь же ещё этих мягких французских булок, да выпей чаю").0;
+        assert_eq!(decide(&[&russian], "example.ru"), "windows-1251");
+        let (first, second) = russian.split_at(7);
+        assert_eq!(decide(&[first, second], "example.ru"), "windows-1251");
+    }
+}

@@ -1,0 +1,180 @@
+//! Character references: `&amp;`, `&#x41;`, `&eacute`.
+//!
+//! The table is a sorted text file, a name and its code points a line, and the search is a binary one over its lines:
+//! 30 KB, nothing to build at start, and a person can read it.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2, memrchr};
+
+/// All names of the HTML standard, sorted by bytes. Those of old may lack their semicolon and stand here twice.
+static TABLE: &str = include_str!("entities.txt");
+
+/// The longest name, with its semicolon.
+const LONGEST: usize = 32;
+/// The longest name that may lack its semicolon.
+const LONGEST_BARE: usize = 6;
+
+/// Where a text stands: old pages write `?a=1&copy=2` in attributes and mean it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Attribute,
+    Text,
+}
+
+/// Resolves the references of a text, and replaces NUL as the standard does.
+pub fn resolve(text: &str, place: Place) -> Cow<'_, str> {
+    if memchr2(b'&', 0, text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = memchr2(b'&', 0, rest.as_bytes()) {
+        let (before, from) = rest.split_at(next);
+        out.push_str(before);
+        let length = if from.starts_with('\0') {
+            out.push('\u{FFFD}');
+            1
+        } else {
+            match reference(from, place, &mut out) {
+                0 => {
+                    out.push('&');
+                    1
+                }
+                length => length,
+            }
+        };
+        rest = from.get(length..).unwrap_or("");
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// Resolves the reference at the start of `text`. Answers how long it is, 0 where it is none.
+fn reference(text: &str, place: Place, out: &mut String) -> usize {
+    if text.as_bytes().get(1) == Some(&b'#') { numeric(text, out) } else { named(text, place, out) }
+}
+
+fn named(text: &str, place: Place, out: &mut String) -> usize {
+    let bytes = text.as_bytes();
+    let name = bytes.iter().skip(1).take(LONGEST).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if bytes.get(1 + name) == Some(&b';')
+        && let Some(points) = text.get(1..name + 2).and_then(find)
+    {
+        return push(points, out, name + 2);
+    }
+    for length in (2..=name.min(LONGEST_BARE)).rev() {
+        if let Some(points) = text.get(1..1 + length).and_then(find) {
+            let next = bytes.get(1 + length);
+            let goes_on = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
+            if place == Place::Attribute && goes_on {
+                return 0;
+            }
+            return push(points, out, 1 + length);
+        }
+    }
+    0
+}
+
+fn push(points: &str, out: &mut String, length: usize) -> usize {
+    out.extend(points.split(' ').filter_map(|point| char::from_u32(u32::from_str_radix(point, 16).ok()?)));
+    length
+}
+
+/// The code points of a name.
+fn find(name: &str) -> Option<&'static str> {
+    if name == "amp;" {
+        return Some("26");
+    }
+    let (mut low, mut high) = (0, TABLE.len());
+    // Invariant: `low` and `high` are at starts of lines; the name's line, if there is one, is between them.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let start = memrchr(b'\n', TABLE.as_bytes().get(low..middle)?).map_or(low, |newline| low + newline + 1);
+        let end = memchr(b'\n', TABLE.as_bytes().get(start..high)?).map_or(high, |newline| start + newline);
+        let (entry, points) = TABLE.get(start..end)?.split_once(' ')?;
+        match name.as_bytes().cmp(entry.as_bytes()) {
+            std::cmp::Ordering::Equal => return Some(points),
+            std::cmp::Ordering::Less => high = start,
+            std::cmp::Ordering::Greater => low = end + 1,
+        }
+    }
+    None
+}
+
+fn numeric(text: &str, out: &mut String) -> usize {
+    let bytes = text.as_bytes();
+    let (start, radix) = if matches!(bytes.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
+    let mut value = 0u32;
+    let mut end = start;
+    while let Some(digit) = bytes.get(end).and_then(|&byte| char::from(byte).to_digit(radix)) {
+        value = value.saturating_mul(radix).saturating_add(digit);
+        end += 1;
+    }
+    if end == start {
+        return 0;
+    }
+    out.push(character(value));
+    if bytes.get(end) == Some(&b';') { end + 1 } else { end }
+}
+
+/// What a number means: the C1 controls are read as windows-1252, what is no character becomes U+FFFD.
+fn character(value: u32) -> char {
+    const C1: [u16; 32] = [
+        0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,
+        0x017D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A,
+        0x0153, 0x9D, 0x017E, 0x0178,
+    ];
+    let value = match value {
+        0 => 0xFFFD,
+        0x80..=0x9F => C1.get(value as usize - 0x80).map_or(value, |&point| u32::from(point)),
+        _ => value,
+    };
+    char::from_u32(value).unwrap_or('\u{FFFD}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_table_is_found() {
+        assert_eq!(TABLE.lines().count(), 2231);
+        assert!(TABLE.lines().is_sorted());
+        for line in TABLE.lines() {
+            let (name, points) = line.split_once(' ').expect("a line is a name and its code points");
+            assert_eq!(find(name), Some(points), "{name}");
+            assert!(name.len() <= LONGEST && (name.ends_with(';') || name.len() <= LONGEST_BARE), "{name}");
+        }
+        assert_eq!(find("nosuch;"), None);
+        assert_eq!(find(""), None);
+    }
+
+    #[test]
+    fn references_are_resolved_by_place() {
+        let cases = [
+            ("/a?x=1&amp;y=2&copy=3", "/a?x=1&y=2&copy=3", "/a?x=1&y=2©=3"),
+            ("&notit;", "&notit;", "¬it;"),
+            ("&notin;", "∉", "∉"),
+            ("&copy", "©", "©"),
+            ("&copy;&COPY;&Copy;", "©©&Copy;", "©©&Copy;"),
+            ("&", "&", "&"),
+            ("&&amp&", "&&&", "&&&"),
+            ("&#65;&#x42;&#X43", "ABC", "ABC"),
+            (
+                "&#128;&#0;&#xD800;&#x110000;&#99999999999999;",
+                "€\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}",
+                "€\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}",
+            ),
+            ("&#;&#x;&#", "&#;&#x;&#", "&#;&#x;&#"),
+            ("a\0b", "a\u{FFFD}b", "a\u{FFFD}b"),
+            ("&NotEqualTilde;", "≂\u{338}", "≂\u{338}"),
+            ("&CounterClockwiseContourIntegral;", "∳", "∳"),
+            ("&é", "&é", "&é"),
+        ];
+        for (text, attribute, plain) in cases {
+            assert_eq!(resolve(text, Place::Attribute), attribute, "{text}");
+            assert_eq!(resolve(text, Place::Text), plain, "{text}");
+        }
+    }
+}

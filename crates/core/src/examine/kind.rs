@@ -1,0 +1,139 @@
+//! [`Kind`]: whether a body is worth reading, and by which rules.
+
+/// What a body is to a crawler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Html,
+    /// XHTML, feeds, SVG and other XML.
+    Xml,
+    /// Text without links: only its charset is told.
+    Text,
+    Other,
+}
+
+/// How the binary formats begin that servers most often send as HTML.
+const BINARY: [&[u8]; 12] = [
+    b"\x89PNG\r\n\x1A\n",
+    b"GIF87a",
+    b"GIF89a",
+    b"\xFF\xD8\xFF",
+    b"%PDF-",
+    b"PK\x03\x04",
+    b"\x1F\x8B\x08",
+    b"RIFF",
+    b"OggS\0",
+    b"wOFF",
+    b"wOF2",
+    b"\x7FELF",
+];
+
+/// How HTML begins, by the MIME sniffing standard. A byte that ends a tag has to follow all but the comment.
+const HTML: [&[u8]; 16] = [
+    b"<!doctype html",
+    b"<html",
+    b"<head",
+    b"<script",
+    b"<iframe",
+    b"<h1",
+    b"<div",
+    b"<font",
+    b"<table",
+    b"<a",
+    b"<style",
+    b"<title",
+    b"<b",
+    b"<body",
+    b"<br",
+    b"<p",
+];
+
+impl Kind {
+    /// By the declared type; where there is none, by the body's first bytes. A type that is declared is believed, but
+    /// for images and the like that call themselves HTML: looking for tags in them finds nonsense.
+    pub fn of(essence: Option<&str>, opening: &[u8]) -> Self {
+        match essence {
+            Some("text/html") if BINARY.iter().any(|start| opening.starts_with(start)) => Self::Other,
+            Some("text/html") => Self::Html,
+            Some("text/xml" | "application/xml") => Self::Xml,
+            Some(essence) if essence.ends_with("+xml") => Self::Xml,
+            Some(essence) if is_text(essence) => Self::Text,
+            Some(_) => Self::Other,
+            None => Self::sniff(opening),
+        }
+    }
+
+    fn sniff(opening: &[u8]) -> Self {
+        let text = opening.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(opening);
+        let wide = text.starts_with(b"\xFE\xFF") || text.starts_with(b"\xFF\xFE");
+        // Of UTF-16, every other byte will do.
+        let start: Vec<u8> =
+            text.iter().skip(if wide { 2 } else { 0 }).filter(|&&byte| !wide || byte != 0).copied().collect();
+        let start = start.trim_ascii_start();
+        let begins = |word: &[u8]| start.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+        let ends_tag = |length: usize| matches!(start.get(length), Some(b' ' | b'\t' | b'\r' | b'\n' | 0x0C | b'>'));
+        if begins(b"<!--") || HTML.iter().any(|word| begins(word) && ends_tag(word.len())) {
+            Self::Html
+        } else if begins(b"<?xml") {
+            Self::Xml
+        } else if start.is_empty() || start.iter().any(|&byte| is_binary(byte)) {
+            Self::Other
+        } else {
+            Self::Text
+        }
+    }
+
+    /// The type that was recognised.
+    pub fn essence(self) -> Option<&'static str> {
+        match self {
+            Self::Html => Some("text/html"),
+            Self::Xml => Some("text/xml"),
+            Self::Text => Some("text/plain"),
+            Self::Other => None,
+        }
+    }
+}
+
+fn is_text(essence: &str) -> bool {
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || matches!(essence, "application/json" | "application/javascript" | "application/x-javascript")
+}
+
+fn is_binary(byte: u8) -> bool {
+    matches!(byte, 0..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let cases: [(Option<&str>, &[u8], Kind); 21] = [
+            (Some("text/html"), b"", Kind::Html),
+            (Some("text/html"), b"anything", Kind::Html),
+            (Some("text/html"), b"\x89PNG\r\n\x1A\n\0\0", Kind::Other),
+            (Some("application/xhtml+xml"), b"", Kind::Xml),
+            (Some("application/rss+xml"), b"", Kind::Xml),
+            (Some("text/xml"), b"", Kind::Xml),
+            (Some("text/plain"), b"<html>", Kind::Text),
+            (Some("application/json"), b"", Kind::Text),
+            (Some("image/png"), b"<html>", Kind::Other),
+            (None, b" \n<!DOCTYPE HTML>", Kind::Html),
+            (None, b"<html lang=en>", Kind::Html),
+            (None, b"\xEF\xBB\xBF<p>", Kind::Html),
+            (None, b"\xFF\xFE<\0p\0>\0", Kind::Html),
+            (None, b"<!--x", Kind::Html),
+            (None, b"<pre>", Kind::Text),
+            (None, b"<?xml version='1.0'?>", Kind::Xml),
+            (None, b"plain", Kind::Text),
+            (None, b"\0\x01\x02", Kind::Other),
+            (None, b"", Kind::Other),
+            (None, b"<p", Kind::Text),
+            (None, b"<A HREF=x>", Kind::Html),
+        ];
+        for (essence, opening, kind) in cases {
+            assert_eq!(Kind::of(essence, opening), kind, "{essence:?} {opening:?}");
+        }
+    }
+}

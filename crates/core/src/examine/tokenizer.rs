@@ -1,0 +1,487 @@
+//! [`Tokenizer`]: tags out of bytes, as the HTML standard's tokenizer finds them, and nothing but tags.
+//!
+//! It is fed chunk by chunk and runs over every byte a bounded number of times, however the input is cut: text is skipped
+//! with `memchr`, a tag that lies whole within a chunk is handed on in place, and only a tag that crosses a border is
+//! collected in a buffer. What a tag means is the [`Sink`]'s affair, as is the little that a tree would know: the answer
+//! to a start tag says how the bytes after it are to be read.
+//!
+//! Works on any encoding in which the bytes below 0x40 mean ASCII wherever they stand; that is every one of the web's but
+//! UTF-16 and ISO-2022-JP.
+//!
+//! Invariant: the calls that the sink gets do not depend on how the input was cut.
+
+use memchr::memchr;
+
+use super::raw_text::{self, Script};
+use super::scan::{self, CommentScan, DoctypeScan, TagScan};
+
+/// Of a tag longer than this, only the attributes that end within it are seen.
+pub const LONGEST_TAG: usize = 64 * 1024;
+
+/// How the bytes after a tag are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Tags and text; the text is of no interest.
+    Markup,
+    /// Tags and text; the text is told to the sink.
+    Heard,
+    /// Text with character references up to the end tag of the same name (`title`, `textarea`). Told to the sink.
+    RcData,
+    /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
+    RawText,
+    /// As raw text, with the rules for comments within scripts.
+    Script,
+    /// Text to the end of the document.
+    PlainText,
+}
+
+/// Which of the two languages' rules hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Html,
+    /// CDATA sections everywhere, a document type may hold an internal subset.
+    Xml,
+}
+
+/// Who is told of what the tokenizer finds.
+pub trait Sink {
+    /// A start tag. Answers how to go on.
+    fn start(&mut self, tag: &Tag<'_>) -> Content;
+    /// An end tag, by its name as written.
+    fn end(&mut self, name: &[u8]);
+    /// A piece of text, where the content is one whose text is told. Character references are unresolved.
+    fn text(&mut self, text: &[u8]);
+    /// A piece of a CDATA section: text without character references.
+    fn cdata(&mut self, text: &[u8]);
+    /// Whether the element that is open now is one of SVG or MathML: only there HTML has CDATA sections.
+    fn in_foreign(&self) -> bool;
+}
+
+/// A start tag, as it is written in the page.
+#[derive(Clone, Copy)]
+pub struct Tag<'a> {
+    /// The name as written, in any case.
+    pub name: &'a [u8],
+    /// What follows the name, including the final `>` unless the tag was cut.
+    rest: &'a [u8],
+    pub self_closing: bool,
+    /// The tag is longer than [`LONGEST_TAG`].
+    pub cut: bool,
+}
+
+/// The attributes of a tag as they are written: names in any case, values with references, duplicates included.
+#[derive(Clone)]
+pub struct Attributes<'a> {
+    rest: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Content,
+    /// Within the first bytes of something that `<` may begin; they are in the buffer.
+    Opening,
+    /// Within a tag, which is in the buffer up to the limit.
+    Tag(TagScan),
+    Comment(CommentScan),
+    /// Within what ends at the next `>`: a bogus comment, a document type, a processing instruction.
+    UntilGreater,
+    /// Within a CDATA section, after so many closing brackets (0 to 2).
+    Cdata(u8),
+    /// Within an XML document type.
+    Doctype(DoctypeScan),
+}
+
+pub struct Tokenizer {
+    state: State,
+    content: Content,
+    dialect: Dialect,
+    /// The name of the element whose end tag ends the raw text.
+    raw_name: Vec<u8>,
+    script: Script,
+    /// What was begun in an earlier chunk: a tag, or the first bytes that decide what it is.
+    begun: Vec<u8>,
+    /// The tag in the buffer is longer than the limit.
+    cut: bool,
+}
+
+/// What the bytes from a `<` on begin.
+enum Opening {
+    /// Cannot be told yet.
+    Undecided,
+    /// Nothing: the `<` is text.
+    Text,
+    Tag,
+    /// So many bytes belong to the opening itself.
+    Markup(State, usize),
+    /// Text of a script; so many bytes lead to another place in it.
+    Script(Script, usize),
+}
+
+impl Tokenizer {
+    pub fn new(dialect: Dialect) -> Self {
+        Self::within(dialect, Content::Markup, b"")
+    }
+
+    /// A tokenizer that begins inside the element `name`.
+    pub fn within(dialect: Dialect, content: Content, name: &[u8]) -> Self {
+        Self {
+            state: State::Content,
+            content,
+            dialect,
+            raw_name: name.to_ascii_lowercase(),
+            script: Script::default(),
+            begun: Vec::new(),
+            cut: false,
+        }
+    }
+
+    /// Reads the next bytes. What is unfinished when no more come is no tag, as the standard says.
+    pub fn feed(&mut self, chunk: &[u8], sink: &mut impl Sink) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            rest = self.step(rest, sink);
+        }
+    }
+
+    /// Reads some of the bytes, and answers with the others.
+    fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        match self.state {
+            State::Content => self.content(rest, sink),
+            State::Opening => self.opening(rest, sink),
+            State::Tag(scan) => self.tag(scan, rest, sink),
+            State::Comment(scan) => self.comment(scan, rest),
+            State::UntilGreater => self.until_greater(rest),
+            State::Cdata(brackets) => self.cdata(brackets, rest, sink),
+            State::Doctype(scan) => self.doctype(scan, rest),
+        }
+    }
+
+    /// The input is over: what looked like the beginning of a tag within heard text was text.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        if matches!(self.state, State::Opening) && matches!(self.content, Content::Heard | Content::RcData) {
+            sink.text(&self.begun);
+        }
+        self.begun.clear();
+        self.state = State::Content;
+    }
+
+    fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        let heard = matches!(self.content, Content::Heard | Content::RcData);
+        let next = match self.content {
+            Content::PlainText => None,
+            Content::Script => self.script.skip(rest),
+            _ => find_less(rest),
+        };
+        let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
+        if heard && !text.is_empty() {
+            sink.text(text);
+        }
+        if markup.is_empty() { markup } else { self.markup(markup, sink) }
+    }
+
+    /// Reads on from a `<` within the chunk.
+    fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        match self.decide(rest, sink) {
+            Opening::Undecided => {
+                self.begun.clear();
+                self.begun.extend_from_slice(rest);
+                self.state = State::Opening;
+                &[]
+            }
+            Opening::Text => {
+                if matches!(self.content, Content::Heard | Content::RcData) {
+                    sink.text(b"<");
+                }
+                rest.get(1..).unwrap_or(&[])
+            }
+            Opening::Tag => self.whole_tag(rest, sink).unwrap_or_else(|| {
+                let mut scan = TagScan::at_name();
+                scan.find_end(rest.get(name_start(rest)..).unwrap_or(&[]));
+                self.begun.clear();
+                self.cut = false;
+                self.keep(rest);
+                self.state = State::Tag(scan);
+                &[]
+            }),
+            Opening::Markup(state, length) => {
+                self.state = state;
+                rest.get(length..).unwrap_or(&[])
+            }
+            Opening::Script(script, length) => {
+                self.script = script;
+                rest.get(length..).unwrap_or(&[])
+            }
+        }
+    }
+
+    /// Reads a tag that ends within the chunk.
+    fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> Option<&'a [u8]> {
+        let after = rest.get(name_start(rest)..)?;
+        let (name, after) = after.split_at(scan::name_end(after)?);
+        let (end, self_closing) = scan::whole_tag(after)?;
+        let (attributes, next) = after.split_at(end + 1);
+        let length = rest.len() - next.len();
+        let tag = if length > LONGEST_TAG {
+            let over = length - LONGEST_TAG;
+            let kept = attributes.len().saturating_sub(over);
+            let name = name.get(..LONGEST_TAG - name_start(rest)).unwrap_or(name);
+            Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, cut: true }
+        } else {
+            Tag { name, rest: attributes, self_closing, cut: false }
+        };
+        self.emit(tag, name_start(rest) == 2, sink);
+        Some(next)
+    }
+
+    /// Reads on where the chunk before ended within an opening: byte by byte, it is decided within a few.
+    fn opening<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        let mut begun = std::mem::take(&mut self.begun);
+        for (index, &byte) in rest.iter().enumerate() {
+            begun.push(byte);
+            if !matches!(self.decide(&begun, sink), Opening::Undecided) {
+                // Decided now: the few bytes are read again as if they had come in one chunk.
+                self.state = State::Content;
+                let mut few = begun.as_slice();
+                while !few.is_empty() {
+                    few = self.step(few, sink);
+                }
+                return rest.get(index + 1..).unwrap_or(&[]);
+            }
+        }
+        self.begun = begun;
+        &[]
+    }
+
+    fn tag<'a>(&mut self, mut scan: TagScan, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        match scan.find_end(rest) {
+            Some(end) => {
+                let (tail, rest) = rest.split_at((end + 1).min(rest.len()));
+                self.keep(tail);
+                let begun = std::mem::take(&mut self.begun);
+                let start = name_start(&begun);
+                let after = begun.get(start..).unwrap_or(&[]);
+                let (name, attributes) = after.split_at(scan::name_end(after).unwrap_or(after.len()));
+                let tag = Tag { name, rest: attributes, self_closing: scan.self_closing, cut: self.cut };
+                self.emit(tag, start == 2, sink);
+                self.begun = begun;
+                self.begun.clear();
+                rest
+            }
+            None => {
+                self.keep(rest);
+                self.state = State::Tag(scan);
+                &[]
+            }
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LONGEST_TAG.saturating_sub(self.begun.len());
+        self.cut |= bytes.len() > room;
+        self.begun.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+    }
+
+    fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl Sink) {
+        self.state = State::Content;
+        if closing {
+            self.content = Content::Markup;
+            sink.end(tag.name);
+            return;
+        }
+        self.content = sink.start(&tag);
+        if matches!(self.content, Content::RcData | Content::RawText | Content::Script) {
+            self.raw_name.clear();
+            self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
+            self.script = Script::default();
+        }
+    }
+
+    /// What `bytes`, which begin with `<`, begin.
+    fn decide(&self, bytes: &[u8], sink: &impl Sink) -> Opening {
+        match self.content {
+            Content::Markup | Content::Heard => self.decide_markup(bytes, sink),
+            Content::RcData | Content::RawText => match raw_text::end_tag(bytes, &self.raw_name) {
+                None => Opening::Undecided,
+                Some(true) => Opening::Tag,
+                Some(false) => Opening::Text,
+            },
+            Content::Script => match self.script.decide(bytes, &self.raw_name) {
+                None => Opening::Undecided,
+                Some(raw_text::Decision::EndTag) => Opening::Tag,
+                Some(raw_text::Decision::Text(script, length)) => Opening::Script(script, length),
+            },
+            Content::PlainText => Opening::Text,
+        }
+    }
+
+    fn decide_markup(&self, bytes: &[u8], sink: &impl Sink) -> Opening {
+        match bytes.get(1) {
+            None => Opening::Undecided,
+            Some(byte) if byte.is_ascii_alphabetic() => Opening::Tag,
+            Some(b'/') => match bytes.get(2) {
+                None => Opening::Undecided,
+                Some(byte) if byte.is_ascii_alphabetic() => Opening::Tag,
+                Some(_) => Opening::Markup(State::UntilGreater, 2),
+            },
+            Some(b'?') => Opening::Markup(State::UntilGreater, 1),
+            Some(b'!') => {
+                let cdata = self.dialect == Dialect::Xml || sink.in_foreign();
+                let doctype = self.dialect == Dialect::Xml;
+                let declared = bytes.get(2..).unwrap_or(&[]);
+                match (
+                    starts(declared, b"--"),
+                    if cdata { starts(declared, b"[CDATA[") } else { Some(false) },
+                    if doctype { starts(declared, b"DOCTYPE") } else { Some(false) },
+                ) {
+                    (Some(true), ..) => Opening::Markup(State::Comment(CommentScan::Start), 4),
+                    (_, Some(true), _) => Opening::Markup(State::Cdata(0), 9),
+                    (.., Some(true)) => Opening::Markup(State::Doctype(DoctypeScan::Head), 9),
+                    (Some(false), Some(false), Some(false)) => Opening::Markup(State::UntilGreater, 2),
+                    _ => Opening::Undecided,
+                }
+            }
+            Some(_) => Opening::Text,
+        }
+    }
+
+    fn until_greater<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        match memchr(b'>', rest) {
+            Some(end) => {
+                self.state = State::Content;
+                rest.get(end + 1..).unwrap_or(&[])
+            }
+            None => &[],
+        }
+    }
+
+    fn comment<'a>(&mut self, mut scan: CommentScan, rest: &'a [u8]) -> &'a [u8] {
+        let end = scan.find_end(rest);
+        self.state = if end.is_some() { State::Content } else { State::Comment(scan) };
+        end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
+    }
+
+    fn doctype<'a>(&mut self, mut scan: DoctypeScan, rest: &'a [u8]) -> &'a [u8] {
+        let end = rest.iter().position(|&byte| scan.ends_with(byte));
+        self.state = if end.is_some() { State::Content } else { State::Doctype(scan) };
+        end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
+    }
+
+    fn cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        let heard = self.content == Content::Heard;
+        for (index, &byte) in rest.iter().enumerate() {
+            match (byte, brackets) {
+                (b'>', 2) => {
+                    self.state = State::Content;
+                    return rest.get(index + 1..).unwrap_or(&[]);
+                }
+                // The brackets before the last two were text.
+                (b']', 2) if heard => sink.cdata(b"]"),
+                (b']', _) => brackets = (brackets + 1).min(2),
+                _ => {
+                    if heard {
+                        sink.cdata(b"]]".get(..usize::from(brackets)).unwrap_or(b""));
+                    }
+                    let text = rest.get(index..).unwrap_or(&[]);
+                    let (text, rest) = text.split_at(memchr(b']', text).unwrap_or(text.len()));
+                    if heard {
+                        sink.cdata(text);
+                    }
+                    self.state = State::Cdata(0);
+                    return rest;
+                }
+            }
+        }
+        self.state = State::Cdata(brackets);
+        &[]
+    }
+}
+
+/// The next `<`. Between tags there is often little text: a look at a few bytes saves the search.
+fn find_less(bytes: &[u8]) -> Option<usize> {
+    let near = bytes.iter().take(8).position(|&byte| byte == b'<');
+    near.or_else(|| memchr(b'<', bytes))
+}
+
+/// Where the name of the tag begins whose bytes from `<` on are given.
+fn name_start(tag: &[u8]) -> usize {
+    if tag.get(1) == Some(&b'/') { 2 } else { 1 }
+}
+
+/// Whether `bytes` start with `word` in any case; `None` where they are too few to tell.
+pub(super) fn starts(bytes: &[u8], word: &[u8]) -> Option<bool> {
+    let common = bytes.len().min(word.len());
+    if !bytes.iter().zip(word).all(|(byte, expected)| byte.eq_ignore_ascii_case(expected)) {
+        Some(false)
+    } else if common == word.len() {
+        Some(true)
+    } else {
+        None
+    }
+}
+
+/// White space as HTML has it.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C)
+}
+
+pub(super) fn ends_name(byte: u8) -> bool {
+    is_space(byte) || matches!(byte, b'/' | b'>')
+}
+
+impl<'a> Tag<'a> {
+    pub fn attributes(&self) -> Attributes<'a> {
+        Attributes { rest: self.rest }
+    }
+}
+
+impl<'a> Attributes<'a> {
+    /// The attributes in `bytes`, which begin right after a tag's name.
+    pub fn over(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What was not read yet.
+    pub fn remainder(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    /// The next name and value. Bytes that run out before a value ends are a tag that was cut: it is left out.
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?;
+        let rest = self.rest.get(start..)?;
+        if rest.first() == Some(&b'>') {
+            return None;
+        }
+        // A `=` at the very start belongs to the name.
+        let end = 1 + rest.get(1..)?.iter().position(|&byte| ends_name(byte) || byte == b'=')?;
+        let (name, rest) = rest.split_at(end);
+        let after = rest.iter().position(|&byte| !is_space(byte))?;
+        if rest.get(after) != Some(&b'=') {
+            self.rest = rest;
+            return Some((name, b""));
+        }
+        let rest = rest.get(after + 1..)?;
+        let rest = rest.get(rest.iter().position(|&byte| !is_space(byte))?..)?;
+        match rest.first()? {
+            quote @ (b'"' | b'\'') => {
+                let value = rest.get(1..)?;
+                let end = memchr(*quote, value)?;
+                self.rest = value.get(end + 1..)?;
+                Some((name, value.get(..end)?))
+            }
+            b'>' => {
+                self.rest = rest;
+                Some((name, b""))
+            }
+            _ => {
+                let end = rest.iter().position(|&byte| is_space(byte) || byte == b'>')?;
+                self.rest = rest.get(end..)?;
+                Some((name, rest.get(..end)?))
+            }
+        }
+    }
+}

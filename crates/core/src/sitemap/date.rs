@@ -1,0 +1,114 @@
+//! Dates as sitemaps and feeds write them: ISO 8601 in any length, and the form of e-mail.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+/// The moment that is meant; the start of it where only a day, a month or a year is given. `None` where it is no date.
+pub fn parse(text: &str) -> Option<Timestamp> {
+    let text = super::trim(text);
+    if !text.is_ascii() || text.len() > 64 {
+        return None;
+    }
+    parse_iso(text).or_else(|| parse_mail(text))
+}
+
+/// `2014`, `2014-06`, `2014-06-03`, `2014-06-03T10:30+02:00`, `2014-06-03T10:30:45.82Z`. Without a zone it is UTC.
+fn parse_iso(text: &str) -> Option<Timestamp> {
+    let (date, time) = match text.split_once(['T', 't', ' ']) {
+        Some((date, time)) => (date, Some(time.trim())),
+        None => (text, None),
+    };
+    let mut parts = date.split('-');
+    let year = parts.next().filter(|year| year.len() == 4)?;
+    let (month, day) = (parts.next().unwrap_or("1"), parts.next().unwrap_or("1"));
+    if parts.next().is_some() {
+        return None;
+    }
+    let (clock, offset) = match time {
+        None => (Clock::default(), Offset::UTC),
+        Some(time) => {
+            let at = time.find(['Z', 'z', '+', '-', ' ']).unwrap_or(time.len());
+            let (clock, zone) = time.split_at(at);
+            (parse_clock(clock)?, if zone.is_empty() { Offset::UTC } else { parse_zone(zone.trim())? })
+        }
+    };
+    moment(number(year)?, number(month)?, number(day)?, clock, offset)
+}
+
+/// `Thu, 05 Jan 2017 13:34:51 +0100`, the day of the week or not, the century or not. The zone is needed.
+fn parse_mail(text: &str) -> Option<Timestamp> {
+    const MONTHS: &str = "janfebmaraprmayjunjulaugsepoctnovdec";
+    let text = text.split_once(',').map_or(text, |(_, rest)| rest);
+    let mut words = text.split_whitespace();
+    let day = number(words.next()?)?;
+    let name = words.next()?.get(..3)?.to_ascii_lowercase();
+    let month = MONTHS.find(&name).filter(|at| at % 3 == 0)? / 3 + 1;
+    let year = words.next()?;
+    let year = match (year.len(), number::<i16>(year)?) {
+        (4, year) => year,
+        (2, year) if year < 50 => 2000 + year,
+        (2 | 3, year) => 1900 + year,
+        _ => return None,
+    };
+    let clock = parse_clock(words.next()?)?;
+    let offset = parse_zone(words.next()?)?;
+    moment(year, i8::try_from(month).ok()?, day, clock, offset)
+}
+
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    hour: i8,
+    minute: i8,
+    second: i8,
+    nanosecond: i32,
+}
+
+/// `10:30`, `10:30:45`, `10:30:45.82`.
+fn parse_clock(text: &str) -> Option<Clock> {
+    let mut parts = text.split(':');
+    let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
+    let (second, fraction) = match parts.next() {
+        None => ("0", ""),
+        Some(second) => second.split_once(['.', ',']).unwrap_or((second, "")),
+    };
+    if parts.next().is_some() {
+        return None;
+    }
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    // A leap second is the last one of its minute.
+    Some(Clock { hour, minute, second: number::<i8>(second)?.min(59), nanosecond: number(&digits)? })
+}
+
+/// `Z`, `+01:00`, `+0100`, `+01`, and the names that e-mail knows.
+fn parse_zone(text: &str) -> Option<Offset> {
+    let hours = match text.to_ascii_uppercase().as_str() {
+        "Z" | "GMT" | "UT" | "UTC" => 0,
+        "EDT" => -4,
+        "EST" | "CDT" => -5,
+        "CST" | "MDT" => -6,
+        "MST" | "PDT" => -7,
+        "PST" => -8,
+        _ => {
+            let sign = if text.starts_with('-') { -1 } else { 1 };
+            let digits = text.strip_prefix(['+', '-'])?.replace(':', "");
+            let (hours, minutes) = match digits.len() {
+                1 | 2 => (digits.as_str(), "0"),
+                3 | 4 => digits.split_at(digits.len() - 2),
+                _ => return None,
+            };
+            return Offset::from_seconds(sign * (number::<i32>(hours)? * 3600 + number::<i32>(minutes)? * 60)).ok();
+        }
+    };
+    Offset::from_hours(hours).ok()
+}
+
+fn moment(year: i16, month: i8, day: i8, clock: Clock, offset: Offset) -> Option<Timestamp> {
+    let Clock { hour, minute, second, nanosecond } = clock;
+    offset.to_timestamp(DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?).ok()
+}
+
+/// Digits only: `parse` alone would take a sign as well.
+fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}

@@ -1,0 +1,298 @@
+//! The XML formats: which elements hold the entries, and which of their children say what.
+//!
+//! Invariant: elements are known by their local names (namespaces are as often wrong as right) and by where they stand:
+//! a `loc` inside an image of an entry is not the entry's.
+
+use quick_xml::Reader;
+use quick_xml::errors::{Error, SyntaxError};
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesRef, BytesStart, Event};
+
+use super::{Draft, Fault, Format, Found, date};
+
+/// Nobody nests deeper in good faith.
+const DEEPEST: usize = 64;
+const LONGEST_NAME: usize = 256;
+/// Addresses and dates are shorter.
+const LONGEST_VALUE: usize = 16 << 10;
+/// Attributes that are looked at in one tag.
+const MOST_ATTRIBUTES: usize = 32;
+
+/// An XML document while it is being read.
+#[derive(Default)]
+pub(super) struct Markup {
+    /// The names of the open elements, one after the other, and where each begins.
+    names: String,
+    starts: Vec<usize>,
+    /// The entry that is open, and at which depth it stands.
+    entry: Option<(usize, Draft)>,
+    /// What the text that comes belongs to, and at which depth that element stands.
+    field: Option<(usize, Field)>,
+    value: String,
+    /// The value holds an entity that nobody may expand.
+    spoiled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Loc,
+    Guid,
+    Lastmod,
+    Priority,
+    Changefreq,
+    /// The date of the whole feed.
+    FeedDate,
+}
+
+impl Markup {
+    /// Reads what is complete and returns how much that was. With `last`, what is not complete is a fault.
+    pub(super) fn read(&mut self, text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
+        // What precedes a `<` is complete as far as it is text; a tag that is not is seen as such.
+        let end = if last { text.len() } else { memchr::memrchr(b'<', text.as_bytes()).unwrap_or(0) };
+        let mut reader = Reader::from_str(text.get(..end).unwrap_or(""));
+        let config = reader.config_mut();
+        config.check_end_names = false;
+        config.allow_unmatched_ends = true;
+        config.allow_dangling_amp = true;
+        let used = loop {
+            let before = usize::try_from(reader.buffer_position()).unwrap_or(end);
+            match reader.read_event() {
+                Ok(Event::Eof) => break end,
+                Ok(event) => self.event(event, found)?,
+                Err(Error::Syntax(error)) if is_unfinished(&error) => break before,
+                Err(error) => {
+                    self.flush(found)?;
+                    return Err(Fault(format!("broken XML: {error}")));
+                }
+            }
+        };
+        if last {
+            self.end(text.get(used..).unwrap_or(""), found)?;
+        }
+        Ok(used)
+    }
+
+    /// The document ends here, with this left over.
+    fn end(&mut self, rest: &str, found: &mut Found) -> Result<(), Fault> {
+        if self.starts.is_empty() && rest.trim().is_empty() {
+            return Ok(());
+        }
+        // A value that a tag had begun to close is whole.
+        if let (Some((_, field)), Some((value, _))) = (self.field, rest.split_once('<')) {
+            self.text(value);
+            self.field = None;
+            self.close_field(field, found)?;
+        }
+        self.flush(found)?;
+        Err(Fault("the XML ends in the middle".to_owned()))
+    }
+
+    fn event(&mut self, event: Event<'_>, found: &mut Found) -> Result<(), Fault> {
+        match event {
+            Event::Start(tag) => self.open(&tag, found),
+            Event::Empty(tag) => {
+                self.open(&tag, found)?;
+                self.close(tag.name().as_ref(), found)
+            }
+            Event::End(tag) => self.close(tag.name().as_ref(), found),
+            Event::Text(text) => {
+                self.text(&text);
+                Ok(())
+            }
+            Event::CData(text) => {
+                self.text(&text);
+                Ok(())
+            }
+            Event::GeneralRef(reference) => {
+                self.reference(&reference, found);
+                Ok(())
+            }
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::DocType(_) | Event::Eof => Ok(()),
+        }
+    }
+
+    fn open(&mut self, tag: &BytesStart<'_>, found: &mut Found) -> Result<(), Fault> {
+        let depth = self.starts.len();
+        let name = tag.name();
+        if depth >= DEEPEST || name.as_ref().len() > LONGEST_NAME {
+            self.flush(found)?;
+            return Err(Fault(format!("elements nested more than {DEEPEST} deep, or with endless names")));
+        }
+        self.starts.push(self.names.len());
+        self.names.push_str(name.as_ref());
+        if self.field.is_some() {
+            return Ok(()); // markup inside a value: only its text counts
+        }
+        let local = name.local_name().into_inner().to_ascii_lowercase();
+        match (found.sitemap.format, &self.entry) {
+            (None, _) => self.root(&local, found)?,
+            (Some(format), None) if is_entry(format, &local) => self.entry = Some((depth, Draft::default())),
+            (Some(Format::Rss), None) if local == "pubdate" => self.field = Some((depth, Field::FeedDate)),
+            (Some(Format::Atom), None) if local == "updated" => self.field = Some((depth, Field::FeedDate)),
+            (Some(format), Some((at, _))) if depth == at + 1 => self.child(format, &local, tag, found)?,
+            _ => {}
+        }
+        if self.field.is_some() {
+            self.value.clear();
+            self.spoiled = false;
+        }
+        Ok(())
+    }
+
+    fn root(&mut self, local: &str, found: &mut Found) -> Result<(), Fault> {
+        found.sitemap.format = Some(match local {
+            "urlset" => Format::UrlSet,
+            "sitemapindex" if found.bounds.index => Format::Index,
+            "sitemapindex" => return Err(Fault("an index inside an index is not followed".to_owned())),
+            "rss" | "rdf" => Format::Rss,
+            "feed" => Format::Atom,
+            _ => return Err(Fault(format!("the element {:?} begins no sitemap", local.get(..40).unwrap_or(local)))),
+        });
+        Ok(())
+    }
+
+    /// A child of an entry begins.
+    fn child(&mut self, format: Format, local: &str, tag: &BytesStart<'_>, found: &mut Found) -> Result<(), Fault> {
+        let depth = self.starts.len() - 1;
+        let field = match (format, local) {
+            (Format::UrlSet | Format::Index, "loc") => Field::Loc,
+            (Format::UrlSet | Format::Index, "lastmod") => Field::Lastmod,
+            (Format::UrlSet, "priority") => Field::Priority,
+            (Format::UrlSet, "changefreq") => Field::Changefreq,
+            (Format::Rss, "link") => Field::Loc,
+            (Format::Rss, "guid") => Field::Guid,
+            (Format::Rss, "pubdate" | "date") | (Format::Atom, "updated") => Field::Lastmod,
+            (Format::Atom, "link") => {
+                self.atom_link(tag);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        // A second address where the end of the first entry was forgotten.
+        let full = matches!(&self.entry, Some((_, draft)) if draft.loc.is_some());
+        if field == Field::Loc && full && format != Format::Rss {
+            let at = self.entry.as_ref().map_or(0, |(at, _)| *at);
+            self.flush(found)?;
+            self.entry = Some((at, Draft::default()));
+        }
+        self.field = Some((depth, field));
+        Ok(())
+    }
+
+    /// The first link of an entry that is its page, not its edit form or its attachments.
+    fn atom_link(&mut self, tag: &BytesStart<'_>) {
+        let Some((_, draft)) = &mut self.entry else { return };
+        let mut href = None;
+        let mut is_page = true;
+        for attribute in tag.attributes().with_checks(false).take(MOST_ATTRIBUTES).flatten() {
+            let Ok(value) = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0) else { continue };
+            match attribute.key.as_ref() {
+                "href" => href = Some(value.into_owned()),
+                "rel" => is_page = value == "alternate",
+                _ => {}
+            }
+        }
+        if is_page && draft.loc.is_none() {
+            draft.loc = href;
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        let inside = self.field.is_some() || matches!(&self.entry, Some((at, _)) if self.starts.len() == at + 1);
+        if inside && self.value.len() + text.len() <= LONGEST_VALUE {
+            self.value.push_str(text);
+        } else if inside {
+            self.spoiled = true;
+        }
+    }
+
+    /// `&amp;` and the like. Whatever a DTD may have declared is not expanded: the value is dropped.
+    fn reference(&mut self, reference: &BytesRef<'_>, found: &mut Found) {
+        match reference.resolve_char_ref() {
+            Ok(Some(char)) => self.text(char.encode_utf8(&mut [0; 4])),
+            _ => match resolve_xml_entity(reference) {
+                Some(text) => self.text(text),
+                None => {
+                    self.spoiled = true;
+                    let name: String = reference.chars().take(40).collect();
+                    found.fault(format!("the entity {name:?} is not one of XML's own"));
+                }
+            },
+        }
+    }
+
+    fn close(&mut self, name: &str, found: &mut Found) -> Result<(), Fault> {
+        let start = self.starts.pop();
+        let open = start.and_then(|start| self.names.get(start..)).unwrap_or("");
+        if open != name.trim_end() || start.is_none() {
+            self.flush(found)?;
+            return Err(Fault("broken XML: an end tag without its start".to_owned()));
+        }
+        self.names.truncate(start.unwrap_or(0));
+        let depth = self.starts.len();
+        if let Some((at, field)) = self.field
+            && at == depth
+        {
+            self.field = None;
+            self.close_field(field, found)?;
+        }
+        if matches!(&self.entry, Some((at, _)) if *at == depth) {
+            self.flush(found)?;
+        }
+        Ok(())
+    }
+
+    fn close_field(&mut self, field: Field, found: &mut Found) -> Result<(), Fault> {
+        let value = std::mem::take(&mut self.value);
+        if std::mem::take(&mut self.spoiled) || super::trim(&value).is_empty() {
+            return Ok(());
+        }
+        if field == Field::FeedDate {
+            found.sitemap.lastmod = found.sitemap.lastmod.or_else(|| date::parse(&value));
+        } else if let Some((_, draft)) = &mut self.entry {
+            let slot = match field {
+                Field::Loc | Field::Guid => &mut draft.loc,
+                Field::Priority => &mut draft.priority,
+                Field::Changefreq => &mut draft.changefreq,
+                Field::Lastmod | Field::FeedDate => &mut draft.lastmod,
+            };
+            // A feed's link comes before its guid, which is an address only by chance.
+            if field != Field::Guid || slot.is_none() {
+                *slot = Some(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry is over, or nothing more will come of it.
+    fn flush(&mut self, found: &mut Found) -> Result<(), Fault> {
+        let Some((_, mut draft)) = self.entry.take() else { return Ok(()) };
+        if self.field.take().is_some() {
+            self.value.clear(); // cut in the middle: half an address is another address
+        }
+        let direct = std::mem::take(&mut self.value);
+        if draft.loc.is_none() && !std::mem::take(&mut self.spoiled) && !super::trim(&direct).is_empty() {
+            draft.loc = Some(direct); // the element itself was forgotten
+        }
+        match found.sitemap.format {
+            Some(Format::Index) => found.child(&draft),
+            Some(format) => found.page(draft, format == Format::Atom),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_entry(format: Format, local: &str) -> bool {
+    match format {
+        Format::UrlSet => local == "url",
+        Format::Index => local == "sitemap",
+        Format::Rss => local == "item",
+        Format::Atom => local == "entry",
+        Format::Text => false,
+    }
+}
+
+/// The document may still bring the end of it.
+fn is_unfinished(error: &SyntaxError) -> bool {
+    !matches!(error, SyntaxError::InvalidBangMarkup)
+}

@@ -1,0 +1,171 @@
+//! [`StripParams`]: taking out of addresses what names a visitor rather than a page.
+//!
+//! Invariant: only what was asked for is taken out; the rest of the address keeps its bytes and their order. Nothing is
+//! asked for by default, since a server may tell any two addresses apart.
+
+use super::{Url, UrlRef};
+
+/// Asks for the parameters of [`SESSIONS`], and for `;jsessionid=` and `(S(...))` in paths.
+const ALL_SESSIONS: &str = "@sessions";
+/// Asks for the parameters of [`TRACKING`].
+const ALL_TRACKING: &str = "@tracking";
+
+/// Names of session ids, as servers and frameworks write them.
+const SESSIONS: &[&str] = &[
+    "aspsessionid*",
+    "cfid",
+    "cftoken",
+    "jsessionid",
+    "osid",
+    "phpsessid",
+    "session_id",
+    "sessionid",
+    "sessid",
+    "sid",
+    "zenid",
+];
+
+/// Names of parameters that tell where a visitor came from.
+const TRACKING: &[&str] = &[
+    "_ga", "dclid", "fbclid", "gbraid", "gclid", "igshid", "mc_cid", "mc_eid", "msclkid", "ttclid", "twclid", "utm_*",
+    "wbraid", "yclid",
+];
+
+/// The parameters to take out of addresses, by name and in any case. `utm_*` means all that begin so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StripParams {
+    names: Vec<Box<str>>,
+    prefixes: Vec<Box<str>>,
+    sessions: bool,
+}
+
+impl StripParams {
+    /// `@sessions` and `@tracking` stand for lists of well-known names.
+    pub fn new<S: AsRef<str>>(names: &[S]) -> Self {
+        let mut strip = Self::default();
+        for name in names {
+            match name.as_ref() {
+                ALL_SESSIONS => {
+                    strip.sessions = true;
+                    SESSIONS.iter().for_each(|name| strip.add(name));
+                }
+                ALL_TRACKING => TRACKING.iter().for_each(|name| strip.add(name)),
+                name => strip.add(name),
+            }
+        }
+        strip
+    }
+
+    fn add(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase();
+        match name.strip_suffix('*') {
+            Some(prefix) => self.prefixes.push(prefix.into()),
+            None => self.names.push(name.into()),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.prefixes.is_empty()
+    }
+
+    /// The address without what is to be taken out; `None` where it has nothing of that kind.
+    pub fn strip(&self, url: UrlRef<'_>) -> Option<Url> {
+        if self.is_empty() {
+            return None;
+        }
+        let target = url.target();
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
+        let changes = path.split('/').any(|segment| self.changes_segment(segment))
+            || query.is_some_and(|query| query.split('&').any(|pair| self.is_stripped(pair)));
+        if !changes {
+            return None;
+        }
+        let mut text = String::with_capacity(url.as_str().len());
+        text.push_str(url.as_str().strip_suffix(target)?);
+        let mut segments = path.split('/').filter(|segment| !self.is_session_segment(segment));
+        text.push_str(segments.next().unwrap_or(""));
+        for segment in segments {
+            text.push('/');
+            let mut parts = segment.split(';');
+            text.push_str(parts.next().unwrap_or(""));
+            for part in parts.filter(|part| !self.is_stripped(part)) {
+                text.push(';');
+                text.push_str(part);
+            }
+        }
+        let mut mark = '?';
+        for pair in query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !self.is_stripped(pair)) {
+            text.push(mark);
+            text.push_str(pair);
+            mark = '&';
+        }
+        // A path may have become one that the parser writes differently: `/.` or nothing at all.
+        Url::parse(&text).ok()
+    }
+
+    fn changes_segment(&self, segment: &str) -> bool {
+        self.is_session_segment(segment) || segment.split(';').skip(1).any(|part| self.is_stripped(part))
+    }
+
+    /// `(S(lit3py55t21z5v55vlm25s55))`: how ASP.NET writes a session into a path.
+    fn is_session_segment(&self, segment: &str) -> bool {
+        let inner = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix("))"));
+        self.sessions && inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]))
+    }
+
+    fn is_stripped(&self, pair: &str) -> bool {
+        let name = pair.split('=').next().unwrap_or(pair).as_bytes();
+        let begins = |prefix: &str| name.get(..prefix.len()).is_some_and(|n| n.eq_ignore_ascii_case(prefix.as_bytes()));
+        self.names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+            || self.prefixes.iter().any(|prefix| begins(prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strip(names: &[&str], text: &str) -> Option<String> {
+        let url = Url::parse(text).unwrap();
+        StripParams::new(names).strip(url.as_ref()).map(|url| url.as_str().to_owned())
+    }
+
+    #[test]
+    fn nothing_is_stripped_unasked() {
+        for text in ["https://a.test/?sid=1&utm_source=x", "https://a.test/p;jsessionid=1", "https://a.test/(S(1))/p"] {
+            assert_eq!(strip(&[], text), None);
+            assert_eq!(strip(&["other"], text), None);
+        }
+    }
+
+    #[test]
+    fn the_rest_keeps_its_bytes_and_its_order() {
+        let strip = |text| strip(&["sid", "utm_*"], text).unwrap();
+        assert_eq!(strip("https://a.test/p?b=2&sid=1&a=%20+1&"), "https://a.test/p?b=2&a=%20+1&");
+        assert_eq!(strip("https://a.test/p?SID=1"), "https://a.test/p");
+        assert_eq!(strip("https://a.test:81/?sid&utm_source=x&utm_=y&x?y"), "https://a.test:81/?x?y");
+        assert_eq!(strip("https://[::1]/a;x=1;sid=2;y/b;sid=3?q"), "https://[::1]/a;x=1;y/b?q");
+    }
+
+    #[test]
+    fn sessions_in_queries_and_paths() {
+        let strip = |text| strip(&["@sessions"], text);
+        assert_eq!(strip("https://a.test/p;jsessionid=AB12?q=1").unwrap(), "https://a.test/p?q=1");
+        assert_eq!(strip("https://a.test/p?PHPSESSID=1&q=1").unwrap(), "https://a.test/p?q=1");
+        assert_eq!(strip("https://a.test/(S(abc123))/p").unwrap(), "https://a.test/p");
+        assert_eq!(strip("https://a.test/(S(abc123))").unwrap(), "https://a.test/");
+        assert_eq!(strip("https://a.test/?ASPSESSIONIDABC=1").unwrap(), "https://a.test/");
+        assert_eq!(strip("https://a.test/(x)/side?inside=1"), None);
+    }
+
+    #[test]
+    fn where_visitors_come_from() {
+        assert_eq!(
+            strip(&["@tracking"], "https://a.test/?fbclid=1&id=2&utm_medium=z").unwrap(),
+            "https://a.test/?id=2"
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! Bodies with content codings: streamed as against decoded at once, broken ones, bombs.
+
+mod conn_kit;
+
+use std::io::{Read, Write};
+
+use argiope_core::ErrorKind::{self, TooLarge};
+use argiope_core::Truncated;
+use argiope_core::conn::{End, Limits};
+use conn_kit::*;
+use flate2::Compression;
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn deflate(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), Compression::new(6));
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(data: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(data, 3).unwrap()
+}
+
+/// Brotli without compression (RFC 7932, section 9.2): a window of 16 bits, blocks as they are, an empty last block.
+fn brotli(data: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for (index, block) in data.chunks(1 << 16).enumerate() {
+        let length = block.len() as u32 - 1;
+        // Not last, four nibbles of length, uncompressed; before the first block one bit says the window.
+        let bits = length << 3 | 1 << 19;
+        let bits = if index == 0 { bits << 1 } else { bits };
+        stream.extend_from_slice(&bits.to_le_bytes()[..3]);
+        stream.extend_from_slice(block);
+    }
+    stream.push(if data.is_empty() { 0b110 } else { 0b11 });
+    stream
+}
+
+const TEXT: &[u8] = b"to be or not to be, that is the question: ";
+/// TEXT twenty times, as the reference encoder writes it.
+const BROTLI_TEXT: &str = "1b4703f88dd365f6d3098d1a844e4e67bf89b995ed428219a832dd400ec184a4a37117382305631b01";
+/// The same with a "large window", which the web does not know.
+const BROTLI_LARGE_WINDOW: &str =
+    "115c1c0de0374e97d94f27346a103a399dfd26e656b60b0966a0ca740372108c90e868dc05ce48c1d846";
+/// Eight megabytes of zeros in fourteen bytes.
+const BROTLI_BOMB: &str = "9bffff7f002400e2b14072efff00";
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+fn answer(coding: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn decode(coding: &str, body: &[u8]) -> (Seen, End) {
+    let answer = answer(coding, body);
+    let mut kept = Kept::default();
+    let end = exchange(&limits(), &[&answer], After::Stay, &mut kept);
+    let bytes: Vec<&[u8]> = answer.chunks(1).collect();
+    let mut again = Kept::default();
+    let end_again = exchange(&limits(), &bytes, After::Stay, &mut again);
+    assert_eq!(end, end_again);
+    assert_eq!(kept.body, again.body);
+    assert_eq!(kept.wire, answer, "the wire is kept whatever becomes of the body");
+    (seen(kept, &end), end)
+}
+
+fn good(coding: &str, body: &[u8], expected: &[u8]) -> End {
+    let (seen, end) = decode(coding, body);
+    assert_eq!((seen.kind, seen.truncated, seen.reusable), (None, None, true), "{coding}");
+    assert!(seen.body == expected, "{coding}: {}", seen.body.escape_ascii());
+    end
+}
+
+fn bad(coding: &str, body: &[u8], truncated: Option<Truncated>) -> Seen {
+    let (seen, _) = decode(coding, body);
+    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), truncated), "{coding}");
+    seen
+}
+
+#[test]
+fn every_coding() {
+    let text = TEXT.repeat(20);
+    for data in [b"".as_slice(), b"x", TEXT, &text, &noise(100_000)] {
+        good("gzip", &gzip(data), data);
+        good("x-GZip", &gzip(data), data);
+        good("deflate", &zlib(data), data);
+        good("deflate", &deflate(data), data);
+        good("br", &brotli(data), data);
+        good("zstd", &zstd(data), data);
+        good("identity", data, data);
+    }
+    good("br", &unhex(BROTLI_TEXT), &text);
+}
+
+#[test]
+fn chains_are_undone_from_the_last() {
+    let data = TEXT.repeat(50);
+    good("gzip, br", &brotli(&gzip(&data)), &data);
+    good("zstd, deflate, gzip", &gzip(&zlib(&zstd(&data))), &data);
+    good("gzip, identity", &gzip(&data), &data);
+    let four = gzip(&gzip(&gzip(&gzip(b"x"))));
+    bad("gzip, gzip, gzip, gzip", &four, None);
+}
+
+#[test]
+fn members_and_frames_in_a_row_are_one_body() {
+    good("gzip", &[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), b"one two");
+    good("zstd", &[zstd(b"one "), zstd(b""), zstd(b"two")].concat(), b"one two");
+    let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
+    good("zstd", &[skippable.as_slice(), &zstd(b"one")].concat(), b"one");
+}
+
+#[test]
+fn an_empty_body_is_an_empty_body() {
+    for coding in ["gzip", "deflate", "br", "zstd", "gzip, br", "foo"] {
+        good(coding, b"", b"");
+    }
+}
+
+#[test]
+fn garbage_behind_a_stream_is_ignored_and_told() {
+    for (coding, stream) in [("gzip", gzip(TEXT)), ("deflate", zlib(TEXT)), ("br", brotli(TEXT)), ("zstd", zstd(TEXT))]
+    {
+        assert!(!good(coding, &stream, TEXT).oddities.garbage);
+        for garbage in [b"\0".as_slice(), b"\0\0\0\0\0\0", b"xyz and more of that kind, a hundred bytes or so"] {
+            assert!(good(coding, &[&stream, garbage].concat(), TEXT).oddities.garbage, "{coding}");
+        }
+    }
+}
+
+#[test]
+fn plain_text_with_a_label_is_plain_text() {
+    for coding in ["gzip", "zstd"] {
+        for text in [b"<!doctype html><title>x</title>".as_slice(), b"hi", "\u{feff}<p>\u{e9}".as_bytes()] {
+            assert!(good(coding, text, text).oddities.mislabelled);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_is_none_brings_no_body() {
+    let mut wrong = gzip(TEXT);
+    wrong[0] = b'X';
+    wrong[1] = b'Y';
+    assert_eq!(bad("gzip", &wrong, None).body, b"");
+    let mut method = gzip(TEXT);
+    method[2] = 9;
+    bad("gzip", &method, None);
+    bad("zstd", b"\x28\xb5\x2f\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d", None);
+    bad("deflate", b"\xff\xff\xff\xff", None);
+    bad("br", b"\xff\xff\xff\xff\xff\xff\xff", None);
+    bad("br", &unhex(BROTLI_LARGE_WINDOW), None);
+    let seen = bad("foo", b"whatever", None);
+    assert_eq!(seen.body, b"");
+    assert!(seen.reusable, "the body was read to its end");
+}
+
+#[test]
+fn a_stream_that_breaks_keeps_what_came_before() {
+    let data = noise(50_000);
+    for (coding, stream) in
+        [("gzip", gzip(&data)), ("deflate", zlib(&data)), ("br", brotli(&data)), ("zstd", zstd(&data))]
+    {
+        let cut = &stream[..stream.len() - 20];
+        let seen = bad(coding, cut, Some(Truncated::Decode));
+        assert!(data.starts_with(&seen.body) && !seen.body.is_empty(), "{coding}");
+    }
+    let mut sum = gzip(&data);
+    let crc = sum.len() - 8;
+    sum[crc] ^= 1;
+    assert!(bad("gzip", &sum, Some(Truncated::Decode)).body == data);
+    let second = [gzip(&data), gzip(&data)[..1_000].to_vec()].concat();
+    assert!(bad("gzip", &second, Some(Truncated::Decode)).body.starts_with(&data));
+}
+
+#[test]
+fn a_cut_connection_is_told_as_such() {
+    let stream = gzip(&noise(50_000));
+    let whole = answer("gzip", &stream);
+    let seen = once(&limits(), &[&whole[..whole.len() - 100]], After::Close);
+    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Reset), Some(Truncated::Disconnect)));
+    assert!(seen.body.len() > 40_000);
+    let until_close = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n".as_slice(), &stream[..1_000]].concat();
+    let seen = once(&limits(), &[&until_close], After::Close);
+    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), Some(Truncated::Decode)));
+}
+
+#[test]
+fn bombs_stop_at_the_ceiling() {
+    let zeros = vec![0; 16 << 20];
+    let ceiling = limits().max_body as usize;
+    let bombs = [
+        ("gzip", gzip(&zeros)),
+        ("deflate", zlib(&zeros)),
+        ("deflate", deflate(&zeros)),
+        ("zstd", zstd(&zeros)),
+        ("br", unhex(BROTLI_BOMB)),
+        ("gzip, gzip", gzip(&gzip(&zeros))),
+    ];
+    for (coding, bomb) in bombs {
+        for piece in [1, 100, usize::MAX] {
+            let answer = answer(coding, &bomb);
+            let pieces: Vec<&[u8]> = answer.chunks(piece).collect();
+            let seen = once(&limits(), &pieces, After::Stay);
+            assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)), "{coding}");
+            assert_eq!(seen.body.len(), ceiling, "{coding}");
+            assert!(!seen.reusable);
+        }
+    }
+}
+
+#[test]
+fn a_bomb_inside_a_chain_stops_too() {
+    // The outer layer makes sixteen megabytes of empty blocks, which the inner one turns into nothing.
+    let nothing = b"\x00\x00\x00\xff\xff".repeat(4 << 20);
+    let seen = once(&limits(), &[&answer("deflate, gzip", &gzip(&nothing))], After::Stay);
+    assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)));
+}
+
+#[test]
+fn exactly_the_ceiling_is_whole() {
+    let limits = Limits { max_body: 1_000, ..limits() };
+    for (size, kind) in [(999, None), (1_000, None), (1_001, Some(TooLarge))] {
+        for (coding, stream) in
+            [("gzip", gzip(&noise(size))), ("zstd", zstd(&noise(size))), ("br", brotli(&noise(size)))]
+        {
+            let seen = once(&limits, &[&answer(coding, &stream)], After::Stay);
+            assert_eq!((seen.kind, seen.body.len()), (kind, size.min(1_000)), "{coding}");
+        }
+    }
+}
+
+#[test]
+fn too_much_on_the_wire() {
+    let limits = Limits { max_wire: 10_000, ..limits() };
+    let seen = once(&limits, &[&answer("gzip", &gzip(&noise(50_000)))], After::Stay);
+    assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)));
+    let seen = once(&limits, &[&answer("foo", &noise(50_000))], After::Stay);
+    assert_eq!((seen.kind, seen.truncated), (Some(ErrorKind::Decode), None));
+}
+
+#[test]
+fn a_large_zstd_window_is_refused() {
+    let data = noise(100);
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    encoder.set_parameter(zstd::stream::raw::CParameter::WindowLog(24)).unwrap();
+    encoder.include_contentsize(false).unwrap();
+    encoder.write_all(&data).unwrap();
+    bad("zstd", &encoder.finish().unwrap(), None);
+}
+
+#[test]
+fn huge_fields_in_a_gzip_header() {
+    let data = TEXT.repeat(3);
+    let mut encoder = flate2::GzBuilder::new()
+        .comment(vec![b'c'; 70_000])
+        .extra(vec![b'e'; 65_000])
+        .write(Vec::new(), Compression::new(6));
+    encoder.write_all(&data).unwrap();
+    good("gzip", &encoder.finish().unwrap(), &data);
+}
+
+#[test]
+fn streamed_and_at_once_are_the_same() {
+    let data = [TEXT.repeat(300), noise(30_000)].concat();
+    let at_once = |coding: &str, stream: &[u8]| {
+        let mut out = Vec::new();
+        match coding {
+            "gzip" => flate2::read::MultiGzDecoder::new(stream).read_to_end(&mut out),
+            "deflate" => flate2::read::ZlibDecoder::new(stream).read_to_end(&mut out),
+            "br" => brotli_decompressor::Decompressor::new(stream, 4096).read_to_end(&mut out),
+            _ => zstd::stream::read::Decoder::new(stream).unwrap().read_to_end(&mut out),
+        }
+        .unwrap();
+        out
+    };
+    for (coding, stream) in
+        [("gzip", gzip(&data)), ("deflate", zlib(&data)), ("br", brotli(&data)), ("zstd", zstd(&data))]
+    {
+        let expected = at_once(coding, &stream);
+        let answer = answer(coding, &stream);
+        for piece in [1, 2, 3, 7, 100, 1_000, 16_384, usize::MAX] {
+            let pieces: Vec<&[u8]> = answer.chunks(piece).collect();
+            assert!(once(&limits(), &pieces, After::Stay).body == expected, "{coding} in pieces of {piece}");
+        }
+    }
+}
+
+/// Bytes that no coding makes shorter.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}

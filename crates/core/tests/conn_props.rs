@@ -1,0 +1,164 @@
+//! What holds for every answer, good, bad or mad.
+
+mod conn_kit;
+
+use std::io::Write;
+
+use argiope_core::conn::Limits;
+use conn_kit::*;
+use proptest::prelude::*;
+
+/// How a server may frame a body.
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    Length,
+    Chunked,
+    Close,
+}
+
+/// A well-formed answer, and what its body is.
+#[derive(Clone, Debug)]
+struct Good {
+    status: u16,
+    body: Vec<u8>,
+    coding: &'static str,
+    frame: Frame,
+    chunk: usize,
+    fields: Vec<(String, String)>,
+    lf: bool,
+}
+
+impl Good {
+    fn bytes(&self) -> Vec<u8> {
+        let end = if self.lf { "\n" } else { "\r\n" };
+        let mut head = format!("HTTP/1.1 {} Fine{end}", self.status);
+        for (name, value) in &self.fields {
+            head += &format!("X-{name}: {value}{end}");
+        }
+        let body = encode(self.coding, &self.body);
+        if !self.coding.is_empty() {
+            head += &format!("Content-Encoding: {}{end}", self.coding);
+        }
+        let framed = match self.frame {
+            Frame::Close => body,
+            Frame::Length => {
+                head += &format!("Content-Length: {}{end}", body.len());
+                body
+            }
+            Frame::Chunked => {
+                head += &format!("Transfer-Encoding: chunked{end}");
+                let mut framed = Vec::new();
+                for chunk in body.chunks(self.chunk) {
+                    framed.extend(format!("{:x};e={}{end}", chunk.len(), chunk.len()).bytes());
+                    framed.extend(chunk);
+                    framed.extend(end.bytes());
+                }
+                framed.extend(format!("0{end}X-T: 1{end}{end}").bytes());
+                framed
+            }
+        };
+        [head.as_bytes(), end.as_bytes(), &framed].concat()
+    }
+}
+
+fn encode(coding: &str, body: &[u8]) -> Vec<u8> {
+    let level = flate2::Compression::new(3);
+    match coding {
+        "gzip" => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(body).unwrap();
+            encoder.finish().unwrap()
+        }
+        "deflate" => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(body).unwrap();
+            encoder.finish().unwrap()
+        }
+        "zstd" => zstd::bulk::compress(body, 1).unwrap(),
+        _ => body.to_vec(),
+    }
+}
+
+fn good() -> impl Strategy<Value = Good> {
+    (
+        prop_oneof![Just(200_u16), Just(404), Just(500), 600..=999_u16],
+        prop::collection::vec(any::<u8>(), 0..3_000),
+        prop_oneof![Just(""), Just("gzip"), Just("deflate"), Just("zstd")],
+        prop_oneof![Just(Frame::Length), Just(Frame::Chunked), Just(Frame::Close)],
+        1..500_usize,
+        prop::collection::vec(("[a-zA-Z0-9-]{1,20}", "[ -~]{0,40}"), 0..10),
+        any::<bool>(),
+    )
+        .prop_map(|(status, body, coding, frame, chunk, fields, lf)| Good {
+            status,
+            body,
+            coding,
+            frame,
+            chunk,
+            fields,
+            lf,
+        })
+}
+
+/// Cuts some bytes at these places.
+fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+    let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+fn after() -> impl Strategy<Value = After> {
+    prop_oneof![Just(After::Close), Just(After::Reset), Just(After::Stay)]
+}
+
+fn small() -> Limits {
+    Limits { max_body: 2_000, max_wire: 2_500, max_head: 300, max_headers: 8, ..limits() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn a_good_answer_comes_back(good in good(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let bytes = good.bytes();
+        let seen = once(&limits(), &pieces(&bytes, &cuts), After::Close);
+        prop_assert_eq!(seen.kind, None);
+        prop_assert_eq!(seen.status, Some(good.status));
+        prop_assert!(seen.body == good.body);
+        prop_assert!(seen.wire == bytes);
+    }
+
+    #[test]
+    fn any_bytes_end_and_any_cut_is_the_same(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        opening in prop_oneof![Just(""), Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")],
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        after in after(),
+    ) {
+        let bytes = [opening.as_bytes(), &bytes].concat();
+        let whole = once(&small(), &[&bytes], after);
+        prop_assert_eq!(once(&small(), &pieces(&bytes, &cuts), after), whole);
+    }
+
+    #[test]
+    fn a_damaged_answer_ends_within_its_limits(
+        good in good(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        after in after(),
+    ) {
+        let mut bytes = good.bytes();
+        for (place, byte) in &damage {
+            let place = place.index(bytes.len());
+            bytes[place] = *byte;
+        }
+        let whole = once(&small(), &[&bytes], after);
+        let cut = once(&small(), &pieces(&bytes, &cuts), after);
+        prop_assert!(whole.body.len() <= 2_000 && cut.body.len() <= 2_000);
+        prop_assert_eq!((whole.status, whole.kind), (cut.status, cut.kind));
+        if good.coding.is_empty() {
+            prop_assert_eq!(whole, cut);
+        }
+    }
+}

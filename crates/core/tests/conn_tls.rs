@@ -1,0 +1,413 @@
+//! TLS against a server in memory, with certificates made for the occasion and a made-up date.
+
+mod conn_kit;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::conn::{Conn, End, Step, TlsConfig, explaining};
+use argiope_core::{ErrorKind, Failure, Truncated};
+use conn_kit::*;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
+
+/// 2026-01-02, for both sides.
+#[derive(Debug)]
+struct Date;
+
+impl TimeProvider for Date {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(1_767_312_000)))
+    }
+}
+
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    client: Arc<TlsConfig>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(params.self_signed(&key).unwrap().der().clone()).unwrap();
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let client = ClientConfig::builder_with_details(provider, Arc::new(Date))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(explaining(verifier.build().unwrap()))
+            .with_no_client_auth();
+        Self { issuer: Issuer::new(params, key), client: Arc::new(client) }
+    }
+
+    fn server(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+        let key = KeyPair::generate().unwrap();
+        let mut params = params(names);
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        serve(certificate.der().clone(), &key, rustls::ALL_VERSIONS)
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn serve(
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_details(Arc::new(default_provider()), Arc::new(Date))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    Arc::new(config)
+}
+
+/// How a server behaves after its handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manners {
+    /// Sends the answer and waits.
+    Stays,
+    /// Sends the answer and says goodbye.
+    Closes,
+    /// Sends the answer and hangs up.
+    HangsUp,
+}
+
+/// Lets a connection and a server talk, in pieces of this size, until the exchange is over or both are silent.
+fn talk(
+    conn: &mut Conn,
+    server: &mut ServerConnection,
+    answer: &[u8],
+    manners: Manners,
+    piece: usize,
+    kept: &mut Kept,
+) {
+    let now = at(10);
+    let mut asked = Vec::new();
+    let mut answered = false;
+    loop {
+        let written = write_all(conn, now);
+        let mut moved = !written.is_empty();
+        let mut rest = written.as_slice();
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            if server.process_new_packets().is_err() {
+                break;
+            }
+        }
+        let mut buffer = [0; 1_000];
+        if let Ok(count) = server.reader().read(&mut buffer) {
+            asked.extend_from_slice(&buffer[..count]);
+        }
+        if asked.ends_with(b"\r\n\r\n") && !answered {
+            assert_eq!(asked, REQUEST);
+            server.writer().write_all(answer).unwrap();
+            if manners == Manners::Closes {
+                server.send_close_notify();
+            }
+            answered = true;
+        }
+        let mut sent = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut sent).unwrap();
+        }
+        moved |= !sent.is_empty();
+        for some in sent.chunks(piece) {
+            conn.feed(some, now, kept);
+        }
+        if conn.step() == Step::Done || !moved {
+            if answered && manners != Manners::Stays {
+                conn.closed(now, kept);
+            }
+            return;
+        }
+    }
+}
+
+fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
+    let mut conn = Conn::tls(Arc::clone(client), name, Arc::new(limits()), at(0)).unwrap();
+    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn
+}
+
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn try_once(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> Result<(Conn, End, Kept), Failure> {
+    let mut conn = connect(client, name);
+    assert!(conn.is_tls());
+    let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
+    let mut kept = Kept::default();
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!(conn.step(), Step::Done);
+    let end = conn.end();
+    match &end.failure {
+        Some(failure) => Err(failure.clone()),
+        None => Ok((conn, end, kept)),
+    }
+}
+
+#[test]
+fn good() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example", "127.0.0.1", "::1"], |_| {});
+    for name in ["h.example", "127.0.0.1", "[::1]"] {
+        let (_, end, kept) = try_once(&authority.client, &server, name).unwrap();
+        assert!(end.reusable);
+        assert_eq!((end.tls_done, end.ttfb), (Some(at(10)), Some(at(10))));
+        assert_eq!(end.bytes_wire, HELLO.len() as u64);
+        assert_eq!((kept.body.as_slice(), kept.wire.as_slice()), (b"hello".as_slice(), HELLO));
+    }
+}
+
+#[test]
+fn both_versions() {
+    let authority = Authority::new("Known");
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let server = serve(certificate.der().clone(), &key, &[version]);
+        try_once(&authority.client, &server, "h.example").unwrap();
+    }
+}
+
+#[test]
+fn bad_certificates_in_words() {
+    let authority = Authority::new("Known");
+    let words = |server: &Arc<ServerConfig>, name: &str| {
+        let failure = try_once(&authority.client, server, name).err().unwrap();
+        assert_eq!(failure.kind, ErrorKind::Tls);
+        failure.message.into_string()
+    };
+
+    let expired = authority.server(&["h.example"], |params| params.not_after = date_time_ymd(2025, 6, 7));
+    assert_eq!(words(&expired, "h.example"), "certificate expired since 2025-06-07T00:00:00Z");
+
+    let future = authority.server(&["h.example"], |params| params.not_before = date_time_ymd(2027, 6, 7));
+    assert_eq!(words(&future, "h.example"), "certificate not valid before 2027-06-07T00:00:00Z");
+
+    let other = authority.server(&["a.example", "b.example"], |_| {});
+    assert_eq!(
+        words(&other, "h.example"),
+        "name mismatch: the certificate is for a.example, b.example, not for h.example"
+    );
+
+    for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+        let key = KeyPair::generate().unwrap();
+        let mut params = params(&["h.example"]);
+        params.is_ca = is_ca;
+        let own = params.self_signed(&key).unwrap();
+        let self_signed = serve(own.der().clone(), &key, rustls::ALL_VERSIONS);
+        let told = words(&self_signed, "h.example");
+        assert!(told.starts_with("certificate self-signed"), "{told}");
+    }
+
+    let stranger = Authority::new("Stranger").server(&["h.example"], |_| {});
+    assert!(words(&stranger, "h.example").contains("unknown issuer"));
+}
+
+#[test]
+fn names_that_are_none() {
+    let authority = Authority::new("Known");
+    for name in ["", "a b", "exa_mple..org"] {
+        let failure = Conn::tls(Arc::clone(&authority.client), name, Arc::new(limits()), at(0)).err().unwrap();
+        assert_eq!(failure.kind, ErrorKind::Tls);
+    }
+}
+
+#[test]
+fn sessions_are_resumed() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut kinds = Vec::new();
+    for _ in 0..3 {
+        let mut conn = connect(&authority.client, "h.example");
+        let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
+        talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut Kept::default());
+        assert_eq!(conn.end().failure, None);
+        kinds.push(session.handshake_kind());
+    }
+    assert_eq!(kinds, [Some(HandshakeKind::Full), Some(HandshakeKind::Resumed), Some(HandshakeKind::Resumed)]);
+}
+
+#[test]
+fn a_kept_connection_answers_again() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut conn = connect(&authority.client, "h.example");
+    let mut session = ServerConnection::new(server).unwrap();
+    for _ in 0..3 {
+        let mut kept = Kept::default();
+        talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+        let end = conn.end();
+        assert!(end.reusable && end.failure.is_none());
+        assert_eq!(kept.body, b"hello");
+        conn.ask(REQUEST.to_vec(), at(8_000), at(10));
+    }
+    conn.closed(at(11), &mut Kept::default());
+    assert!(conn.end().stale);
+}
+
+#[test]
+fn however_the_records_are_cut() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let body = "x".repeat(100_000);
+    let answer =
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for piece in [1, 2, 5, 100, 4_096, 65_536, usize::MAX] {
+        let mut conn = connect(&authority.client, "h.example");
+        let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
+        session.set_buffer_limit(None);
+        let mut kept = Kept::default();
+        talk(&mut conn, &mut session, answer.as_bytes(), Manners::Stays, piece, &mut kept);
+        let end = conn.end();
+        assert_eq!((end.failure, end.reusable, end.bytes_wire), (None, true, answer.len() as u64));
+        assert!(kept.body == body.as_bytes());
+    }
+}
+
+#[test]
+fn a_body_until_close_is_whole_only_with_a_goodbye() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let until_close = b"HTTP/1.1 200 OK\r\n\r\nhello".as_slice();
+    for (answer, manners, truncated) in [
+        (until_close, Manners::Closes, None),
+        (until_close, Manners::HangsUp, Some(Truncated::Disconnect)),
+        (HELLO, Manners::Closes, None),
+        (HELLO, Manners::HangsUp, None),
+    ] {
+        for piece in [1, usize::MAX] {
+            let mut conn = connect(&authority.client, "h.example");
+            let mut session = ServerConnection::new(Arc::clone(&server)).unwrap();
+            let mut kept = Kept::default();
+            talk(&mut conn, &mut session, answer, manners, piece, &mut kept);
+            let end = conn.end();
+            assert_eq!(end.truncated, truncated);
+            assert_eq!(end.failure.map(|failure| failure.kind), truncated.map(|_| ErrorKind::Reset));
+            assert!(!end.reusable);
+            assert_eq!(kept.body, b"hello");
+        }
+    }
+}
+
+#[test]
+fn shaking_hands_before_asking() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
+    let mut session = ServerConnection::new(server).unwrap();
+    let mut kept = Kept::default();
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!((conn.step(), conn.deadline()), (Step::Done, argiope_core::Time::NEVER));
+    conn.ask(REQUEST.to_vec(), at(8_000), at(10));
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!(conn.end().failure, None);
+
+    let mut conn = Conn::tls(Arc::clone(&authority.client), "h.example", Arc::new(limits()), at(0)).unwrap();
+    write_all(&mut conn, at(0));
+    conn.feed(b"HTTP/1.1 400 Bad\r\n\r\n", at(1), &mut kept);
+    conn.ask(REQUEST.to_vec(), at(8_000), at(1));
+    assert_eq!(conn.step(), Step::Done);
+    assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::Tls);
+}
+
+/// What a server says to a fresh client: everything until it waits for the client to go on.
+fn first_flight(conn: &mut Conn, server: &Arc<ServerConfig>) -> Vec<u8> {
+    let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
+    let hello = write_all(conn, at(0));
+    session.read_tls(&mut hello.as_slice()).unwrap();
+    session.process_new_packets().unwrap();
+    let mut flight = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut flight).unwrap();
+    }
+    flight
+}
+
+#[test]
+fn a_handshake_cut_anywhere_is_a_failure_and_never_hangs() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let length = first_flight(&mut connect(&authority.client, "h.example"), &server).len();
+    for cut in (0..length - 1).step_by(37) {
+        for after in [After::Close, After::Reset, After::Stay] {
+            let mut conn = connect(&authority.client, "h.example");
+            let flight = first_flight(&mut conn, &server);
+            let mut kept = Kept::default();
+            conn.feed(&flight[..cut.min(flight.len() - 1)], at(1), &mut kept);
+            write_all(&mut conn, at(1));
+            assert_eq!(conn.step(), Step::Read);
+            assert_eq!(conn.deadline(), at(2_000));
+            let end = finish(&mut conn, &[], after, &mut kept);
+            let expected = if after == After::Stay { ErrorKind::ConnectTimeout } else { ErrorKind::Reset };
+            assert_eq!(end.failure.map(|failure| failure.kind), Some(expected), "cut at {cut}");
+            assert!(!end.reusable && !end.stale && end.tls_done.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_dripping_handshake_gains_no_time() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut conn = connect(&authority.client, "h.example");
+    let flight = first_flight(&mut conn, &server);
+    let mut kept = Kept::default();
+    for (second, byte) in flight.chunks(1).enumerate().take(2) {
+        conn.feed(byte, at(second as u64 * 1_000), &mut kept);
+        assert_eq!(conn.deadline(), at(2_000));
+    }
+    conn.expire(at(2_000), &mut kept);
+    assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::ConnectTimeout);
+}
+
+#[test]
+fn what_is_not_tls() {
+    let authority = Authority::new("Known");
+    for (answer, words) in [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not speak TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x70", "does not know this name"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "no version of TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "refused the handshake"),
+    ] {
+        let mut conn = connect(&authority.client, "h.example");
+        write_all(&mut conn, at(0));
+        let end = finish(&mut conn, &[answer], After::Close, &mut Kept::default());
+        let failure = end.failure.unwrap();
+        assert_eq!(failure.kind, ErrorKind::Tls);
+        assert!(failure.message.contains(words), "{}", failure.message);
+    }
+}
+
+#[test]
+fn a_broken_record_in_a_body_cuts_it() {
+    let authority = Authority::new("Known");
+    let server = authority.server(&["h.example"], |_| {});
+    let mut conn = connect(&authority.client, "h.example");
+    let mut session = ServerConnection::new(server).unwrap();
+    let mut kept = Kept::default();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhello";
+    talk(&mut conn, &mut session, answer, Manners::Stays, usize::MAX, &mut kept);
+    conn.feed(b"\x17\x03\x03\x00\x13nineteen bytes here", at(11), &mut kept);
+    assert_eq!(conn.step(), Step::Done);
+    let end = conn.end();
+    assert_eq!((end.failure.unwrap().kind, end.truncated), (ErrorKind::Tls, Some(Truncated::Disconnect)));
+    assert_eq!(kept.body, b"hello");
+}

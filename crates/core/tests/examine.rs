@@ -1,0 +1,452 @@
+//! What an examination finds in a page, rule by rule.
+
+use std::sync::Arc;
+
+use argiope_core::examine::{Caps, Directives, Examiner, Findings};
+use argiope_core::{LinkKind, Url};
+use proptest::prelude::*;
+
+fn caps() -> Caps {
+    Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope") }
+}
+
+fn examine_as(content_type: Option<&str>, body: &[u8]) -> Findings {
+    let page = Url::parse("http://h/d/p").expect("an address");
+    let mut examiner = Examiner::new(&page, content_type.map(str::as_bytes), caps());
+    examiner.feed(body);
+    examiner.finish()
+}
+
+fn examine(body: &str) -> Findings {
+    examine_as(Some("text/html; charset=utf-8"), body.as_bytes())
+}
+
+/// Links as `kind url`, with ` nofollow` where it is so.
+fn links(findings: &Findings) -> Vec<String> {
+    findings
+        .links
+        .iter()
+        .map(|link| {
+            let nofollow = if link.nofollow { " nofollow" } else { "" };
+            let path = link.url.as_str().strip_prefix("http://h/").map(|path| format!("/{path}"));
+            format!("{} {}{nofollow}", link.kind.as_str(), path.unwrap_or_else(|| link.url.to_string()))
+        })
+        .collect()
+}
+
+#[track_caller]
+fn assert_links(body: &str, expected: &[&str]) {
+    assert_eq!(links(&examine(body)), expected, "{body}");
+}
+
+#[test]
+fn elements_and_kinds() {
+    for (body, expected) in [
+        ("<a href=x>", vec!["anchor /d/x"]),
+        ("<A HREF='/x?a=1&amp;b=2#f'>", vec!["anchor /x?a=1&b=2"]),
+        ("<a href>", vec!["anchor /d/p"]),
+        ("<a name=x>", vec![]),
+        ("<area href=/x>", vec!["anchor /x"]),
+        ("<frame src=/x><iframe src=/y></iframe>", vec!["frame /x", "frame /y"]),
+        ("<iframe src=''></iframe><img src=''>", vec![]),
+        ("<link rel=next href=/n><link rel='x PREV' href=/p>", vec!["rel /n", "rel /p"]),
+        ("<link rel=canonical href=/c>", vec!["canonical /c"]),
+        ("<link rel=alternate hreflang=de href=/de>", vec!["alternate /de"]),
+        ("<link rel=stylesheet href=/s><link rel='shortcut icon' href=/i>", vec!["asset /s", "asset /i"]),
+        ("<link rel=preload href=/s imagesrcset='/1 1x'>", vec!["asset /1", "asset /s"]),
+        ("<link rel=author href=/me><link href=/no>", vec!["other /me", "other /no"]),
+        ("<form action=/f><form method=GET action=/g><form method=post action=/h>", vec!["form /f", "form /g"]),
+        ("<meta http-equiv=Refresh content='0; URL=/r'>", vec!["refresh /r"]),
+        ("<meta http-equiv=refresh content='0;url=&#39;/r&#39;'>", vec!["refresh /r"]),
+        ("<meta http-equiv=refresh content=5>", vec![]),
+        ("<img src=/i srcset='/1 1x, /2 2x'>", vec!["asset /i", "asset /1", "asset /2"]),
+        ("<image src=/i>", vec!["asset /i"]),
+        ("<picture><source srcset='/1, /2 2x'></picture>", vec!["asset /1", "asset /2"]),
+        ("<video src=/v poster=/p><audio src=/a><track src=/t>", vec!["asset /v", "asset /p", "asset /a", "asset /t"]),
+        ("<embed src=/e><object data=/o>", vec!["asset /e", "asset /o"]),
+        ("<script src=/s></script>", vec!["asset /s"]),
+        ("<input type=IMAGE src=/i><input type=text src=/no>", vec!["asset /i"]),
+        ("<body background=/b>", vec!["asset /b"]),
+        (
+            "<svg><a xlink:href=/x></a><image href=/i /><use href=/u#f /></svg>",
+            vec!["anchor /x", "asset /i", "asset /u"],
+        ),
+        ("<a ping=/no href=/x>", vec!["anchor /x"]),
+        ("<a href=/x><img src=/x>", vec!["anchor /x", "asset /x"]),
+        ("<a href=/x><a href=/x#1><a href=http://h/x>", vec!["anchor /x"]),
+        ("<a href=../x><a href='../../x'>", vec!["anchor /x"]),
+    ] {
+        assert_links(body, &expected);
+    }
+}
+
+#[test]
+fn nofollow_is_told_and_one_free_place_is_enough() {
+    assert_links("<a href=/x rel='external NoFollow'>", &["anchor /x nofollow"]);
+    assert_links("<area href=/x rel=nofollow>", &["anchor /x nofollow"]);
+    assert_links("<a href=/x rel='ugc sponsored'>", &["anchor /x"]);
+    assert_links("<a href=/x rel=nofollow><a href=/x>", &["anchor /x"]);
+    assert_links("<a href=/x><a href=/x rel=nofollow>", &["anchor /x"]);
+    assert_links("<a href=/x rel=nofollow><a href=http://h/x>", &["anchor /x"]);
+}
+
+#[test]
+fn what_is_no_markup_has_no_links() {
+    for body in [
+        "<!-- <a href=x> -->",
+        "<!-- > <a href=x> --!>",
+        "<script><a href=x></script>",
+        "<script><!-- <script></script> <a href=x> --></script>",
+        "<style><a href=x></style>",
+        "<textarea><a href=x></textarea>",
+        "<title><a href=x></title>",
+        "<xmp><a href=x></xmp>",
+        "<iframe><a href=x></iframe>",
+        "<noembed><a href=x></noembed>",
+        "<noframes><a href=x></noframes>",
+        "<plaintext><a href=x></plaintext><a href=y>",
+        "<template><a href=x><template></template><a href=y></template>",
+        "<iframe srcdoc='<a href=x>'></iframe>",
+        "<svg><![CDATA[<a href=x>]]></svg>",
+        "<math><![CDATA[<a href=x>]]></math>",
+        "<math><mi></mi><![CDATA[<a href=x>]]></math>",
+        "<math><annotation-xml><![CDATA[<a href=x>]]></annotation-xml></math>",
+        "<svg><font><![CDATA[<a href=x>]]></font></svg>",
+        "<svg><title></title><svg></svg><![CDATA[<a href=x>]]></svg>",
+        "<p title='<a href=x>'>",
+        "<a href=x",
+        "<a href='x>",
+        "</a href=x>",
+        "<? <a href=x>",
+        "<!doctype <a href=x>",
+        "< a href=x>",
+        "<a hr\0ef=x>",
+        "<!-- never closed <a href=x>",
+        "<script> never closed <a href=x>",
+    ] {
+        assert_links(body, &[]);
+    }
+}
+
+#[test]
+fn what_only_looks_like_no_markup_has_links() {
+    for body in [
+        "<noscript><a href=x></noscript>",
+        "<!--><a href=x>-->",
+        "<!---><a href=x>-->",
+        "<!----><a href=x>",
+        "<!-- --!><a href=x>",
+        "<!-- <!-- --><a href=x>",
+        "<script><!-- </script><a href=x>",
+        "<script><!--><script></script><a href=x>",
+        "<script></scripty></script ><a href=x>",
+        "<style></STYLE\n><a href=x>",
+        "<template></template><a href=x>",
+        "<![CDATA[><a href=x>]]>",
+        "<svg><foreignObject><![CDATA[><a href=x>]]></foreignObject></svg>",
+        "<svg></svg><![CDATA[><a href=x>",
+        "<svg/><![CDATA[><a href=x>",
+        "<svg><p><![CDATA[><a href=x>",
+        "<svg><BlockQuote><![CDATA[><a href=x>",
+        "<svg></div><![CDATA[><a href=x>",
+        "<math><mi><![CDATA[><a href=x></mi></math>",
+        "<math><annotation-xml encoding='Text/HTML'><![CDATA[><a href=x></annotation-xml></math>",
+        "<svg><font size=1><![CDATA[><a href=x>",
+        "<svg><title><b><a href=x></b></title></svg>",
+        "<svg><style><a href=x></style></svg>",
+        "<svg><![CDATA[ ]] ]>]]]><a href=x></svg>",
+        "</ <a href=y><a href=x>",
+        "<br/><a/href=x/>",
+        "<a title=a\"b href=x/>",
+        "<a\thref\n=\r'x/'\x0C>",
+        "<a href=x/ href=y>",
+        "<a title='>' href=x/>",
+        "<p =\"><a href=x/>",
+        "a<b <a href=q><a href=x>",
+    ] {
+        let found = links(&examine(body));
+        assert!(found.iter().any(|link| link == "anchor /d/x" || link == "anchor /d/x/"), "{body} {found:?}");
+        assert!(!found.iter().any(|link| link.contains('y')), "{body} {found:?}");
+    }
+}
+
+#[test]
+fn links_before_what_is_never_closed_are_found() {
+    for open in ["<!--", "<script>", "<title>", "<svg><![CDATA[", "<style>", "<a href='", "<template>", "<!doctype "] {
+        assert_links(&format!("<a href=/x>{open}<a href=/no>"), &["anchor /x"]);
+    }
+}
+
+#[test]
+fn base() {
+    assert_links("<base href=/b/><a href=x>", &["anchor /b/x"]);
+    assert_links("<a href=x><base href=/b/>", &["anchor /b/x"]);
+    assert_links("<base target=_top><base href=/b/><base href=/c/><a href=x>", &["anchor /b/x"]);
+    assert_links("<base href='http://evil.test/'><base href=/c/><a href=x>", &["anchor http://evil.test/x"]);
+    assert_links("<base href='javascript:1'><a href=x>", &["anchor /d/x"]);
+    assert_links("<base href='http://['><a href=x>", &["anchor /d/x"]);
+    assert_links("<base href='//other/a&amp;b/'><a href=x>", &["anchor http://other/a&b/x"]);
+    assert_links("<template><base href=/b/></template><a href=x>", &["anchor /d/x"]);
+}
+
+#[test]
+fn other_schemes_and_odd_addresses_are_counted() {
+    let zoo = "<a href=javascript:1><a href=data:,><a href=mailto:x><a href=tel:1><a href=blob:x><a href=about:blank>\
+               <a href=file:///etc/passwd><a href=view-source:http://h/><a href=intent:x><a href=ftp://f/>\
+               <a href=' JavaScript:1'><a href='java&#10;script:1'><a href='java\nscript:1'>";
+    let found = examine(zoo);
+    assert_eq!((found.links.len(), found.other_schemes, found.odd), (0, 13, 0));
+    let found = examine("<a href='http://['><a href=http://h:65536/><a href=http://h:0/><a href=http://h:/>");
+    assert_eq!(links(&found), ["anchor http://h:0/", "anchor /"]);
+    assert_eq!(found.odd, 2);
+    let found = examine("<a href='/a%00b'><a href='/a%0d%0aX: y'><a href='/a\r\nX: y'><a href='http://u:p@h/q'>");
+    assert_eq!(links(&found), ["anchor /a%00b", "anchor /a%0d%0aX:%20y", "anchor /aX:%20y", "anchor /q"]);
+}
+
+#[test]
+fn limits_are_told() {
+    let only_x = vec!["anchor /x".to_owned()];
+    let found = examine(&format!("<a href=/{}><a href=/{}><a href=/x>", "a".repeat(4096), "b".repeat(20_000)));
+    assert_eq!((links(&found), found.too_long), (only_x.clone(), 2));
+    let found = examine(&format!("<a href=/{}><a href=/x>", "a".repeat(8_000_000)));
+    assert_eq!((links(&found), found.capped), (only_x.clone(), true));
+
+    let found = examine(&format!("<img src='data:image/png;base64,{}'><a href=/x>", "a".repeat(100_000)));
+    assert_eq!((links(&found), found.capped), (only_x.clone(), false));
+
+    let attributes: String = (0..1000).map(|number| format!(" a{number}=1")).collect();
+    let found = examine(&format!("<a{attributes} href=/no><a href=/x>"));
+    assert_eq!((links(&found), found.capped), (only_x, true));
+
+    let many: String = (0..10_001).map(|number| format!("<a href=/{number}>")).collect();
+    let found = examine(&many);
+    assert_eq!((found.links.len(), found.capped), (10_000, true));
+    assert!(!examine("<a href=/x>").capped);
+}
+
+#[test]
+fn titles() {
+    for (body, title) in [
+        ("<title> A &amp; B\n\t C </title>", Some("A & B C")),
+        ("<title>a</title><title>b</title>", Some("a")),
+        ("<svg><title>no</title></svg><title>yes</title>", Some("yes")),
+        ("<template><title>no</title></template><title>yes</title>", Some("yes")),
+        ("<title>a<b>c</b></title>", Some("a<b>c</b>")),
+        ("<title>never closed", Some("never closed")),
+        ("<title>a</titl", Some("a</titl")),
+        ("<title> </title>", None),
+        ("<p>", None),
+        ("<TITLE>\0&copy</TITLE>", Some("\u{FFFD}©")),
+        ("<title>a &lt b</title>", Some("a < b")),
+    ] {
+        assert_eq!(examine(body).title.as_deref(), title, "{body}");
+    }
+    let long = examine(&format!("<title>{}</title>", "é".repeat(100_000))).title.expect("a title");
+    assert!(long.len() <= 2048 && long.chars().all(|character| character == 'é'));
+}
+
+#[test]
+fn robots_directives() {
+    let noindex = Directives { noindex: true, nofollow: false };
+    let nofollow = Directives { noindex: false, nofollow: true };
+    let both = noindex.merge(nofollow);
+    for (body, expected) in [
+        ("<meta name=robots content='noindex,nofollow'>", both),
+        ("<META NAME=Robots CONTENT=NONE>", both),
+        ("<meta name=argiope content=nofollow>", nofollow),
+        ("<meta name=Argiope content=nofollow><meta name=robots content=noindex>", both),
+        ("<meta name=googlebot content=noindex>", Directives::default()),
+        ("<meta name=robots content='index,follow'>", Directives::default()),
+        ("<template><meta name=robots content=noindex></template>", Directives::default()),
+        ("<meta name=robots content='no&#105;ndex'>", noindex),
+    ] {
+        assert_eq!(examine(body).directives, expected, "{body}");
+    }
+}
+
+#[test]
+fn canonical_and_languages() {
+    let found = examine(
+        "<link rel=canonical href=/c1#x><link rel=canonical href=/c2><link rel=alternate hreflang=de href=/de>\
+         <link rel=alternate hreflang=x-default href=/><link rel=alternate href=/f>",
+    );
+    assert_eq!(found.canonical.expect("canonical").as_str(), "http://h/c1");
+    let languages: Vec<_> = found.hreflang.iter().map(|(language, url)| (&**language, url.as_str())).collect();
+    assert_eq!(languages, [("de", "http://h/de"), ("x-default", "http://h/")]);
+    assert_eq!(found.links.iter().filter(|link| link.kind == LinkKind::Alternate).count(), 3);
+}
+
+#[test]
+fn charsets() {
+    let page = |charset: &str| format!("<meta charset={charset}><title>\u{e9}</title>");
+    let latin = |text: &str| encoding_rs::WINDOWS_1252.encode(text).0.into_owned();
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (content_type, body, charset, title) in [
+        ("text/html; charset=utf-8", page("windows-1252").into_bytes(), "utf-8", "é"),
+        ("text/html", latin(&page("windows-1252")), "windows-1252", "é"),
+        ("text/html", latin(&page("ascii")), "windows-1252", "é"),
+        ("text/html", page("utf-16").into_bytes(), "utf-8", "é"),
+        ("text/html; charset=foo-8", page("utf-8").into_bytes(), "utf-8", "é"),
+        ("text/html; charset=utf-7", b"<title>+AGE-</title>".to_vec(), "utf-8", "+AGE-"),
+        ("text/html; charset=utf-16", utf16("<title>\u{e9}</title>"), "utf-16le", "é"),
+        ("text/html; charset=utf-16", b"<title>x</title>".to_vec(), "utf-8", "x"),
+        ("text/html", [b"\xFF\xFE".to_vec(), utf16("<title>\u{e9}</title>")].concat(), "utf-16le", "é"),
+        ("text/html; charset=koi8-r", "\u{FEFF}<title>\u{e9}</title>".as_bytes().to_vec(), "utf-8", "é"),
+        ("text/html; charset=utf-8", b"<title>a\xE9b</title>".to_vec(), "utf-8", "a\u{FFFD}b"),
+        ("text/html", "<title>é</title>".as_bytes().to_vec(), "utf-8", "é"),
+        ("text/html", [vec![b' '; 2000], latin(&page("windows-1252"))].concat(), "windows-1252", "é"),
+        ("text/html; charset=iso-2022-jp", b"<title>\x1B$B<~\x1B(B</title>".to_vec(), "iso-2022-jp", "周"),
+        ("text/html; charset=shift_jis", b"<title>\x83\x5C\x95\x5C</title>".to_vec(), "shift_jis", "ソ表"),
+        ("text/html; charset=x-user-defined", b"<title>a\xE9</title>".to_vec(), "x-user-defined", "a\u{F7E9}"),
+    ] {
+        let found = examine_as(Some(content_type), &body);
+        assert_eq!((found.charset, found.title.as_deref()), (Some(charset), Some(title)), "{content_type}");
+    }
+    let found = examine_as(Some("text/html; charset=iso-2022-kr"), b"<title>x</title><a href=/x>");
+    assert_eq!((found.charset, found.title, found.links.len()), (Some("replacement"), None, 0));
+}
+
+#[test]
+fn queries_are_encoded_in_the_charset_of_the_page() {
+    let found =
+        examine_as(Some("text/html; charset=windows-1252"), b"<a href='/\xE9?\xE9'><a href='?&eacute;&#1103;'>");
+    assert_eq!(links(&found), ["anchor /%C3%A9?%E9", "anchor /d/p?%E9%26%231103%3B"]);
+    let found = examine_as(Some("text/html"), "<a href='?é'>".as_bytes());
+    assert_eq!(links(&found), ["anchor /d/p?%C3%A9"]);
+}
+
+#[test]
+fn types() {
+    let links_of = |content_type: Option<&str>, body: &[u8]| {
+        let found = examine_as(content_type, body);
+        (found.links.len(), found.content_type.map(String::from), found.charset)
+    };
+    let html = b"<html><a href=/x>";
+    assert_eq!(links_of(None, html), (1, Some("text/html".into()), Some("utf-8")));
+    assert_eq!(links_of(Some("Text/HTML;x"), html), (1, Some("text/html".into()), Some("utf-8")));
+    assert_eq!(links_of(Some(";;; , text/html;charset=\""), html), (1, Some("text/html".into()), Some("utf-8")));
+    assert_eq!(links_of(Some("image/png"), html), (0, Some("image/png".into()), None));
+    assert_eq!(links_of(Some("text/plain"), html), (0, Some("text/plain".into()), Some("utf-8")));
+    let png = b"\x89PNG\r\n\x1A\n<a href=/x>";
+    assert_eq!(links_of(Some("text/html"), png), (0, Some("text/html".into()), None));
+    assert_eq!(links_of(Some("text/html"), b""), (0, Some("text/html".into()), Some("utf-8")));
+    assert_eq!(links_of(None, b""), (0, None, None));
+}
+
+#[test]
+fn xml() {
+    for (body, title, expected) in [
+        (
+            "<?xml version='1.0'?><!DOCTYPE rss [<!ENTITY a '>'> ]><rss><channel><title>T</title><link>http://h/l</link>\
+             <item><link><![CDATA[http://h/1?a&b]]></link><guid>http://h/g</guid></item>\
+             <item><link> /2?a&amp;b\n</link><guid isPermaLink='false'>http://h/no</guid></item><item><guid>17</guid>\
+             <enclosure url='/e.mp3'/></item></channel></rss>",
+            Some("T"),
+            vec!["anchor /l", "anchor /1?a&b", "anchor /g", "anchor /2?a&b", "asset /e.mp3"],
+        ),
+        (
+            "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='/b/'><title type='text'>A &amp; B</title>\
+             <link rel='self' href='/self'/><link rel='next' href='/n'/><entry><link href='e1'/>\
+             <link rel='alternate' href='e2'/><link rel='enclosure' href='m'/><title>no</title></entry></feed>",
+            Some("A & B"),
+            vec!["other /self", "rel /n", "anchor /b/e1", "anchor /b/e2", "asset /b/m"],
+        ),
+        (
+            "<html xmlns='x'><head><title>X</title><link rel='stylesheet' href='/s'/><script><![CDATA[<a href='/no'>]]>\
+             </script></head><body><a href='/x'/><textarea><a href='/y'/></textarea></body></html>",
+            Some("X"),
+            vec!["asset /s", "anchor /x", "anchor /y"],
+        ),
+        ("<svg><a xlink:href='/a'/><image xlink:href='/i'/></svg>", None, vec!["anchor /a", "asset /i"]),
+        ("<doc><ref xlink:href='/r'/></doc>", None, vec!["anchor /r"]),
+    ] {
+        let found = examine_as(Some("application/xml"), body.as_bytes());
+        assert_eq!(links(&found), expected, "{body}");
+        assert_eq!(found.title.as_deref(), title, "{body}");
+    }
+}
+
+#[test]
+fn digest_and_size() {
+    let found = examine("abc");
+    let hex: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_eq!(found.bytes, 3);
+}
+
+/// Pieces that pages are made of, whole and broken.
+const PIECES: [&[u8]; 43] = [
+    b"<a href=/x>",
+    b"<a href='y?a&amp;b'>",
+    b"</a>",
+    b"<!--",
+    b"-->",
+    b"--!>",
+    b"-",
+    b"<",
+    b">",
+    b"<script>",
+    b"</script>",
+    b"<script",
+    b"<title>",
+    b"</title>",
+    b"<![CDATA[",
+    b"]]>",
+    b"]",
+    b"<svg>",
+    b"</svg>",
+    b"<p title=\"",
+    b"\"",
+    b"'",
+    b"=",
+    b"<base href=/b/>",
+    b"<template>",
+    b"</template>",
+    b"<meta charset=windows-1251>",
+    b"\xE9",
+    b"\xC3\xA9",
+    b"&eacute;",
+    b"<textarea>",
+    b"</textarea ",
+    b"text ",
+    b"\0",
+    b"\n",
+    b"/",
+    b"<img srcset='1 1x, 2 2x'>",
+    b"<!DOCTYPE x [",
+    b"<?x",
+    b"<link rel=next href=n>",
+    b"<link>http://h/q</link>",
+    b"<rss>",
+    b"<meta http-equiv=refresh content='0;url=z'>",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn chunks_do_not_matter(
+        pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..40),
+        lead in 0usize..3,
+        cuts in prop::collection::vec(1usize..9, 1..20),
+        content_type in prop::sample::select(vec![
+            "text/html", "text/html;charset=utf-8", "text/xml", "text/html;charset=utf-16",
+            "text/html;charset=iso-2022-jp", "text/html;charset=shift_jis", "bad",
+        ]),
+    ) {
+        // Also with the pieces past the first kilobyte, which is collected anyway.
+        let body = [vec![b' '; lead * 600], pieces.concat()].concat();
+        let whole = examine_as(Some(content_type), &body);
+        let page = Url::parse("http://h/d/p").expect("an address");
+        let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), caps());
+        let mut rest = body.as_slice();
+        for &cut in cuts.iter().cycle() {
+            if rest.is_empty() { break }
+            let (chunk, after) = rest.split_at(cut.min(rest.len()));
+            examiner.feed(chunk);
+            rest = after;
+        }
+        let cut = examiner.finish();
+        prop_assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
+    }
+}

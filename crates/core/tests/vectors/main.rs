@@ -1,0 +1,46 @@
+//! The public test vectors, run case by case, and the table of docs/conformance.md that comes from them.
+//!
+//! The files are not part of this repository: they are read where `ARGIOPE_VECTORS` points. Where it does not, these
+//! tests say so and pass; the crate's own tests have cases for every rule.
+
+#![allow(clippy::print_stderr, clippy::disallowed_methods, reason = "tests read files, and say when they cannot")]
+
+mod address;
+mod conformance;
+mod robots;
+mod sitemap;
+mod tally;
+mod url;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// Reads a vector file; `None`, loudly, where there are no vectors on this machine.
+fn read(file: &str) -> Option<Value> {
+    let Some(folder) = std::env::var_os("ARGIOPE_VECTORS") else {
+        eprintln!("NOT RUN: {file}: ARGIOPE_VECTORS is not set");
+        return None;
+    };
+    let path = PathBuf::from(folder).join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}
+
+/// The cases of one part of a vector file.
+fn cases<'a>(vectors: &'a Value, part: &str) -> &'a [Value] {
+    vectors[part].as_array().unwrap_or_else(|| panic!("no list {part}"))
+}
+
+fn text<'a>(case: &'a Value, key: &str) -> &'a str {
+    case[key].as_str().unwrap_or_else(|| panic!("no text {key} in {case}"))
+}
+
+/// A text, or bytes in base 64 under the same key with `_b64`.
+fn bytes(case: &Value, key: &str) -> Vec<u8> {
+    use base64::Engine as _;
+    match case[key].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => base64::engine::general_purpose::STANDARD.decode(text(case, &format!("{key}_b64"))).unwrap(),
+    }
+}

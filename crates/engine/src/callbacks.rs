@@ -1,0 +1,394 @@
+//! The `callbacks` engine: one thread, many sockets, and a table that says what to call when something happens.
+//!
+//! Nothing here waits except [`Poller::wait`]. Whoever would have to wait writes down what it was doing, in the table,
+//! together with the function that goes on from there, and returns. When the kernel says that the socket is ready, or
+//! the clock that it is late, that function is called with the token, finds its state in the table, and goes on.
+//!
+//! This is cheap: a fetch that waits costs its state and nothing else, no stack, no task. The price is paid by the
+//! reader. What was one function with local variables is torn into several with a struct between them; the order in
+//! which they run is nowhere in the text; and an error has forgotten how the program came here, because the stack
+//! above it is always the same: the loop. The `coroutines` engine has the same cost and gives the order back.
+//!
+//! Invariant: an entry of the table holds all that its fetch is, and exactly one callback that goes on with it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+
+use argiope_core::conn::{Conn, Step};
+use argiope_core::fetch::{Fetch, Finished};
+use argiope_core::job::Job;
+use argiope_core::visit::Visit;
+use argiope_core::{Race, RaceStep, Time};
+use slab::Slab;
+
+use crate::epoll::{Interest, Poller};
+use crate::mail::Ending;
+use crate::socket;
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+
+/// Runs a worker until it is told to end.
+pub fn run(worker: Worker) -> io::Result<()> {
+    let mut table = Table::new(worker)?;
+    let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
+        table.worker.reports.send();
+        let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
+        let timeout = table.worker.clock.until(next);
+        let glance = (!table.resting.is_empty()).then_some(GLANCE);
+        table.poller.wait(&mut events, timeout.into_iter().chain(glance).min())?;
+
+        // 2. Sockets that are ready: go on where each of them stopped.
+        for event in events.drain(..) {
+            table.call(event.token as usize, Why::Ready);
+        }
+
+        // 3. Those that are late.
+        let now = table.worker.clock.now();
+        late.extend(table.alarms.range(..=(now, usize::MAX)).map(|(_, token)| *token));
+        for token in late.drain(..) {
+            table.silence(token);
+            table.call(token, Why::Late);
+        }
+
+        while table.worker.files.are_short(now) && table.close_a_resting_one() {}
+
+        // 4. New jobs. They come last: an event of step 2 never finds another connection under its token.
+        let ending = table.worker.orders.take(&mut jobs);
+        if ending == Some(Ending::AtOnce) {
+            return Ok(());
+        }
+        for job in jobs.drain(..) {
+            table.start(job);
+        }
+        if ending == Some(Ending::WhenDone) && table.in_flight == 0 {
+            table.worker.reports.send();
+            return Ok(());
+        }
+    }
+}
+
+/// Why a callback is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Begin,
+    Ready,
+    Late,
+}
+
+/// How a fetch goes on.
+type Callback = fn(&mut Table, usize, Why);
+
+struct Entry {
+    callback: Callback,
+    state: State,
+    /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
+    alarm: Time,
+}
+
+enum State {
+    Connecting(Box<Connecting>),
+    Fetching(Box<Fetching>),
+    Resting(Box<Resting>),
+    /// Only while a callback has the state in its hands.
+    Away,
+}
+
+struct Connecting {
+    job: Job,
+    started: Time,
+    race: Race,
+    /// Attempts under way, all of them under the token of this entry.
+    attempts: Vec<(SocketAddr, TcpStream)>,
+}
+
+struct Fetching {
+    stream: TcpStream,
+    /// What the kernel was asked about the stream; none while the fetch is paused.
+    interest: Option<Interest>,
+    peer: SocketAddr,
+    started: Time,
+    fetch: Fetch,
+}
+
+/// A connection between two requests.
+struct Resting {
+    stream: TcpStream,
+    ip: IpAddr,
+    seat: Seat,
+    door: Door,
+    conn: Conn,
+}
+
+struct Table {
+    worker: Worker,
+    poller: Poller,
+    entries: Slab<Entry>,
+    alarms: BTreeSet<(Time, usize)>,
+    /// Which entry is the connection that rests in a seat.
+    resting: HashMap<Seat, usize>,
+    /// Jobs that have no visit yet.
+    in_flight: usize,
+    buffer: Box<[u8]>,
+}
+
+impl Table {
+    fn new(worker: Worker) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let bell = poller.bell();
+        worker.orders.on_arrival(move || bell.ring());
+        Ok(Self {
+            worker,
+            poller,
+            entries: Slab::new(),
+            alarms: BTreeSet::new(),
+            resting: HashMap::new(),
+            in_flight: 0,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+        })
+    }
+
+    /// Calls what an entry has written down for this moment.
+    fn call(&mut self, token: usize, why: Why) {
+        if let Some(entry) = self.entries.get(token) {
+            (entry.callback)(self, token, why);
+        }
+    }
+
+    /// A job begins: on the connection that rests in its seat, where there is one that leads to the same door.
+    fn start(&mut self, job: Job) {
+        self.in_flight += 1;
+        let now = self.worker.clock.now();
+        let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
+        match kept {
+            Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
+                let Resting { stream, ip, conn, .. } = *rest;
+                let peer = SocketAddr::new(ip, Door::of(&job).port);
+                let fetch = self.worker.begin_again(job, conn, ip, now);
+                let interest = Some(Interest::Readable);
+                let fetching = Fetching { stream, interest, peer, started: now, fetch };
+                self.put(token, State::Fetching(Box::new(fetching)), Self::drive);
+                self.drive(token, Why::Begin);
+            }
+            kept => {
+                if let Some((token, _)) = kept {
+                    self.remove(token);
+                }
+                let token =
+                    self.entries.insert(Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER });
+                self.connect_anew(token, job, now);
+            }
+        }
+    }
+
+    fn connect_anew(&mut self, token: usize, job: Job, started: Time) {
+        let race = self.worker.race(&job, started);
+        let connecting = Connecting { job, started, race, attempts: Vec::new() };
+        self.put(token, State::Connecting(Box::new(connecting)), Self::connect);
+        self.connect(token, Why::Begin);
+    }
+
+    /// Called when the job begins, when an attempt has ended, and when the next address is due: what it is this time
+    /// can only be found out by looking.
+    fn connect(&mut self, token: usize, _why: Why) {
+        let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
+        let now = self.worker.clock.now();
+        let Connecting { job, started, race, attempts } = &mut *connecting;
+        if let Some((peer, stream)) = socket::first_connected(attempts, race, now, socket::connected) {
+            // The other attempts are closed here, by being dropped.
+            return self.connected(token, connecting.job, connecting.started, peer, stream);
+        }
+        let wait_until = loop {
+            match race.next(now) {
+                RaceStep::Connect(address) => match socket::begin_connect(address) {
+                    Ok(stream) => match self.poller.add(&stream, token as u64, Interest::Writable) {
+                        Ok(()) => attempts.push((address, stream)),
+                        Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
+                    },
+                    Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
+                        // Not the host's fault: the race begins anew when a file may be free.
+                        let again = if self.close_a_resting_one() { now } else { now + SHORTAGE };
+                        *started = again;
+                        *race = self.worker.race(job, again);
+                        self.worker.out_of_files(now);
+                    }
+                    Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
+                },
+                RaceStep::Wait(until) => break until,
+                RaceStep::Lost(failure) => {
+                    let visit = self.worker.lost(connecting.job, failure, connecting.started);
+                    self.remove(token);
+                    return self.report(visit);
+                }
+            }
+        };
+        self.put(token, State::Connecting(connecting), Self::connect);
+        self.set_alarm(token, wait_until);
+    }
+
+    fn connected(&mut self, token: usize, job: Job, started: Time, peer: SocketAddr, stream: TcpStream) {
+        let now = self.worker.clock.now();
+        match self.worker.begin(job, started, peer, now) {
+            Ok(fetch) => {
+                let interest = Some(Interest::Writable);
+                let fetching = Fetching { stream, interest, peer, started, fetch };
+                self.put(token, State::Fetching(Box::new(fetching)), Self::drive);
+                self.drive(token, Why::Begin);
+            }
+            Err(visit) => {
+                self.remove(token);
+                self.report(visit);
+            }
+        }
+    }
+
+    /// Does what the fetch wants, as far as that goes without waiting, then leaves word to be called again.
+    fn drive(&mut self, token: usize, why: Why) {
+        let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
+        let now = self.worker.clock.now();
+        let Fetching { stream, fetch, interest, .. } = &mut *fetching;
+        if why == Why::Late {
+            fetch.expire(now);
+            fetch.resume(now);
+        }
+        // Readiness is good for one read. What is left is announced again; meanwhile the others have their turn.
+        let mut readable = why == Why::Ready && *interest == Some(Interest::Readable);
+        let wanted = loop {
+            match fetch.step() {
+                Step::Write(bytes) => match stream.write(bytes) {
+                    Ok(count) => fetch.wrote(count, now),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break Some(Interest::Writable),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => fetch.broke(socket::broken(&error)),
+                },
+                Step::Read if !readable => break Some(Interest::Readable),
+                Step::Read => match stream.read(&mut self.buffer) {
+                    Ok(0) => fetch.closed(now),
+                    Ok(count) => {
+                        readable = false;
+                        fetch.feed(&self.buffer[..count], now);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => fetch.broke(socket::broken(&error)),
+                },
+                Step::Pause => break None,
+                Step::Done => return self.finish(token, *fetching),
+            }
+        };
+        let registered = register(&self.poller, stream, token, interest, wanted);
+        if let Err(error) = registered {
+            fetch.broke(socket::broken(&error));
+            return self.finish(token, *fetching);
+        }
+        let deadline = if wanted.is_none() { fetch.deadline().min(now + PAUSE) } else { fetch.deadline() };
+        self.put(token, State::Fetching(fetching), Self::drive);
+        self.set_alarm(token, deadline);
+    }
+
+    /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
+    fn finish(&mut self, token: usize, fetching: Fetching) {
+        let now = self.worker.clock.now();
+        let Fetching { stream, mut interest, peer, started, fetch } = fetching;
+        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+        match fetch.finish(now) {
+            Finished::Visit(visit, conn) => {
+                let kept = conn.filter(|_| self.worker.may_rest(self.resting.len(), now));
+                let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
+                match (kept, watched) {
+                    (Some(conn), Ok(())) => {
+                        let resting = Resting { stream, ip: peer.ip(), seat, door, conn };
+                        self.put(token, State::Resting(Box::new(resting)), Self::rest);
+                        self.set_alarm(token, now + KEEP_ALIVE);
+                        self.resting.insert(seat, token);
+                    }
+                    _ => self.remove(token),
+                }
+                self.report(visit);
+            }
+            Finished::Again(job) => {
+                drop(stream);
+                self.connect_anew(token, job, started);
+            }
+        }
+    }
+
+    /// Something happened on a connection that nobody uses: the host closed it, or it has waited long enough.
+    fn rest(&mut self, token: usize, _why: Why) {
+        if let Some(State::Resting(resting)) = self.take(token)
+            && self.resting.get(&resting.seat) == Some(&token)
+        {
+            self.resting.remove(&resting.seat);
+        }
+        self.remove(token);
+    }
+
+    fn report(&mut self, visit: Box<Visit>) {
+        self.in_flight -= 1;
+        self.worker.reports.push(visit);
+    }
+
+    fn take(&mut self, token: usize) -> Option<State> {
+        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Away))
+    }
+
+    fn put(&mut self, token: usize, state: State, callback: Callback) {
+        if let Some(entry) = self.entries.get_mut(token) {
+            entry.state = state;
+            entry.callback = callback;
+        }
+    }
+
+    fn remove(&mut self, token: usize) {
+        self.silence(token);
+        self.entries.try_remove(token);
+    }
+
+    /// An alarm that rings too early does no harm: the callback looks, and sets it anew. So it is moved only to an
+    /// earlier time, and a busy connection, whose deadline moves away with every byte, costs no timer work.
+    fn set_alarm(&mut self, token: usize, time: Time) {
+        if let Some(entry) = self.entries.get_mut(token)
+            && time < entry.alarm
+        {
+            self.alarms.remove(&(entry.alarm, token));
+            self.alarms.insert((time, token));
+            entry.alarm = time;
+        }
+    }
+
+    fn silence(&mut self, token: usize) {
+        if let Some(entry) = self.entries.get_mut(token) {
+            self.alarms.remove(&(entry.alarm, token));
+            entry.alarm = Time::NEVER;
+        }
+    }
+
+    fn close_a_resting_one(&mut self) -> bool {
+        let some = self.resting.iter().next().map(|(seat, token)| (*seat, *token));
+        if let Some((seat, token)) = some {
+            self.resting.remove(&seat);
+            self.remove(token);
+        }
+        some.is_some()
+    }
+}
+
+/// Asks the kernel about something else than before; nothing to do where it is the same.
+fn register(
+    poller: &Poller,
+    stream: &TcpStream,
+    token: usize,
+    current: &mut Option<Interest>,
+    wanted: Option<Interest>,
+) -> io::Result<()> {
+    if *current != wanted {
+        match (*current, wanted) {
+            (Some(_), Some(interest)) => poller.modify(stream, token as u64, interest)?,
+            (None, Some(interest)) => poller.add(stream, token as u64, interest)?,
+            (_, None) => poller.remove(stream)?,
+        }
+        *current = wanted;
+    }
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! The executor: it polls the coroutines that can go on, and sleeps when none can.
+//!
+//! Invariant: a coroutine is polled only after something has woken it, and a wake-up is never lost.
+//!
+//! What an `await` is made of:
+//! - a **future** is a state machine that the compiler makes of an `async fn`; `poll` runs it to its next `await`;
+//! - a **task** is a future that the executor owns, in a slab, under an id;
+//! - a **waker** is a ticket with that id. Whoever makes the task wait keeps the ticket (the reactor for a socket, the
+//!   timers for a moment, a queue for an item) and hands it in when the wait is over: the id goes into the run queue;
+//! - to **cancel** is to drop the future: everything it holds is dropped with it, its sockets are closed. A ticket for
+//!   a task that is gone is worth nothing, and harms nothing.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use argiope_core::Time;
+use slab::Slab;
+
+use super::reactor::Reactor;
+use crate::Clock;
+use crate::epoll::Bell;
+use crate::timers::{Alarm, Timers};
+
+/// Which task: its place in the slab, and a number that no other task in that place has had lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    index: u32,
+    serial: u32,
+}
+
+impl TaskId {
+    /// The future given to [`Executor::run`] is no task of the slab; this is its id.
+    const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
+}
+
+/// What the executor does, for whoever looks on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    Spawned(TaskId),
+    Runs(TaskId),
+    /// It awaits something, at the place it last [marked](Executor::mark).
+    Waits(TaskId, &'static str),
+    Finished(TaskId),
+    Cancelled(TaskId),
+    /// No task can go on: the thread sleeps until something happens.
+    Sleeps,
+    Wakes,
+}
+
+type Onlooker = Box<dyn Fn(Happening)>;
+
+struct Task {
+    serial: u32,
+    /// Taken out while it is being polled.
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    ticket: Arc<Ticket>,
+    /// Where it is, in the words of its author.
+    place: &'static str,
+}
+
+/// What a task costs in the slab, besides its future and its ticket.
+#[cfg(test)]
+pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
+
+pub struct Executor {
+    clock: Clock,
+    tasks: RefCell<Slab<Task>>,
+    serial: Cell<u32>,
+    current: Cell<TaskId>,
+    main_place: Cell<&'static str>,
+    queue: Arc<RunQueue>,
+    reactor: Rc<Reactor>,
+    timers: Rc<Timers>,
+    onlooker: RefCell<Option<Onlooker>>,
+}
+
+impl Executor {
+    pub fn new(clock: Clock) -> io::Result<Rc<Self>> {
+        let reactor = Reactor::new()?;
+        let queue = Arc::new(RunQueue { ready: Mutex::default(), bell: reactor.bell() });
+        Ok(Rc::new(Self {
+            clock,
+            tasks: RefCell::default(),
+            serial: Cell::new(0),
+            current: Cell::new(TaskId::MAIN),
+            main_place: Cell::new(""),
+            queue,
+            reactor: Rc::new(reactor),
+            timers: Rc::default(),
+            onlooker: RefCell::new(None),
+        }))
+    }
+
+    /// From now on `onlooker` is told what happens.
+    pub fn watch(&self, onlooker: impl Fn(Happening) + 'static) {
+        *self.onlooker.borrow_mut() = Some(Box::new(onlooker));
+    }
+
+    /// Runs `main` to its end, and every other task until then. What is unfinished when `main` ends is cancelled.
+    pub fn run<T>(&self, main: impl Future<Output = T>) -> io::Result<T> {
+        let mut main = pin!(main);
+        let ticket = self.ticket(TaskId::MAIN);
+        let waker = Waker::from(Arc::clone(&ticket));
+        waker.wake_by_ref();
+        let mut turn = Vec::new();
+        loop {
+            self.queue.take(&mut turn);
+            for id in turn.drain(..) {
+                if id != TaskId::MAIN {
+                    self.poll_task(id);
+                    continue;
+                }
+                ticket.queued.store(false, Ordering::Release);
+                self.tell(Happening::Runs(id));
+                self.current.set(id);
+                if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    self.cancel_all();
+                    return Ok(value);
+                }
+                self.tell(Happening::Waits(id, self.main_place.get()));
+            }
+            self.sleep_until_something_happens()?;
+        }
+    }
+
+    /// The new task runs when its turn comes, not now.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
+        let serial = self.serial.get();
+        self.serial.set(serial.wrapping_add(1));
+        let mut tasks = self.tasks.borrow_mut();
+        let slot = tasks.vacant_entry();
+        // A slab of four thousand million tasks does not fit into any memory.
+        let id = TaskId { index: slot.key() as u32, serial };
+        let ticket = self.ticket(id);
+        slot.insert(Task { serial, future: Some(Box::pin(future)), ticket: Arc::clone(&ticket), place: "" });
+        drop(tasks);
+        self.tell(Happening::Spawned(id));
+        ticket.wake();
+        id
+    }
+
+    /// Drops a task wherever it is waiting. Says whether there was anything to drop.
+    pub fn cancel(&self, id: TaskId) -> bool {
+        let mut tasks = self.tasks.borrow_mut();
+        if tasks.get(id.index as usize).is_none_or(|task| task.serial != id.serial) {
+            return false;
+        }
+        let task = tasks.remove(id.index as usize);
+        // The future's own clean-up may want the slab: let it go first.
+        drop(tasks);
+        drop(task);
+        self.tell(Happening::Cancelled(id));
+        true
+    }
+
+    /// How many tasks there are, running or waiting.
+    pub fn len(&self) -> usize {
+        self.tasks.borrow().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The task that runs now.
+    pub fn current(&self) -> TaskId {
+        self.current.get()
+    }
+
+    /// Says where the task that runs now has come to. It stays true across every `await`, so an error can tell where
+    /// it happened although the stack below it was taken down and put up again many times.
+    pub fn mark(&self, place: &'static str) {
+        let id = self.current.get();
+        match self.tasks.borrow_mut().get_mut(id.index as usize) {
+            Some(task) if task.serial == id.serial => task.place = place,
+            _ => self.main_place.set(place),
+        }
+    }
+
+    /// Where the task that runs now has come to.
+    pub fn place(&self) -> &'static str {
+        let id = self.current.get();
+        match self.tasks.borrow().get(id.index as usize) {
+            Some(task) if task.serial == id.serial => task.place,
+            _ => self.main_place.get(),
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
+
+    pub fn alarm(&self) -> Alarm {
+        Alarm::new(&self.timers)
+    }
+
+    pub async fn sleep(&self, span: Duration) {
+        self.sleep_until(self.now() + span).await;
+    }
+
+    pub async fn sleep_until(&self, moment: Time) {
+        let mut alarm = self.alarm();
+        poll_fn(|cx| alarm.poll(moment, self.now(), cx)).await;
+    }
+
+    fn ticket(&self, id: TaskId) -> Arc<Ticket> {
+        Arc::new(Ticket { id, queued: AtomicBool::new(false), queue: Arc::clone(&self.queue) })
+    }
+
+    fn poll_task(&self, id: TaskId) {
+        let mut tasks = self.tasks.borrow_mut();
+        let found = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
+        let Some((mut future, ticket)) = found.and_then(|task| Some((task.future.take()?, task.ticket.clone()))) else {
+            return;
+        };
+        drop(tasks);
+        // From here on a wake-up counts for the next round.
+        ticket.queued.store(false, Ordering::Release);
+        self.tell(Happening::Runs(id));
+        self.current.set(id);
+        let waker = Waker::from(ticket);
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut tasks = self.tasks.borrow_mut();
+        // It may have been cancelled while it ran, even by itself: then the slot is empty or another's.
+        let slot = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
+        let place = match (slot, polled) {
+            (Some(task), Poll::Pending) => {
+                task.future = Some(future);
+                Some(task.place)
+            }
+            (slot, _) => {
+                let finished = slot.is_some().then(|| tasks.remove(id.index as usize));
+                drop(tasks);
+                drop((finished, future));
+                None
+            }
+        };
+        self.tell(match place {
+            Some(place) => Happening::Waits(id, place),
+            None => Happening::Finished(id),
+        });
+    }
+
+    fn sleep_until_something_happens(&self) -> io::Result<()> {
+        let busy = !self.queue.may_sleep();
+        let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
+        if !busy {
+            self.tell(Happening::Sleeps);
+        }
+        self.reactor.wait(timeout)?;
+        if !busy {
+            self.tell(Happening::Wakes);
+        }
+        self.timers.fire(self.now());
+        Ok(())
+    }
+
+    fn cancel_all(&self) {
+        // What a dropped future starts meanwhile is dropped in the next round.
+        while !self.is_empty() {
+            let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+            drop(tasks);
+        }
+    }
+
+    fn tell(&self, happening: Happening) {
+        if let Some(onlooker) = &*self.onlooker.borrow() {
+            onlooker(happening);
+        }
+    }
+}
+
+/// The ids of the tasks that can go on. Wakers may come from other threads, hence the lock; it is held for a push or
+/// a swap.
+struct RunQueue {
+    ready: Mutex<Ready>,
+    bell: Bell,
+}
+
+#[derive(Default)]
+struct Ready {
+    ids: Vec<TaskId>,
+    /// The executor's thread is in the kernel, or about to go there: a push must ring.
+    asleep: bool,
+}
+
+impl RunQueue {
+    fn push(&self, id: TaskId) {
+        let mut ready = self.lock();
+        ready.ids.push(id);
+        let asleep = std::mem::take(&mut ready.asleep);
+        drop(ready);
+        if asleep {
+            self.bell.ring();
+        }
+    }
+
+    fn take(&self, into: &mut Vec<TaskId>) {
+        let mut ready = self.lock();
+        ready.asleep = false;
+        std::mem::swap(&mut ready.ids, into);
+    }
+
+    /// Whether nothing can go on. If so, the next push rings the bell.
+    fn may_sleep(&self) -> bool {
+        let mut ready = self.lock();
+        ready.asleep = ready.ids.is_empty();
+        ready.asleep
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a waker is made of. `queued` keeps a task from standing in the run queue twice.
+struct Ticket {
+    id: TaskId,
+    queued: AtomicBool,
+    queue: Arc<RunQueue>,
+}
+
+impl Wake for Ticket {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.queue.push(self.id);
+        }
+    }
+}
+
+/// Lets the others run first: what the founding documents write as `sleep(0)`.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The result of [`first`].
+pub enum First<A, B> {
+    A(A),
+    B(B),
+}
+
+/// Waits for two things at once. Whichever comes first is the result, and the other one is dropped.
+pub async fn first<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    poll_fn(|cx| match a.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(First::A(value)),
+        Poll::Pending => b.as_mut().poll(cx).map(First::B),
+    })
+    .await
+}

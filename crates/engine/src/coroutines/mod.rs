@@ -1,0 +1,364 @@
+//! The `coroutines` engine: `async fn`s on an executor of our own.
+//!
+//! A coroutine is what the `callbacks` engine writes by hand: a record of where a fetch stopped and how it goes on. Here
+//! the compiler writes it. The text reads from top to bottom again, a connection is a local variable again, and it
+//! costs the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a task),
+//! [`queue`] (how the end of all work is known), then this file.
+//!
+//! Between two `await`s nothing else runs on this thread. So what all coroutines share needs no locks: it may be
+//! borrowed freely as long as no borrow lives across an `await`, and the compiler's `RefCell` would say so at once.
+//!
+//! Invariant: one coroutine per connection. While the connection rests, its coroutine does: that is the keep-alive
+//! pool, there is no other.
+
+pub mod executor;
+pub mod queue;
+pub mod reactor;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use argiope_core::conn::{Conn, Step};
+use argiope_core::fetch::{Fetch, Finished};
+use argiope_core::job::Job;
+use argiope_core::visit::Visit;
+use argiope_core::{Failure, RaceStep, Time};
+
+use crate::epoll::Interest;
+use crate::mail::{Ending, Reports};
+use crate::socket;
+use crate::timers::Alarm;
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use executor::{Executor, Happening, TaskId, first};
+use queue::JoinQueue;
+use reactor::Socket;
+
+/// Runs a worker until it is told to end.
+pub fn run(worker: Worker) -> io::Result<()> {
+    run_watched(worker, None::<fn(Happening)>)
+}
+
+/// The same, with somebody looking on.
+pub fn run_watched(worker: Worker, onlooker: Option<impl Fn(Happening) + 'static>) -> io::Result<()> {
+    let executor = Executor::new(worker.clock)?;
+    if let Some(onlooker) = onlooker {
+        executor.watch(onlooker);
+    }
+    let shop = Rc::new(Shop::new(worker, &executor));
+    executor.spawn(tidy(Rc::clone(&shop)));
+    // What is unfinished when `receive` returns is dropped with its sockets.
+    executor.run(receive(shop))
+}
+
+/// What the coroutines of one thread share.
+struct Shop {
+    worker: Worker,
+    executor: Rc<Executor>,
+    reports: RefCell<Reports>,
+    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
+    work: JoinQueue<Job>,
+    /// Coroutines that rest with their connection, and wait for the next job of their seat.
+    resting: RefCell<HashMap<Seat, Chair>>,
+    buffer: RefCell<Box<[u8]>>,
+    /// Wakes `receive`.
+    bell: RefCell<Option<Waker>>,
+}
+
+struct Chair {
+    task: TaskId,
+    waker: Waker,
+    job: Option<Job>,
+}
+
+/// A connection, with the socket that it lacks by itself.
+struct Line {
+    socket: Socket,
+    peer: SocketAddr,
+}
+
+/// The first coroutine: takes the mail and starts the others.
+async fn receive(shop: Rc<Shop>) {
+    shop.executor.mark("waiting for mail");
+    let mut jobs = Vec::new();
+    loop {
+        let ending = poll_fn(|cx| shop.poll_mail(cx, &mut jobs)).await;
+        if ending == Some(Ending::AtOnce) {
+            return;
+        }
+        for job in jobs.drain(..) {
+            start(&shop, job);
+        }
+        if ending == Some(Ending::WhenDone) {
+            first(shop.work.join(), poll_fn(|cx| shop.poll_drop(cx))).await;
+            return shop.reports.borrow_mut().send();
+        }
+    }
+}
+
+/// A job begins: with the coroutine that rests in its seat, or with a new one.
+fn start(shop: &Rc<Shop>, job: Job) {
+    match shop.resting.borrow_mut().get_mut(&seat(&job)) {
+        Some(chair) if chair.job.is_none() => {
+            shop.work.count_in();
+            chair.job = Some(job);
+            chair.waker.wake_by_ref();
+        }
+        _ => {
+            shop.work.put(job);
+            shop.executor.spawn(serve(Rc::clone(shop)));
+        }
+    }
+}
+
+/// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
+async fn serve(shop: Rc<Shop>) {
+    let mut job = shop.work.get().await;
+    let mut alarm = shop.executor.alarm();
+    let mut kept: Option<(Line, Conn)> = None;
+    loop {
+        let mut started = shop.now();
+        let (line, fetch) = match kept.take() {
+            Some((line, conn)) => {
+                let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
+                (line, fetch)
+            }
+            None => match connect(&shop, &job, &mut started, &mut alarm).await {
+                Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
+                    Ok(fetch) => (line, fetch),
+                    Err(visit) => return shop.report(visit),
+                },
+                Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
+            },
+        };
+        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+        match drive(&shop, &line.socket, fetch, &mut alarm).await {
+            Finished::Visit(visit, conn) => {
+                shop.report(visit);
+                let Some(conn) = conn else { return };
+                match rest(&shop, seat, &line.socket, &mut alarm).await {
+                    Some(next) => {
+                        kept = (Door::of(&next) == door).then_some((line, conn));
+                        job = next;
+                    }
+                    None => return,
+                }
+            }
+            Finished::Again(same) => job = same,
+        }
+    }
+}
+
+/// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
+async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
+    shop.executor.mark("connecting");
+    let mut race = shop.worker.race(job, *started);
+    let mut attempts = Vec::new();
+    loop {
+        let now = shop.now();
+        if let Some((peer, socket)) =
+            socket::first_connected(&mut attempts, &mut race, now, |attempt: &Socket| attempt.now(socket::connected))
+        {
+            return Ok(Line { socket, peer });
+        }
+        match race.next(now) {
+            RaceStep::Connect(address) => match socket::begin_connect(address) {
+                Ok(stream) => attempts.push((address, Socket::new(stream, shop.executor.reactor()))),
+                Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
+                    // Not the host's fault: the race begins anew when a file may be free.
+                    *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
+                    race = shop.worker.race(job, *started);
+                    shop.worker.out_of_files(now);
+                }
+                Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
+            },
+            RaceStep::Wait(until) => {
+                poll_fn(|cx| {
+                    // Every attempt is asked, so that every one of them can wake us.
+                    let ended = |(_, socket): &(_, Socket)| socket.poll_ready(Interest::Writable, cx).is_ready();
+                    match attempts.iter().filter(|attempt| ended(attempt)).count() {
+                        0 => alarm.poll(until, shop.now(), cx),
+                        _ => Poll::Ready(()),
+                    }
+                })
+                .await;
+            }
+            RaceStep::Lost(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Does what the fetch wants until it is done: the loop that every engine has, with the waiting in plain sight.
+async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm) -> Finished {
+    loop {
+        let deadline = fetch.deadline();
+        let waits_for = match fetch.step() {
+            Step::Write(bytes) => match socket.now(|mut stream| stream.write(bytes)) {
+                Ok(count) => {
+                    fetch.wrote(count, shop.now());
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Interest::Writable,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    fetch.broke(shop.broken(&error));
+                    continue;
+                }
+            },
+            Step::Read => Interest::Readable,
+            Step::Pause => {
+                shop.executor.mark("paused");
+                let until = deadline.min(shop.now() + PAUSE);
+                poll_fn(|cx| alarm.poll(until, shop.now(), cx)).await;
+                fetch.expire(shop.now());
+                fetch.resume(shop.now());
+                continue;
+            }
+            Step::Done => return fetch.finish(shop.now()),
+        };
+        shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
+        match poll_fn(|cx| shop.poll_ready(socket, waits_for, deadline, alarm, cx)).await {
+            Ready::No => fetch.expire(shop.now()),
+            Ready::Failed(error) => fetch.broke(shop.broken(&error)),
+            // Bytes are there: only now is a buffer needed, and the thread has one for all.
+            Ready::Yes if waits_for == Interest::Readable => {
+                let mut buffer = shop.buffer.borrow_mut();
+                match socket.now(|mut stream| stream.read(&mut buffer)) {
+                    Ok(0) => fetch.closed(shop.now()),
+                    Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                    Err(error) => fetch.broke(shop.broken(&error)),
+                }
+            }
+            Ready::Yes => {}
+        }
+    }
+}
+
+/// Waits for the seat's next job. None where the host closes the connection first, or time does.
+async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Job> {
+    let taken = shop.resting.borrow().contains_key(&seat);
+    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
+        return None;
+    }
+    shop.executor.mark("resting");
+    let until = shop.now() + KEEP_ALIVE;
+    let task = shop.executor.current();
+    let next = poll_fn(|cx| {
+        let mut resting = shop.resting.borrow_mut();
+        let chair = resting.entry(seat).or_insert_with(|| Chair { task, waker: cx.waker().clone(), job: None });
+        if let Some(job) = chair.job.take() {
+            return Poll::Ready(Some(job));
+        }
+        match shop.poll_ready(socket, Interest::Readable, until, alarm, cx) {
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+    shop.resting.borrow_mut().remove(&seat);
+    next
+}
+
+/// Gives up what rests while files are short: another worker may need them.
+async fn tidy(shop: Rc<Shop>) {
+    shop.executor.mark("tidying");
+    loop {
+        shop.executor.sleep(GLANCE).await;
+        while shop.worker.files.are_short(shop.now()) && shop.close_a_resting_one() {}
+    }
+}
+
+/// How a wait for a socket ended.
+enum Ready {
+    Yes,
+    /// The deadline came first.
+    No,
+    Failed(io::Error),
+}
+
+impl Shop {
+    fn new(worker: Worker, executor: &Rc<Executor>) -> Self {
+        Self {
+            reports: RefCell::new(worker.reports.clone()),
+            worker,
+            executor: Rc::clone(executor),
+            work: JoinQueue::default(),
+            resting: RefCell::default(),
+            buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
+            bell: RefCell::default(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.executor.now()
+    }
+
+    /// Sends what was found out, and takes what has come.
+    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<Ending>> {
+        if self.bell.borrow().is_none() {
+            *self.bell.borrow_mut() = Some(cx.waker().clone());
+            let waker = cx.waker().clone();
+            self.worker.orders.on_arrival(move || waker.wake_by_ref());
+        }
+        self.reports.borrow_mut().send();
+        let ending = self.worker.orders.take(jobs);
+        if jobs.is_empty() && ending.is_none() { Poll::Pending } else { Poll::Ready(ending) }
+    }
+
+    /// While the last jobs end: ready when even they are to be dropped.
+    fn poll_drop(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.poll_mail(cx, &mut Vec::new()) {
+            Poll::Ready(Some(Ending::AtOnce)) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn poll_ready(
+        &self,
+        socket: &Socket,
+        interest: Interest,
+        deadline: Time,
+        alarm: &mut Alarm,
+        cx: &Context<'_>,
+    ) -> Poll<Ready> {
+        match socket.poll_ready(interest, cx) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ready::Yes),
+            Poll::Ready(Err(error)) => Poll::Ready(Ready::Failed(error)),
+            Poll::Pending => alarm.poll(deadline, self.now(), cx).map(|()| Ready::No),
+        }
+    }
+
+    /// The error knows where it happened, however many awaits ago that was begun.
+    fn broken(&self, error: &io::Error) -> Failure {
+        let mut failure = socket::broken(error);
+        failure.message = format!("{} (while {})", failure.message, self.executor.place()).into();
+        failure
+    }
+
+    fn report(&self, visit: Box<Visit>) {
+        self.work.done();
+        self.reports.borrow_mut().push(visit);
+        // It is sent when `receive` has its turn, with those of all coroutines that run before it.
+        if let Some(bell) = &*self.bell.borrow() {
+            bell.wake_by_ref();
+        }
+    }
+
+    /// Cancels a coroutine that rests: its socket is closed with it.
+    fn close_a_resting_one(&self) -> bool {
+        let mut resting = self.resting.borrow_mut();
+        let Some(seat) = resting.iter().find(|(_, chair)| chair.job.is_none()).map(|(seat, _)| *seat) else {
+            return false;
+        };
+        let chair = resting.remove(&seat);
+        drop(resting);
+        chair.is_some_and(|chair| self.executor.cancel(chair.task))
+    }
+}

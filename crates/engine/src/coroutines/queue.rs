@@ -1,0 +1,101 @@
+//! [`JoinQueue`]: a queue that knows how much of its work is unfinished.
+//!
+//! Invariant: the count rises with every `put` and falls with every `done`; `join` ends exactly when it is zero. That
+//! is how a crawl ends: by a count, not by a timer. A page under way may still put links, so an empty queue proves
+//! nothing.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
+
+pub struct JoinQueue<T> {
+    state: RefCell<State<T>>,
+}
+
+struct State<T> {
+    items: VecDeque<T>,
+    unfinished: usize,
+    getters: VecDeque<Waker>,
+    joiners: Vec<Waker>,
+}
+
+impl<T> Default for JoinQueue<T> {
+    fn default() -> Self {
+        let state = State { items: VecDeque::new(), unfinished: 0, getters: VecDeque::new(), joiners: Vec::new() };
+        Self { state: RefCell::new(state) }
+    }
+}
+
+impl<T> JoinQueue<T> {
+    pub fn put(&self, item: T) {
+        let mut state = self.state.borrow_mut();
+        state.items.push_back(item);
+        state.unfinished += 1;
+        let getter = state.getters.pop_front();
+        drop(state);
+        if let Some(getter) = getter {
+            getter.wake();
+        }
+    }
+
+    /// Counts an item in that reaches its worker by another way than the queue.
+    pub fn count_in(&self) {
+        self.state.borrow_mut().unfinished += 1;
+    }
+
+    /// The next item, once there is one. Whoever gets it owes a [`done`](Self::done).
+    pub async fn get(&self) -> T {
+        poll_fn(|cx| self.poll_get(cx)).await
+    }
+
+    fn poll_get(&self, cx: &Context<'_>) -> Poll<T> {
+        let mut state = self.state.borrow_mut();
+        match state.items.pop_front() {
+            Some(item) => {
+                // A getter that was woken and then cancelled took its wake-up with it: pass it on where items are left.
+                let next = if state.items.is_empty() { None } else { state.getters.pop_front() };
+                drop(state);
+                if let Some(next) = next {
+                    next.wake();
+                }
+                Poll::Ready(item)
+            }
+            None => {
+                if !state.getters.iter().any(|getter| getter.will_wake(cx.waker())) {
+                    state.getters.push_back(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// One item is finished, with everything it has put.
+    pub fn done(&self) {
+        let mut state = self.state.borrow_mut();
+        debug_assert!(state.unfinished > 0, "more was finished than was put");
+        state.unfinished = state.unfinished.saturating_sub(1);
+        let joiners = if state.unfinished == 0 { std::mem::take(&mut state.joiners) } else { Vec::new() };
+        drop(state);
+        for joiner in joiners {
+            joiner.wake();
+        }
+    }
+
+    /// Ends when all that was put is done; at once where nothing was.
+    pub async fn join(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            if state.unfinished == 0 {
+                return Poll::Ready(());
+            }
+            state.joiners.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub fn unfinished(&self) -> usize {
+        self.state.borrow().unfinished
+    }
+}

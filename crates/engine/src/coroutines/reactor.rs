@@ -1,0 +1,123 @@
+//! The reactor: between a coroutine that awaits a socket and the kernel that knows when it is ready.
+//!
+//! Invariant: a socket is registered with the kernel only for what some coroutine waits for, or has just waited for.
+//! An event that nobody waits for takes the socket out again: level-triggered, it would come back for ever.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+
+use crate::epoll::{Bell, Event, Interest, Poller};
+
+pub struct Reactor {
+    poller: RefCell<Poller>,
+    sources: RefCell<Slab<Source>>,
+    events: RefCell<Vec<Event>>,
+}
+
+/// One socket: what the kernel was asked about it, what it has said, and who waits for that.
+struct Source {
+    stream: TcpStream,
+    registered: Option<Interest>,
+    ready: bool,
+    waiter: Option<Waker>,
+}
+
+impl Reactor {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { poller: RefCell::new(Poller::new()?), sources: RefCell::default(), events: RefCell::default() })
+    }
+
+    pub fn bell(&self) -> Bell {
+        self.poller.borrow().bell()
+    }
+
+    /// Sleeps until something happens, and wakes those who waited for it.
+    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut events = self.events.borrow_mut();
+        self.poller.borrow_mut().wait(&mut events, timeout)?;
+        let mut sources = self.sources.borrow_mut();
+        for event in events.drain(..) {
+            // Gone meanwhile, or another socket has its place: then this is a false alarm, and those are harmless.
+            let Some(source) = sources.get_mut(event.token as usize) else { continue };
+            match source.waiter.take() {
+                Some(waiter) => {
+                    source.ready = true;
+                    waiter.wake();
+                }
+                // It has been said already, and whoever was woken has not had its turn yet.
+                None if source.ready => {}
+                None => {
+                    source.registered = None;
+                    self.poller.borrow().remove(&source.stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A non-blocking socket that coroutines can await.
+pub struct Socket {
+    key: usize,
+    reactor: Rc<Reactor>,
+}
+
+impl Socket {
+    /// The stream must be non-blocking.
+    pub fn new(stream: TcpStream, reactor: &Rc<Reactor>) -> Self {
+        let source = Source { stream, registered: None, ready: false, waiter: None };
+        let key = reactor.sources.borrow_mut().insert(source);
+        Self { key, reactor: Rc::clone(reactor) }
+    }
+
+    /// Does something with the stream, now, without waiting.
+    pub fn now<T>(&self, act: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
+        let sources = self.reactor.sources.borrow();
+        let source = sources.get(self.key).ok_or(io::ErrorKind::NotConnected)?;
+        act(&source.stream)
+    }
+
+    /// Ready once the kernel says so. It may be wrong (somebody else's event): try, and come back on `WouldBlock`.
+    pub fn poll_ready(&self, interest: Interest, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut sources = self.reactor.sources.borrow_mut();
+        let source = sources.get_mut(self.key).ok_or(io::ErrorKind::NotConnected)?;
+        if source.ready && source.registered == Some(interest) {
+            source.ready = false;
+            return Poll::Ready(Ok(()));
+        }
+        let poller = self.reactor.poller.borrow();
+        let token = self.key as u64;
+        match source.registered {
+            Some(same) if same == interest => {}
+            Some(_) => poller.modify(&source.stream, token, interest)?,
+            None => poller.add(&source.stream, token, interest)?,
+        }
+        source.registered = Some(interest);
+        source.ready = false;
+        if source.waiter.as_ref().is_none_or(|waiter| !waiter.will_wake(cx.waker())) {
+            source.waiter = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    pub async fn readable(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_ready(Interest::Readable, cx)).await
+    }
+
+    pub async fn writable(&self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_ready(Interest::Writable, cx)).await
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The kernel forgets a socket by itself when it is closed.
+        self.reactor.sources.borrow_mut().try_remove(self.key);
+    }
+}

@@ -1,0 +1,318 @@
+//! The parts that coroutines are made of, one by one.
+
+use std::cell::{Cell, RefCell};
+use std::future::{pending, poll_fn};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::executor::{Executor, Happening, SIZE_OF_TASK, yield_now};
+use super::queue::JoinQueue;
+use super::reactor::Socket;
+use crate::Clock;
+
+fn executor() -> Rc<Executor> {
+    Executor::new(Clock::start()).unwrap()
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// Says when it is dropped.
+struct Flag(Rc<Cell<bool>>);
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+#[test]
+fn main_ends_the_run_with_its_value() {
+    assert_eq!(executor().run(async { 6 * 7 }).unwrap(), 42);
+}
+
+#[test]
+fn tasks_take_turns_at_every_yield() {
+    let executor = executor();
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let left = Rc::new(JoinQueue::default());
+    for name in ["a", "b"] {
+        left.put(());
+        // `Rc` is not `Send`: these futures never leave their thread.
+        let (log, left) = (Rc::clone(&log), Rc::clone(&left));
+        executor.spawn(async move {
+            for step in 0..3 {
+                log.borrow_mut().push(format!("{name}{step}"));
+                yield_now().await;
+            }
+            left.done();
+        });
+    }
+    executor.run(left.join()).unwrap();
+    assert_eq!(log.borrow().join(" "), "a0 b0 a1 b1 a2 b2");
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_alarms() {
+    let executor = executor();
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let begun = Instant::now();
+    for millis in [30, 10, 20] {
+        let (log, own) = (Rc::clone(&log), Rc::clone(&executor));
+        executor.spawn(async move {
+            own.sleep(Duration::from_millis(millis)).await;
+            log.borrow_mut().push(millis);
+        });
+    }
+    let own = Rc::clone(&executor);
+    executor.run(async move { own.sleep(Duration::from_millis(40)).await }).unwrap();
+    assert_eq!(*log.borrow(), [10, 20, 30]);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(40) && took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn a_cancelled_task_drops_what_it_holds_and_its_wakers_are_harmless() {
+    let executor = executor();
+    let dropped = Rc::new(Cell::new(false));
+    let flag = Flag(Rc::clone(&dropped));
+    let kept: Rc<RefCell<Option<Waker>>> = Rc::default();
+    let keep = Rc::clone(&kept);
+    let id = executor.spawn(async move {
+        let _flag = flag;
+        poll_fn(|cx| {
+            *keep.borrow_mut() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        })
+        .await;
+    });
+    executor.run(yield_now()).unwrap_or_default();
+    // The run above ended with its main future, and cancelled the task.
+    assert!(dropped.get());
+    assert!(!executor.cancel(id));
+    // Another task takes the place in the slab; the old waker must not touch it.
+    let polls = Rc::new(Cell::new(0));
+    let count = Rc::clone(&polls);
+    executor.spawn(async move {
+        poll_fn(|_| {
+            count.set(count.get() + 1);
+            Poll::<()>::Pending
+        })
+        .await;
+    });
+    let waker = kept.borrow_mut().take().unwrap();
+    executor
+        .run(async {
+            yield_now().await;
+            waker.wake();
+            yield_now().await;
+            yield_now().await;
+        })
+        .unwrap();
+    assert_eq!(polls.get(), 1);
+}
+
+#[test]
+fn a_task_can_cancel_another_and_itself() {
+    let executor = executor();
+    let dropped = Rc::new(Cell::new(false));
+    let flag = Flag(Rc::clone(&dropped));
+    let victim = executor.spawn(async move {
+        let _flag = flag;
+        pending::<()>().await;
+    });
+    let own = Rc::clone(&executor);
+    executor.spawn(async move {
+        assert!(own.cancel(victim));
+        assert!(own.cancel(own.current()));
+        yield_now().await;
+        unreachable!("a cancelled task is not polled again");
+    });
+    let own = Rc::clone(&executor);
+    executor
+        .run(async move {
+            while !own.is_empty() {
+                yield_now().await;
+            }
+        })
+        .unwrap();
+    assert!(dropped.get());
+}
+
+#[test]
+fn a_task_that_was_woken_many_times_runs_once() {
+    let executor = executor();
+    let polls = Rc::new(Cell::new(0));
+    let (count, kept) = (Rc::clone(&polls), Rc::new(RefCell::new(None::<Waker>)));
+    let keep = Rc::clone(&kept);
+    executor.spawn(async move {
+        poll_fn(|cx| {
+            count.set(count.get() + 1);
+            *keep.borrow_mut() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        })
+        .await;
+    });
+    executor
+        .run(async {
+            yield_now().await;
+            for _ in 0..10 {
+                kept.borrow().as_ref().unwrap().wake_by_ref();
+            }
+            yield_now().await;
+            yield_now().await;
+        })
+        .unwrap();
+    assert_eq!(polls.get(), 2);
+}
+
+#[test]
+fn another_thread_can_wake_a_sleeping_executor() {
+    let executor = executor();
+    let (sender, receiver) = mpsc::channel::<Waker>();
+    let other = thread::spawn(move || receiver.recv().unwrap().wake());
+    let mut sent = false;
+    executor
+        .run(poll_fn(|cx| {
+            if sent {
+                return Poll::Ready(());
+            }
+            sent = true;
+            sender.send(cx.waker().clone()).unwrap();
+            Poll::Pending
+        }))
+        .unwrap();
+    other.join().unwrap();
+}
+
+#[test]
+fn a_socket_is_awaited_until_bytes_come() {
+    let executor = executor();
+    let (near, mut far) = pair();
+    let socket = Socket::new(near, executor.reactor());
+    let own = Rc::clone(&executor);
+    executor.spawn(async move {
+        own.sleep(Duration::from_millis(10)).await;
+        far.write_all(b"hello").unwrap();
+        pending::<()>().await;
+    });
+    let text = executor
+        .run(async {
+            let mut bytes = [0; 16];
+            loop {
+                match socket.now(|mut stream| stream.read(&mut bytes)) {
+                    Ok(count) => return String::from_utf8_lossy(&bytes[..count]).into_owned(),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => socket.readable().await.unwrap(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+        .unwrap();
+    assert_eq!(text, "hello");
+}
+
+#[test]
+fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
+    let executor = executor();
+    let (near, mut far) = pair();
+    let socket = Socket::new(near, executor.reactor());
+    let sleeps = Rc::new(Cell::new(0));
+    let count = Rc::clone(&sleeps);
+    executor.watch(move |happening| count.set(count.get() + u32::from(happening == Happening::Sleeps)));
+    let own = Rc::clone(&executor);
+    executor
+        .run(async move {
+            far.write_all(b"x").unwrap();
+            socket.readable().await.unwrap();
+            // The byte stays unread, and nobody awaits it any more.
+            own.sleep(Duration::from_millis(30)).await;
+            // It is still found when somebody does.
+            socket.readable().await.unwrap();
+        })
+        .unwrap();
+    assert!(sleeps.get() < 10, "the thread slept {} times", sleeps.get());
+}
+
+#[test]
+fn a_join_queue_ends_when_its_work_is_done() {
+    let executor = executor();
+    let queue = Rc::new(JoinQueue::default());
+    // Each number below 4 puts two more: 1 + 2 + 4 + 8 + 16 items in all.
+    queue.put(0);
+    let seen = Rc::new(Cell::new(0));
+    for _ in 0..3 {
+        let (queue, seen) = (Rc::clone(&queue), Rc::clone(&seen));
+        executor.spawn(async move {
+            loop {
+                let depth = queue.get().await;
+                yield_now().await;
+                if depth < 4 {
+                    queue.put(depth + 1);
+                    queue.put(depth + 1);
+                }
+                seen.set(seen.get() + 1);
+                queue.done();
+            }
+        });
+    }
+    executor.run(queue.join()).unwrap();
+    assert_eq!((seen.get(), queue.unfinished()), (31, 0));
+    assert!(executor.is_empty(), "the three workers were cancelled with the end of the run");
+}
+
+#[test]
+fn an_empty_queue_is_joined_at_once() {
+    executor().run(JoinQueue::<u8>::default().join()).unwrap();
+}
+
+#[test]
+fn a_place_survives_the_awaits_that_follow_it() {
+    let executor = executor();
+    let waits = Rc::new(RefCell::new(Vec::new()));
+    let log = Rc::clone(&waits);
+    executor.watch(move |happening| {
+        if let Happening::Waits(_, place) = happening {
+            log.borrow_mut().push(place);
+        }
+    });
+    let own = Rc::clone(&executor);
+    let error = Rc::new(RefCell::new(String::new()));
+    let told = Rc::clone(&error);
+    executor.spawn(async move {
+        own.mark("connecting");
+        yield_now().await;
+        own.mark("reading");
+        yield_now().await;
+        yield_now().await;
+        *told.borrow_mut() = format!("reset while {}", own.place());
+    });
+    let own = Rc::clone(&executor);
+    executor
+        .run(async move {
+            own.mark("main");
+            while !own.is_empty() {
+                yield_now().await;
+            }
+        })
+        .unwrap();
+    assert_eq!(*error.borrow(), "reset while reading");
+    waits.borrow_mut().retain(|place| *place != "main");
+    assert_eq!(*waits.borrow(), ["connecting", "reading", "reading"]);
+}
+
+#[test]
+fn a_waiting_task_is_small() {
+    const { assert!(SIZE_OF_TASK <= 64) };
+    let executor = executor();
+    let sleeping = async move { executor.sleep(Duration::from_secs(1)).await };
+    assert!(size_of_val(&sleeping) <= 128, "{}", size_of_val(&sleeping));
+}

@@ -1,0 +1,197 @@
+//! [`Crew`]: the workers of a crawl, all of the same engine.
+//!
+//! Invariant: an engine that this system cannot run says so here, before the crawl begins.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use argiope_core::job::Job;
+use argiope_core::rules::Rules;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::epoll::Poller;
+use crate::worker::Files;
+use crate::{Clock, Ending, Notices, Orders, Reports, Worker};
+
+/// Files that a crawl needs besides its sockets: outputs, event loops, the resolver's own.
+const OTHER_FILES: usize = 128;
+
+/// The four ways to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    #[default]
+    Tokio,
+    Coroutines,
+    Callbacks,
+    Threads,
+}
+
+impl EngineKind {
+    pub const ALL: [Self; 4] = [Self::Tokio, Self::Coroutines, Self::Callbacks, Self::Threads];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Coroutines => "coroutines",
+            Self::Callbacks => "callbacks",
+            Self::Threads => "threads",
+        }
+    }
+
+    /// How one worker of this kind works: until it is told to end.
+    fn run(self) -> fn(Worker) -> io::Result<()> {
+        match self {
+            Self::Tokio => crate::tokio::run,
+            Self::Coroutines => crate::coroutines::run,
+            Self::Callbacks => crate::callbacks::run,
+            Self::Threads => crate::threads::run,
+        }
+    }
+
+    /// One worker per core, where a worker is a thread. The `threads` engine has one that hands out work to many.
+    fn workers(self, rules: &Rules) -> usize {
+        match self {
+            Self::Threads => 1,
+            _ => thread::available_parallelism().map_or(1, usize::from).min(rules.concurrency).max(1),
+        }
+    }
+
+    /// Whether this system can run it.
+    fn check(self) -> io::Result<()> {
+        match self {
+            Self::Threads => Ok(()),
+            Self::Tokio | Self::Coroutines | Self::Callbacks => Poller::new().map(drop).map_err(|error| {
+                let words = format!("the {self} engine needs epoll ({error}); --engine threads works without it");
+                io::Error::new(error.kind(), words)
+            }),
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
+        known.ok_or_else(|| format!("{name:?} is no engine: tokio, coroutines, callbacks or threads"))
+    }
+}
+
+/// The workers, and the way to them.
+pub struct Crew {
+    workers: Vec<(Orders, JoinHandle<()>)>,
+    notices: Notices,
+    most: usize,
+}
+
+impl Crew {
+    pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, reports: &Reports) -> io::Result<Self> {
+        kind.check()?;
+        let files = Files::default();
+        let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: room(kind) };
+        for index in 0..kind.workers(rules) {
+            let orders = Orders::new();
+            let worker = Worker {
+                rules: Arc::clone(rules),
+                clock,
+                orders: orders.clone(),
+                reports: reports.clone(),
+                notices: crew.notices.clone(),
+                files: files.clone(),
+            };
+            let notices = crew.notices.clone();
+            let run = move || {
+                if let Err(error) = (kind.run())(worker) {
+                    notices.say("died", || format!("a worker of the {kind} engine had to stop: {error}"));
+                }
+            };
+            let thread = thread::Builder::new().name(format!("{kind}-{index}")).spawn(run)?;
+            crew.workers.push((orders, thread));
+        }
+        Ok(crew)
+    }
+
+    /// How many fetches can be in flight at once, as far as the system's limits go.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    pub fn len(&self) -> usize {
+        self.workers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.workers.is_empty()
+    }
+
+    /// Hands a batch to one of the workers. The vector is left empty.
+    pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
+        if let Some((orders, _)) = self.workers.get(worker) {
+            orders.send(jobs);
+        }
+    }
+
+    /// What a person should know, since the last time.
+    pub fn notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+
+    pub fn end(&self, ending: Ending) {
+        for (orders, _) in &self.workers {
+            orders.end(ending);
+        }
+    }
+
+    /// Waits until all workers have ended.
+    pub fn join(&mut self) {
+        for (_, thread) in self.workers.drain(..) {
+            // A worker that panicked has said so on standard error; the others still end in order.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Crew {
+    /// Nobody can be told of what the workers still find out: they drop it and leave.
+    fn drop(&mut self) {
+        self.end(Ending::AtOnce);
+    }
+}
+
+/// How many sockets fit. The soft limit on files is raised as far as it may be.
+fn room(kind: EngineKind) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum {
+        // Where that is refused, the old limit holds.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
+    let sockets = files.saturating_sub(OTHER_FILES).max(1);
+    match kind {
+        EngineKind::Threads => sockets.min(thread_room()),
+        _ => sockets,
+    }
+}
+
+/// How many threads fit, as far as limits are written anywhere. More may still be refused when it comes to that.
+fn thread_room() -> usize {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
+    let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(1 << 32) as usize);
+    let limits = [
+        number("/proc/sys/kernel/threads-max"),
+        number("/sys/fs/cgroup/pids.max"),
+        // Every thread has two mappings: its stack, and the guard below it.
+        number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
+        processes,
+    ];
+    limits.into_iter().flatten().min().unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1)
+}

@@ -1,0 +1,346 @@
+//! The resolver: host names in, checked-for-form addresses out, on a service thread of its own.
+//!
+//! Invariant: every query gets exactly one answer. Nothing is started for what needs no name server: IP literals and
+//! `--resolve` overrides are answered on the spot; the thread, its runtime and hickory come with the first real name.
+//!
+//! Whether an address may be connected to is not decided here (that is the core's `address`).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use argiope_core::job::LaneId;
+use argiope_core::rules::{Resolve, Rules};
+use argiope_core::{ErrorKind, Failure};
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup::Lookup;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::{Query as DnsQuery, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::LocalSet;
+use tokio::time::{sleep, timeout};
+
+/// Answers are kept for as long as their servers say, within these bounds: less than the lower one would mean asking
+/// again for every page, more than the upper one is never meant.
+const SHORTEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Once one family has answered, how long the other one may still take (RFC 8305, section 3, names this span).
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Names asked for at the same time. Each costs two sockets while it is under way; the rest waits its turn.
+const IN_FLIGHT: usize = 1_000;
+
+/// How names are looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The most that one name may take (`--connect-timeout`).
+    pub timeout: Duration,
+    /// The name server to use instead of the system's (`--dns`).
+    pub server: Option<SocketAddr>,
+    /// Addresses that the user gave (`--resolve`). A host that is given for one port is looked for at the same address
+    /// on its other ports; where those are given too, whoever connects takes the address of the port.
+    pub given: Vec<Resolve>,
+}
+
+/// A question: where is the host that this lane stands for?
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub lane: LaneId,
+    pub host: Arc<str>,
+}
+
+/// The answer to one [`Query`].
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub lane: LaneId,
+    pub result: Finding,
+}
+
+/// At least one address, IPv6 first, and how long they may be used; or why there is none.
+pub type Finding = Result<(Vec<IpAddr>, Duration), Failure>;
+
+/// Where questions are asked. Dropping it ends the service thread.
+pub struct Resolver {
+    settings: Settings,
+    answers: Arc<dyn Fn(Answer) + Send + Sync>,
+    /// The way to the service thread, once there is one.
+    service: Mutex<Option<mpsc::UnboundedSender<Query>>>,
+}
+
+impl Resolver {
+    /// `answers` is called on the asker's thread for what is known at once, and on the service thread otherwise.
+    pub fn start(rules: &Rules, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
+        let settings = Settings { timeout: rules.connect_timeout, server: rules.dns, given: rules.resolve.clone() };
+        Self::with(settings, answers)
+    }
+
+    pub fn with(settings: Settings, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
+        Self { settings, answers: Arc::new(answers), service: Mutex::new(None) }
+    }
+
+    pub fn ask(&self, query: Query) {
+        match self.known(query.name()) {
+            Some(addresses) => (self.answers)(Answer { lane: query.lane, result: Ok((addresses, Duration::MAX)) }),
+            None => self.ask_service(query),
+        }
+    }
+
+    /// What can be answered without asking anyone.
+    fn known(&self, name: &str) -> Option<Vec<IpAddr>> {
+        let given = self.settings.given.iter().find(|given| given.host.eq_ignore_ascii_case(name));
+        if let Some(given) = given {
+            return Some(given.addresses.clone());
+        }
+        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        literal.parse().ok().map(|address| vec![address])
+    }
+
+    fn ask_service(&self, query: Query) {
+        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(way) = &*service
+            && way.send(query.clone()).is_ok()
+        {
+            return;
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (settings, answers) = (self.settings.clone(), Arc::clone(&self.answers));
+        let serve = move || serve(&settings, answers, receiver);
+        match thread::Builder::new().name("resolver".to_owned()).spawn(serve) {
+            Ok(_) => {
+                // The receiver lives as long as the thread, which has just begun.
+                let _ = sender.send(query);
+                *service = Some(sender);
+            }
+            Err(error) => (self.answers)(Answer { lane: query.lane, result: Err(cannot_start(&error)) }),
+        }
+    }
+}
+
+impl Query {
+    /// The host without the dot that marks a complete name.
+    fn name(&self) -> &str {
+        self.host.trim_end_matches('.')
+    }
+}
+
+fn cannot_start(error: &std::io::Error) -> Failure {
+    Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"))
+}
+
+/// The service thread: many names in flight on one current-thread runtime.
+fn serve(settings: &Settings, answers: Arc<dyn Fn(Answer) + Send + Sync>, mut queries: mpsc::UnboundedReceiver<Query>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            while let Some(query) = queries.blocking_recv() {
+                answers(Answer { lane: query.lane, result: Err(cannot_start(&error)) });
+            }
+            return;
+        }
+    };
+    LocalSet::new().block_on(&runtime, async move {
+        let directory = Rc::new(Directory::open(settings));
+        let waiting = Waiting::default();
+        let room = Rc::new(Semaphore::new(IN_FLIGHT));
+        while let Some(query) = queries.recv().await {
+            let name: Box<str> = query.name().to_ascii_lowercase().into();
+            if let Some(others) = waiting.borrow_mut().get_mut(&name) {
+                others.push(query.lane);
+                continue;
+            }
+            waiting.borrow_mut().insert(name.clone(), vec![query.lane]);
+            let (waiting, answers) = (Rc::clone(&waiting), Arc::clone(&answers));
+            let errand = Errand { name, waiting, answers, finding: None };
+            let (directory, room) = (Rc::clone(&directory), Rc::clone(&room));
+            tokio::task::spawn_local(async move {
+                let _turn = room.acquire().await;
+                let finding = directory.look_up(&errand.name).await;
+                errand.end(finding);
+            });
+        }
+    });
+}
+
+/// Who waits for which name: a second question for a name that is under way joins the first.
+type Waiting = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
+
+/// One name under way. Its end is the answer, however it ends: a fault in a library below must not leave the asker
+/// waiting for ever.
+struct Errand {
+    name: Box<str>,
+    waiting: Waiting,
+    answers: Arc<dyn Fn(Answer) + Send + Sync>,
+    finding: Option<Finding>,
+}
+
+impl Errand {
+    fn end(mut self, finding: Finding) {
+        self.finding = Some(finding);
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        let finding = self.finding.take();
+        let finding = finding.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
+        let askers = self.waiting.borrow_mut().remove(&self.name);
+        for lane in askers.unwrap_or_default() {
+            (self.answers)(Answer { lane, result: finding.clone() });
+        }
+    }
+}
+
+/// The hosts file and the name servers.
+struct Directory {
+    timeout: Duration,
+    hosts: Hosts,
+    servers: Result<TokioResolver, NetError>,
+}
+
+impl Directory {
+    fn open(settings: &Settings) -> Self {
+        Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
+    }
+
+    async fn look_up(&self, host: &str) -> Finding {
+        let failed = |kind, message: String| Err(Failure::new(kind, message));
+        let name = match complete_name(host) {
+            Ok(name) => name,
+            Err(error) => return failed(ErrorKind::DnsInvalid, format!("{host} is no valid name: {error}")),
+        };
+        // A name in the hosts file is answered from there alone, as the system itself does it.
+        let listed: Vec<_> = [RecordType::AAAA, RecordType::A]
+            .into_iter()
+            .filter_map(|kind| self.hosts.lookup_static_host(&DnsQuery::query(name.clone(), kind)))
+            .collect();
+        if let Some(found) = combine(&listed) {
+            return Ok(found);
+        }
+        let servers = match &self.servers {
+            Ok(servers) => servers,
+            Err(error) => return failed(ErrorKind::DnsServfail, format!("no name server: {error}")),
+        };
+        match timeout(self.timeout, both_families(servers, name)).await {
+            Ok(Ok(lookups)) => match combine(&lookups) {
+                Some(found) => Ok(found),
+                None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
+            },
+            Ok(Err(error)) => {
+                let (kind, words) = meaning(&error);
+                failed(kind, format!("{host} {words}"))
+            }
+            Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
+        }
+    }
+}
+
+fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
+    let records = lookups.iter().flat_map(|lookup| lookup.answers());
+    let addresses: Vec<IpAddr> = records.filter_map(|record| record.data.ip_addr()).collect();
+    if addresses.is_empty() {
+        return None;
+    }
+    let now = Instant::now();
+    let lifetime = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
+    Some((addresses, lifetime.unwrap_or(SHORTEST).clamp(SHORTEST, LONGEST)))
+}
+
+/// A name with a dot in it is complete. Only a single label is tried in the domains of the system's search list: a
+/// crawl must not ask for `example.com.my.office` each time that example.com is down.
+fn complete_name(host: &str) -> Result<Name, NetError> {
+    let mut name = Name::from_ascii(host)?;
+    name.set_fqdn(host.contains('.'));
+    Ok(name)
+}
+
+fn servers(settings: &Settings) -> Result<TokioResolver, NetError> {
+    let (config, mut options) = match settings.server {
+        Some(address) => (ResolverConfig::from_name_servers(vec![server(address)]), ResolverOpts::default()),
+        // Without a readable resolv.conf the system asks the machine itself; so do we.
+        None => hickory_resolver::system_conf::read_system_conf().unwrap_or_else(|_| {
+            let own = server(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
+            (ResolverConfig::from_name_servers(vec![own]), ResolverOpts::default())
+        }),
+    };
+    // A lost packet must leave time for a second one.
+    options.timeout = options.timeout.min(settings.timeout / 2);
+    options.max_active_requests = IN_FLIGHT;
+    options.preserve_intermediates = false;
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    *builder.options_mut() = options;
+    builder.build()
+}
+
+fn server(address: SocketAddr) -> NameServerConfig {
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()]
+        .into_iter()
+        .map(|mut connection| {
+            connection.port = address.port();
+            connection
+        })
+        .collect();
+    NameServerConfig::new(address.ip(), true, connections)
+}
+
+/// Asks for IPv6 and IPv4 addresses at once. A family that fails, or that lags far behind the other, is left out.
+async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup>, NetError> {
+    let mut six = std::pin::pin!(servers.lookup(name.clone(), RecordType::AAAA));
+    let mut four = std::pin::pin!(servers.lookup(name, RecordType::A));
+    let (first, second) = tokio::select! {
+        six = &mut six => match six {
+            Ok(six) => (Ok(six), timeout_or_none(&mut four).await),
+            Err(error) => (Err(error), Some(four.await)),
+        },
+        four = &mut four => match four {
+            Ok(four) => (Ok(four), timeout_or_none(&mut six).await),
+            Err(error) => (Err(error), Some(six.await)),
+        },
+    };
+    match (first, second) {
+        (Ok(first), Some(Ok(second))) => {
+            let mut both = vec![first, second];
+            both.sort_by_key(|lookup| lookup.query().query_type() != RecordType::AAAA);
+            Ok(both)
+        }
+        (Ok(one), _) | (Err(_), Some(Ok(one))) => Ok(vec![one]),
+        (Err(first), Some(Err(second))) => Err(if gravity(&second) > gravity(&first) { second } else { first }),
+        (Err(error), None) => Err(error),
+    }
+}
+
+async fn timeout_or_none<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = future => Some(done),
+        () = sleep(PATIENCE) => None,
+    }
+}
+
+/// Where the two families fail differently: that a name does not exist is final, the rest may pass.
+fn gravity(error: &NetError) -> u8 {
+    match meaning(error).0 {
+        ErrorKind::DnsNxdomain if error.is_nx_domain() => 3,
+        ErrorKind::DnsServfail => 2,
+        ErrorKind::DnsTimeout => 1,
+        _ => 0,
+    }
+}
+
+fn meaning(error: &NetError) -> (ErrorKind, String) {
+    match error {
+        error if error.is_nx_domain() => (ErrorKind::DnsNxdomain, "does not exist".to_owned()),
+        NetError::Dns(DnsError::NoRecordsFound(_)) => (ErrorKind::DnsNxdomain, "has no address".to_owned()),
+        NetError::Dns(DnsError::ResponseCode(ResponseCode::FormErr | ResponseCode::BADNAME)) | NetError::Proto(_) => {
+            (ErrorKind::DnsInvalid, format!("cannot be looked up: {error}"))
+        }
+        NetError::Timeout => (ErrorKind::DnsTimeout, "could not be looked up: no name server answered".to_owned()),
+        _ => (ErrorKind::DnsServfail, format!("could not be looked up: {error}")),
+    }
+}

@@ -1,0 +1,163 @@
+//! [`Timers`]: who wants to be woken when. Shared by the engines that wait with futures.
+//!
+//! Invariant: one entry per waiting coroutine, however many deadlines it has had. A fetch moves its deadline with every
+//! byte that comes; an [`Alarm`] follows lazily. It stays where it is while the deadline only moves away, wakes its
+//! coroutine too early once, and is then set anew. So a busy connection costs no timer work at all.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use argiope_core::Time;
+
+/// The alarms of one thread, in the order in which they go off.
+#[derive(Default)]
+pub struct Timers {
+    table: RefCell<BTreeMap<(Time, u64), Waker>>,
+    serial: Cell<u64>,
+    /// Whoever sleeps until the next alarm, and must hear of an earlier one.
+    sleeper: RefCell<Option<Waker>>,
+}
+
+impl Timers {
+    /// When the next alarm goes off; [`Time::NEVER`] where none is set.
+    pub fn next(&self) -> Time {
+        self.table.borrow().first_key_value().map_or(Time::NEVER, |((time, _), _)| *time)
+    }
+
+    /// Wakes whoever is due. Returns how many were.
+    pub fn fire(&self, now: Time) -> usize {
+        let mut fired = 0;
+        loop {
+            // The table is let go before the call: whoever is woken may set the next alarm on the spot.
+            let mut table = self.table.borrow_mut();
+            let due = table.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
+            drop(table);
+            match due {
+                Some(waker) => waker.wake(),
+                None => return fired,
+            }
+            fired += 1;
+        }
+    }
+
+    /// From now on `sleeper` is woken when an alarm is set that goes off before all others.
+    pub fn watch(&self, sleeper: &Waker) {
+        *self.sleeper.borrow_mut() = Some(sleeper.clone());
+    }
+
+    fn insert(&self, time: Time, serial: u64, waker: &Waker) {
+        let is_first = time < self.next();
+        self.table.borrow_mut().insert((time, serial), waker.clone());
+        if is_first && let Some(sleeper) = &*self.sleeper.borrow() {
+            sleeper.wake_by_ref();
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.table.borrow().is_empty()
+    }
+}
+
+/// One coroutine's alarm clock, used again and again for whatever it waits for next.
+pub struct Alarm {
+    timers: Rc<Timers>,
+    serial: u64,
+    /// When it goes off; [`Time::NEVER`] where it is not set.
+    set_for: Time,
+}
+
+impl Alarm {
+    pub fn new(timers: &Rc<Timers>) -> Self {
+        let serial = timers.serial.get();
+        timers.serial.set(serial + 1);
+        Self { timers: Rc::clone(timers), serial, set_for: Time::NEVER }
+    }
+
+    /// Ready once `deadline` has come; otherwise the coroutine will be polled again by then, perhaps earlier.
+    pub fn poll(&mut self, deadline: Time, now: Time, cx: &Context<'_>) -> Poll<()> {
+        if now >= deadline {
+            return Poll::Ready(());
+        }
+        // An alarm whose time has passed has gone off.
+        let still_set = self.set_for > now && self.set_for <= deadline;
+        if !still_set && !deadline.is_never() {
+            self.unset();
+            self.timers.insert(deadline, self.serial, cx.waker());
+            self.set_for = deadline;
+        }
+        Poll::Pending
+    }
+
+    fn unset(&mut self) {
+        if !self.set_for.is_never() {
+            self.timers.table.borrow_mut().remove(&(self.set_for, self.serial));
+            self.set_for = Time::NEVER;
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.unset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    #[test]
+    fn an_alarm_follows_its_deadline_lazily() {
+        let (timers, count) = (Rc::new(Timers::default()), Arc::new(Count::default()));
+        let waker = Waker::from(Arc::clone(&count));
+        let cx = Context::from_waker(&waker);
+        let mut alarm = Alarm::new(&timers);
+        assert!(alarm.poll(at(10), at(0), &cx).is_pending());
+        // Later: the entry stays. Earlier: it moves.
+        assert!(alarm.poll(at(30), at(1), &cx).is_pending());
+        assert_eq!(timers.next(), at(10));
+        assert!(alarm.poll(at(5), at(2), &cx).is_pending());
+        assert_eq!(timers.next(), at(5));
+        assert_eq!(timers.fire(at(4)), 0);
+        assert_eq!(timers.fire(at(5)), 1);
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        // Woken too early: set anew. Then in time.
+        assert!(alarm.poll(at(30), at(5), &cx).is_pending());
+        assert_eq!(timers.next(), at(30));
+        timers.fire(at(30));
+        assert!(alarm.poll(at(30), at(30), &cx).is_ready());
+        assert!(timers.is_empty());
+    }
+
+    #[test]
+    fn a_dropped_alarm_leaves_nothing_behind() {
+        let timers = Rc::new(Timers::default());
+        let cx = Context::from_waker(Waker::noop());
+        let mut alarms: Vec<_> = (0..3).map(|_| Alarm::new(&timers)).collect();
+        for alarm in &mut alarms {
+            assert!(alarm.poll(at(7), at(0), &cx).is_pending());
+            assert!(alarm.poll(Time::NEVER, at(0), &cx).is_pending());
+        }
+        drop(alarms);
+        assert!(timers.is_empty());
+        assert_eq!(timers.next(), Time::NEVER);
+    }
+}

@@ -1,0 +1,351 @@
+//! The `tokio` engine, the default: the coroutines of the `coroutines` engine on a runtime made by others.
+//!
+//! One current-thread runtime per worker, so nothing moves between threads and nothing on the way of a byte is locked.
+//! Two things are done differently from what most programs on tokio do, both for the sake of the many fetches that
+//! wait: nobody owns a read buffer (a socket that is ready is read into the worker's own), and nobody owns a timer (all
+//! deadlines of a worker stand in one [`Timers`], and one sleep serves them all). A waiting fetch then costs little
+//! more than its state.
+//!
+//! Invariant: this is the only file that names tokio's networking. One task per connection; while the connection
+//! rests, its task does.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use argiope_core::conn::{Conn, Step};
+use argiope_core::fetch::{Fetch, Finished};
+use argiope_core::job::Job;
+use argiope_core::visit::Visit;
+use argiope_core::{Failure, RaceStep, Time};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::mail::{Ending, Reports};
+use crate::socket;
+use crate::timers::{Alarm, Timers};
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+
+/// Runs a worker until it is told to end.
+pub fn run(worker: Worker) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let shop = Rc::new(Shop::new(worker));
+    // What is unfinished when `receive` returns is dropped with its sockets.
+    LocalSet::new().block_on(&runtime, receive(shop));
+    Ok(())
+}
+
+/// What the tasks of one thread share.
+struct Shop {
+    worker: Worker,
+    timers: Rc<Timers>,
+    reports: RefCell<Reports>,
+    unfinished: std::cell::Cell<usize>,
+    /// Tasks that rest with their connection, and wait for the next job of their seat.
+    resting: RefCell<HashMap<Seat, Chair>>,
+    buffer: RefCell<Box<[u8]>>,
+    /// Wakes `receive`.
+    bell: Arc<Notify>,
+}
+
+struct Chair {
+    task: AbortHandle,
+    waker: Waker,
+    job: Option<Job>,
+}
+
+/// A connection, with the socket that it lacks by itself.
+struct Line {
+    stream: TcpStream,
+    peer: SocketAddr,
+}
+
+/// The first task: takes the mail, starts the others, and wakes those that are late.
+async fn receive(shop: Rc<Shop>) {
+    let bell = Arc::clone(&shop.bell);
+    shop.worker.orders.on_arrival(move || bell.notify_one());
+    spawn_local(tidy(Rc::clone(&shop)));
+    let mut alarm_clock = pin!(sleep(Duration::ZERO));
+    let mut jobs = Vec::new();
+    loop {
+        shop.reports.borrow_mut().send();
+        let ending = shop.worker.orders.take(&mut jobs);
+        for job in jobs.drain(..) {
+            start(&shop, job);
+        }
+        match ending {
+            Some(Ending::AtOnce) => return,
+            Some(Ending::WhenDone) if shop.unfinished.get() == 0 => return,
+            _ => {}
+        }
+        let mut rung = pin!(shop.bell.notified());
+        poll_fn(|cx| {
+            shop.poll_alarms(alarm_clock.as_mut(), cx);
+            rung.as_mut().poll(cx)
+        })
+        .await;
+    }
+}
+
+/// A job begins: with the task that rests in its seat, or with a new one.
+fn start(shop: &Rc<Shop>, job: Job) {
+    shop.unfinished.set(shop.unfinished.get() + 1);
+    match shop.resting.borrow_mut().get_mut(&seat(&job)) {
+        Some(chair) if chair.job.is_none() => {
+            chair.job = Some(job);
+            chair.waker.wake_by_ref();
+        }
+        _ => {
+            // The job waits in a box: a task is as large as all that it ever holds, and it is given its job only once.
+            let own = Own::default();
+            let task = spawn_local(serve(Rc::clone(shop), Box::new(job), Rc::clone(&own)));
+            *own.borrow_mut() = Some(task.abort_handle());
+        }
+    }
+}
+
+/// A task's way to its own handle, for whoever has to cancel it while it rests.
+type Own = Rc<RefCell<Option<AbortHandle>>>;
+
+/// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
+async fn serve(shop: Rc<Shop>, mut job: Box<Job>, own: Own) {
+    let mut alarm = Alarm::new(&shop.timers);
+    let mut kept: Option<(Line, Box<Conn>)> = None;
+    loop {
+        let mut started = shop.now();
+        let (mut line, fetch) = match kept.take() {
+            Some((line, conn)) => {
+                let fetch = shop.worker.begin_again(*job, *conn, line.peer.ip(), started);
+                (line, Box::new(fetch))
+            }
+            None => match connect(&shop, &job, &mut started, &mut alarm).await {
+                Ok(line) => match shop.worker.begin(*job, started, line.peer, shop.now()) {
+                    Ok(fetch) => (line, Box::new(fetch)),
+                    Err(visit) => return shop.report(visit),
+                },
+                Err(failure) => return shop.report(shop.worker.lost(*job, failure, started)),
+            },
+        };
+        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+        match drive(&shop, &mut line.stream, fetch, &mut alarm).await {
+            Finished::Visit(visit, conn) => {
+                shop.report(visit);
+                let Some(conn) = conn.map(Box::new) else { return };
+                match rest(&shop, seat, &line.stream, &mut alarm, &own).await {
+                    Some(next) => {
+                        kept = (Door::of(&next) == door).then_some((line, conn));
+                        *job = next;
+                    }
+                    None => return,
+                }
+            }
+            Finished::Again(same) => *job = same,
+        }
+    }
+}
+
+/// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
+async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
+    let mut race = shop.worker.race(job, *started);
+    let mut attempts = Vec::new();
+    loop {
+        let now = shop.now();
+        if let Some((peer, stream)) = socket::first_connected(&mut attempts, &mut race, now, connected) {
+            return Ok(Line { stream, peer });
+        }
+        match race.next(now) {
+            // The socket is begun as in the other engines; tokio is only told to watch it.
+            RaceStep::Connect(address) => match socket::begin_connect(address).and_then(TcpStream::from_std) {
+                Ok(stream) => attempts.push((address, stream)),
+                Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
+                    // Not the host's fault: the race begins anew when a file may be free.
+                    *started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
+                    race = shop.worker.race(job, *started);
+                    shop.worker.out_of_files(now);
+                }
+                Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
+            },
+            RaceStep::Wait(until) => {
+                poll_fn(|cx| {
+                    // Every attempt is asked, so that every one of them can wake us.
+                    let mut ended = |(_, stream): &(_, TcpStream)| stream.poll_write_ready(cx).is_ready();
+                    match attempts.iter().filter(|attempt| ended(attempt)).count() {
+                        0 => alarm.poll(until, shop.now(), cx),
+                        _ => Poll::Ready(()),
+                    }
+                })
+                .await;
+            }
+            RaceStep::Lost(failure) => return Err(failure),
+        }
+    }
+}
+
+/// How an attempt stands. Where tokio took it for ended and it is not, `WouldBlock` tells tokio so.
+fn connected(stream: &TcpStream) -> io::Result<bool> {
+    let ended = stream.try_io(tokio::io::Interest::WRITABLE, || match (stream.take_error()?, stream.peer_addr()) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) if error.kind() == ErrorKind::NotConnected => Err(ErrorKind::WouldBlock.into()),
+        (None, peer) => peer.map(|_| true),
+    });
+    match ended {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        ended => ended,
+    }
+}
+
+/// Does what the fetch wants until it is done.
+async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Finished {
+    loop {
+        let deadline = fetch.deadline();
+        match fetch.step() {
+            Step::Write(bytes) => match stream.try_write(bytes) {
+                Ok(count) => fetch.wrote(count, shop.now()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    match poll_fn(|cx| in_time(shop, stream.poll_write_ready(cx), deadline, alarm, cx)).await {
+                        None => fetch.expire(shop.now()),
+                        Some(Err(error)) => fetch.broke(socket::broken(&error)),
+                        Some(Ok(())) => {}
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => fetch.broke(socket::broken(&error)),
+            },
+            Step::Read => {
+                match poll_fn(|cx| in_time(shop, shop.poll_read(stream, cx), deadline, alarm, cx)).await {
+                    None => fetch.expire(shop.now()),
+                    Some(Ok(0)) => fetch.closed(shop.now()),
+                    // The bytes are still in the worker's buffer: nothing else ran since they came.
+                    Some(Ok(count)) => fetch.feed(&shop.buffer.borrow()[..count], shop.now()),
+                    Some(Err(error)) => fetch.broke(socket::broken(&error)),
+                }
+            }
+            Step::Pause => {
+                let until = deadline.min(shop.now() + PAUSE);
+                poll_fn(|cx| alarm.poll(until, shop.now(), cx)).await;
+                fetch.expire(shop.now());
+                fetch.resume(shop.now());
+            }
+            Step::Done => return fetch.finish(shop.now()),
+        }
+    }
+}
+
+/// Waits for the seat's next job. None where the host closes the connection first, or time does.
+async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm, own: &Own) -> Option<Job> {
+    let taken = shop.resting.borrow().contains_key(&seat);
+    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
+        return None;
+    }
+    let task = own.borrow().clone()?;
+    let until = shop.now() + KEEP_ALIVE;
+    let next = poll_fn(|cx| {
+        let mut resting = shop.resting.borrow_mut();
+        let chair =
+            resting.entry(seat).or_insert_with(|| Chair { task: task.clone(), waker: cx.waker().clone(), job: None });
+        if let Some(job) = chair.job.take() {
+            return Poll::Ready(Some(job));
+        }
+        in_time(shop, quiet_no_more(stream, cx), until, alarm, cx).map(|_| None)
+    })
+    .await;
+    shop.resting.borrow_mut().remove(&seat);
+    next
+}
+
+/// Gives up what rests while files are short: another worker may need them.
+async fn tidy(shop: Rc<Shop>) {
+    loop {
+        sleep(GLANCE).await;
+        while shop.worker.files.are_short(shop.now()) && shop.close_a_resting_one() {}
+    }
+}
+
+/// Ready when something has come on a connection that nobody uses, be it its end.
+fn quiet_no_more(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+    // What tokio knows may be left over from the last read: the socket itself is asked, and tokio told.
+    while stream.poll_read_ready(cx).is_ready() {
+        match stream.try_io(tokio::io::Interest::READABLE, || socket::must_be_quiet(stream)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => return Poll::Ready(()),
+        }
+    }
+    Poll::Pending
+}
+
+/// What has come, or `None` where the deadline came first.
+fn in_time<T>(shop: &Shop, ready: Poll<T>, deadline: Time, alarm: &mut Alarm, cx: &Context<'_>) -> Poll<Option<T>> {
+    match ready {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => alarm.poll(deadline, shop.now(), cx).map(|()| None),
+    }
+}
+
+impl Shop {
+    fn new(worker: Worker) -> Self {
+        Self {
+            reports: RefCell::new(worker.reports.clone()),
+            worker,
+            timers: Rc::default(),
+            unfinished: std::cell::Cell::new(0),
+            resting: RefCell::default(),
+            buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
+            bell: Arc::default(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.worker.clock.now()
+    }
+
+    /// Wakes those who are late, and has this task woken when the next one will be.
+    fn poll_alarms(&self, mut alarm_clock: Pin<&mut Sleep>, cx: &mut Context<'_>) {
+        self.timers.watch(cx.waker());
+        loop {
+            self.timers.fire(self.now());
+            let Some(next) = self.worker.clock.instant(self.timers.next()).map(Instant::from_std) else { return };
+            if alarm_clock.deadline() != next {
+                alarm_clock.as_mut().reset(next);
+            }
+            if alarm_clock.as_mut().poll(cx).is_pending() {
+                return;
+            }
+        }
+    }
+
+    /// Reads into the worker's buffer, once there is something to read.
+    fn poll_read(&self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut buffer = self.buffer.borrow_mut();
+        let mut room = ReadBuf::new(&mut buffer);
+        Pin::new(stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
+    }
+
+    fn report(&self, visit: Box<Visit>) {
+        self.unfinished.set(self.unfinished.get() - 1);
+        self.reports.borrow_mut().push(visit);
+        // It is sent when `receive` has its turn, with those of all tasks that run before it.
+        self.bell.notify_one();
+    }
+
+    /// Cancels a task that rests: its socket is closed with it, as soon as the runtime has its turn.
+    fn close_a_resting_one(&self) -> bool {
+        let mut resting = self.resting.borrow_mut();
+        let Some(seat) = resting.iter().find(|(_, chair)| chair.job.is_none()).map(|(seat, _)| *seat) else {
+            return false;
+        };
+        if let Some(chair) = resting.remove(&seat) {
+            chair.task.abort();
+        }
+        true
+    }
+}

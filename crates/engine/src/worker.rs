@@ -1,0 +1,157 @@
+//! What all engines share: a [`Worker`] and how its fetches begin.
+//!
+//! Invariant: every job that a worker was given comes back as exactly one visit, unless the worker is told to drop
+//! everything.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use argiope_core::conn::Conn;
+use argiope_core::fetch::{Fetch, Origins};
+use argiope_core::job::{Job, LaneId};
+use argiope_core::rules::Rules;
+use argiope_core::visit::Visit;
+use argiope_core::{ErrorKind, Failure, Race, Time};
+
+use crate::{Clock, Orders, Reports};
+
+/// How long a connection waits for its lane's next request before it is closed. Most servers close theirs after 5 to
+/// 75 seconds; one that leaves first is noticed.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How long a fetch waits when the system has no file left for its socket.
+pub const SHORTAGE: Duration = Duration::from_millis(250);
+
+/// How often a worker looks whether its resting connections are in another worker's way.
+pub const GLANCE: Duration = Duration::from_millis(250);
+
+/// How long a fetch that must not read now waits before it asks again.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
+pub const BUFFER: usize = 64 << 10;
+
+/// What a worker works with.
+pub struct Worker {
+    pub rules: Arc<Rules>,
+    pub clock: Clock,
+    pub orders: Orders,
+    pub reports: Reports,
+    pub notices: Notices,
+    pub files: Files,
+}
+
+/// Whether the process has run out of files lately. All workers draw on the same ones: a worker that has connections at
+/// rest must give them up for another that has none.
+#[derive(Clone, Default)]
+pub struct Files(Arc<AtomicU64>);
+
+impl Files {
+    /// For a second from now on, nobody keeps what he does not use.
+    fn ran_out(&self, now: Time) {
+        self.0.fetch_max((now + Duration::from_secs(1)).as_micros(), Ordering::Relaxed);
+    }
+
+    pub fn are_short(&self, now: Time) -> bool {
+        now.as_micros() < self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a person should know about the engine: each thing is said once, by whichever worker meets it first.
+#[derive(Clone, Default)]
+pub struct Notices(Arc<Mutex<Said>>);
+
+#[derive(Default)]
+struct Said {
+    ever: HashSet<&'static str>,
+    unread: Vec<String>,
+}
+
+impl Notices {
+    /// `about` is what must not be said twice.
+    pub fn say(&self, about: &'static str, words: impl FnOnce() -> String) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.ever.insert(about) {
+            said.unread.push(words());
+        }
+    }
+
+    /// What was said since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).unread)
+    }
+}
+
+/// The place of a connection: at most one lives in each slot of a lane.
+pub type Seat = (LaneId, u16);
+
+/// What a kept-alive connection leads to, besides the host that its lane stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Door {
+    pub https: bool,
+    pub port: u16,
+}
+
+impl Door {
+    pub fn of(job: &Job) -> Self {
+        Self { https: job.link.url.is_https(), port: job.link.url.port() }
+    }
+}
+
+pub fn seat(job: &Job) -> Seat {
+    (job.lane, job.slot)
+}
+
+impl Worker {
+    pub fn race(&self, job: &Job, started: Time) -> Race {
+        let (host, port) = (job.link.url.host(), job.link.url.port());
+        let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
+        let addresses = given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into());
+        Race::new(addresses, port, started, self.rules.connect_timeout)
+    }
+
+    /// The first request over a connection that has just been made. The error is a visit already.
+    pub fn begin(&self, job: Job, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
+        let url = &job.link.url;
+        let conn = if url.is_https() {
+            let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
+            trusted.and_then(|config| Conn::tls(Arc::clone(config), url.host(), Arc::clone(&self.rules.limits), now))
+        } else {
+            Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
+        };
+        let origins = Origins { started, connected: Some(now), ip: Some(peer.ip()) };
+        match conn {
+            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
+            Err(failure) => Err(Box::new(Visit::failed(job, failure, started, now))),
+        }
+    }
+
+    /// The next request over a connection that was kept.
+    pub fn begin_again(&self, job: Job, conn: Conn, ip: IpAddr, now: Time) -> Fetch {
+        let origins = Origins { started: now, connected: None, ip: Some(ip) };
+        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+    }
+
+    /// A socket was refused for want of files.
+    pub fn out_of_files(&self, now: Time) {
+        self.files.ran_out(now);
+        self.notices.say("files", || {
+            "the system has no more files for sockets: fetches wait until others end \
+             (raise `ulimit -n`, or lower --concurrency)"
+                .to_owned()
+        });
+    }
+
+    /// Whether one more connection may stay open unused.
+    pub fn may_rest(&self, resting: usize, now: Time) -> bool {
+        resting < self.rules.concurrency && !self.files.are_short(now)
+    }
+
+    /// A job that never got a connection.
+    pub fn lost(&self, job: Job, failure: Failure, started: Time) -> Box<Visit> {
+        Box::new(Visit::failed(job, failure, started, self.clock.now()))
+    }
+}

@@ -1,0 +1,145 @@
+//! Certificates: a private authority made when a web starts, and the good and bad certificates it gives to sites.
+//!
+//! Nothing is stored and nothing is trusted by anyone who was not handed [`Authority::pem`]. One key pair serves all
+//! certificates of an authority: they are told apart by their names and dates, which is what clients check.
+//!
+//! Invariant: only `Certificate::Good` can be verified against the authority, for the names and address of its site.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{KeyUsagePurpose, date_time_ymd};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::ResolvesServerCert;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which certificate a site shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Signed by the authority, for the site's own names and address.
+    Good,
+    /// Signed by itself.
+    SelfSigned,
+    /// Signed by the authority, ended years ago.
+    Expired,
+    /// Signed by the authority, starts in many years.
+    NotYetValid,
+    /// Signed by the authority, for somebody else's name.
+    WrongName,
+}
+
+/// A certificate authority of one's own.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    key: KeyPair,
+}
+
+fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::other(error)
+}
+
+impl Authority {
+    /// Makes an authority with fresh keys.
+    pub fn new() -> io::Result<Authority> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "Argiope practice authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(fault)?).map_err(fault)?;
+        Ok(Authority { issuer, key: KeyPair::generate().map_err(fault)? })
+    }
+
+    /// The authority's certificate, to be trusted by a client, as PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// The same as DER.
+    pub fn der(&self) -> CertificateDer<'static> {
+        self.issuer.der().clone()
+    }
+
+    fn certificate(&self, kind: Certificate, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
+        let names = if kind == Certificate::WrongName { vec!["somebody-else.test".to_owned()] } else { names };
+        let mut params = CertificateParams::new(names).map_err(fault)?;
+        params.distinguished_name.push(DnType::CommonName, "Argiope practice site");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        match kind {
+            Certificate::Expired => {
+                params.not_before = date_time_ymd(2001, 1, 1);
+                params.not_after = date_time_ymd(2002, 1, 1);
+            }
+            Certificate::NotYetValid => {
+                params.not_before = date_time_ymd(2090, 1, 1);
+                params.not_after = date_time_ymd(2091, 1, 1);
+            }
+            _ => {}
+        }
+        let certificate = match kind {
+            Certificate::SelfSigned => params.self_signed(&self.key),
+            _ => params.signed_by(&self.key, &self.issuer),
+        };
+        Ok(certificate.map_err(fault)?.der().clone())
+    }
+
+    fn resolver(&self, kind: Certificate, names: Vec<String>) -> io::Result<Arc<dyn ResolvesServerCert>> {
+        let chain = vec![self.certificate(kind, names)?];
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
+        let certified = CertifiedKey::from_der(chain, key, &default_provider()).map_err(fault)?;
+        Ok(Arc::new(SingleCertAndKey::from(certified)))
+    }
+}
+
+/// The TLS side of one site: a configuration for every address it is reached at.
+///
+/// Clients send no server name for a bare address, so a site that answers on thousands of them needs another
+/// certificate for each: they are made when first asked for. All share their ticket keys, so sessions can be resumed.
+pub(crate) struct TlsSide {
+    authority: Arc<Authority>,
+    kind: Certificate,
+    names: Vec<String>,
+    base: ServerConfig,
+    by_address: Mutex<HashMap<IpAddr, Arc<ServerConfig>>>,
+}
+
+impl TlsSide {
+    pub(crate) fn new(
+        authority: &Arc<Authority>,
+        kind: Certificate,
+        names: Vec<String>,
+        resume: bool,
+    ) -> io::Result<TlsSide> {
+        let mut base = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(fault)?
+            .with_no_client_auth()
+            .with_cert_resolver(authority.resolver(kind, names.clone())?);
+        base.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if resume {
+            base.ticketer = Ticketer::new().map_err(fault)?;
+        } else {
+            base.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+            base.send_tls13_tickets = 0;
+        }
+        Ok(TlsSide { authority: Arc::clone(authority), kind, names, base, by_address: Mutex::default() })
+    }
+
+    pub(crate) fn config(&self, address: IpAddr) -> io::Result<Arc<ServerConfig>> {
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = by_address.get(&address) {
+            return Ok(Arc::clone(config));
+        }
+        let mut names = self.names.clone();
+        names.push(address.to_string());
+        let mut config = self.base.clone();
+        config.cert_resolver = self.authority.resolver(self.kind, names)?;
+        let config = Arc::new(config);
+        by_address.insert(address, Arc::clone(&config));
+        Ok(config)
+    }
+}

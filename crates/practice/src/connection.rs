@@ -1,0 +1,463 @@
+//! One connection: reads requests, finds what is to be said, and plays it step by step.
+//!
+//! A connection is a small state machine. It is called when bytes came, when the socket has room again, or when its alarm
+//! rang; it does what can be done now and says what it waits for: `wake` (a time), `blocked` (room in the socket), or neither
+//! (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are due.
+//! A client that closes its side is taken to be gone, also in the middle of an answer.
+//!
+//! Invariant: a request that was begun in the log is ended there exactly once, by `finish` or when the connection is dropped.
+
+use crate::filler;
+use crate::graph::{Graph, Kind, PageId, ROBOTS};
+use crate::log::{Entry, Host, Log};
+use crate::request::{Parsed, Request, parse};
+use crate::score::{Score, Step};
+use crate::site::Found;
+use crate::web::Shared;
+use crate::wire::{Handshake, Received, Wire};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// More than this without a complete request, or behind one in progress, is not a client but an attack.
+const MAX_INPUT: usize = 1 << 20;
+
+/// Most bytes sent in one turn: the other connections of the thread shall not wait for the whole of a large page.
+const TURN: usize = 1 << 20;
+
+/// What a thread lends to its connections while they work.
+pub(crate) struct Bench<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) now: Instant,
+    pub(crate) buffer: &'a mut [u8],
+    pub(crate) page: &'a mut Vec<u8>,
+}
+
+/// What is to become of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    Drop,
+}
+
+/// One connection of a client.
+pub(crate) struct Connection {
+    wire: Wire,
+    id: u64,
+    site: usize,
+    input: Vec<u8>,
+    play: Option<Play>,
+    /// The counts of the host asked for last: nearly always the next one too.
+    host: Option<Arc<Host>>,
+    log: Arc<Log>,
+    /// When to be called again.
+    pub(crate) wake: Option<Instant>,
+    /// Call again when the socket has room.
+    pub(crate) blocked: bool,
+}
+
+/// An answer in progress.
+struct Play {
+    source: Source,
+    step: usize,
+    /// Bytes of this step that are sent.
+    at: u64,
+    /// The alarm for this step rang.
+    rang: bool,
+    /// Close after this answer, as the client asked.
+    last: bool,
+    host: Arc<Host>,
+    entry: Entry,
+}
+
+enum Source {
+    Full(Arc<Score>),
+    Head(Arc<Score>),
+    Unchanged(Arc<Score>),
+    Page(Box<Page>),
+}
+
+/// A graph's page in progress.
+struct Page {
+    graph: Arc<Graph>,
+    id: PageId,
+    head_only: bool,
+    rendered: Vec<u8>,
+    /// Where in `rendered` the dripping begins.
+    drip_at: usize,
+    fill: u64,
+}
+
+/// What to do now.
+enum Move<'a> {
+    Send(&'a [u8]),
+    Fill(u64),
+    Drip(&'a [u8], usize, Duration),
+    Wait(Duration),
+    Render,
+    Close,
+    Cut,
+    Reset,
+    Hang,
+    Done,
+}
+
+/// How far an answer came.
+enum Played {
+    /// It is complete, and the connection is free for the next request.
+    ToTheEnd,
+    /// It has to wait for the alarm, for room, or for ever.
+    NotYet,
+    /// The connection ends with it.
+    Closed,
+}
+
+/// How far a move came.
+enum Progress {
+    Next,
+    /// So many bytes were sent, and no more can be now.
+    Blocked(u64),
+    /// So many bytes were sent; go on after so long.
+    Sleep(u64, Duration),
+    Hang,
+    Finished,
+    /// The connection ends here; true where the answer was given as it was meant.
+    Over(bool),
+}
+
+impl Connection {
+    pub(crate) fn new(wire: Wire, site: usize, log: &Arc<Log>) -> Connection {
+        let id = log.opened(site);
+        let log = Arc::clone(log);
+        Connection { wire, id, site, input: Vec::new(), play: None, host: None, log, wake: None, blocked: false }
+    }
+
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    /// The socket has bytes, or an end.
+    pub(crate) fn readable(&mut self, bench: &mut Bench<'_>) -> Fate {
+        let mut decrypted = Vec::new();
+        let (received, handshake) = self.wire.receive(bench.buffer, &mut decrypted);
+        if let Some(handshake) = handshake {
+            let count = match handshake {
+                Handshake::Full => &self.log.handshakes_full,
+                Handshake::Resumed => &self.log.handshakes_resumed,
+                Handshake::Failed => &self.log.handshakes_failed,
+            };
+            count.fetch_add(1, Relaxed);
+        }
+        match received {
+            Received::Gone => Fate::Drop,
+            Received::Nothing => self.proceed(bench, &[]),
+            Received::Decrypted => self.proceed(bench, &decrypted),
+            Received::Plain(n) => {
+                // The bytes stay in the thread's buffer while they are worked on: it is taken out of the bench for the while.
+                let buffer = std::mem::take(&mut bench.buffer);
+                let fate = self.proceed(bench, &buffer[..n]);
+                bench.buffer = buffer;
+                fate
+            }
+        }
+    }
+
+    /// The socket has room again.
+    pub(crate) fn writable(&mut self, bench: &mut Bench<'_>) -> Fate {
+        self.proceed(bench, &[])
+    }
+
+    /// The alarm rang.
+    pub(crate) fn rang(&mut self, bench: &mut Bench<'_>) -> Fate {
+        self.wake = None;
+        if let Some(play) = &mut self.play {
+            play.rang = true;
+        }
+        self.proceed(bench, &[])
+    }
+
+    /// Goes on with the answer in progress and then with the next requests, as far as that is possible now.
+    fn proceed(&mut self, bench: &mut Bench<'_>, fresh: &[u8]) -> Fate {
+        self.blocked = false;
+        let mut held = std::mem::take(&mut self.input);
+        let mut rest = fresh;
+        if !held.is_empty() {
+            held.extend_from_slice(fresh);
+            rest = &held;
+        }
+        loop {
+            if self.play.is_some() {
+                match self.play(bench) {
+                    Ok(Played::ToTheEnd) => {}
+                    Ok(Played::NotYet) => break,
+                    Ok(Played::Closed) | Err(_) => return Fate::Drop,
+                }
+            }
+            if rest.is_empty() {
+                match self.wire.flush() {
+                    Ok(flushed) => self.blocked = !flushed,
+                    Err(_) => return Fate::Drop,
+                }
+                break;
+            }
+            match parse(rest) {
+                Parsed::Whole(request, used) => {
+                    self.begin(&request, bench);
+                    rest = &rest[used..];
+                }
+                Parsed::Partial => break,
+                Parsed::Nonsense => {
+                    let _ =
+                        self.wire.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                    self.wire.farewell();
+                    return Fate::Drop;
+                }
+            }
+        }
+        if rest.len() > MAX_INPUT {
+            return Fate::Drop;
+        }
+        if rest.len() == held.len() {
+            self.input = held;
+        } else if !rest.is_empty() {
+            self.input = rest.to_vec();
+        }
+        Fate::Keep
+    }
+
+    /// A whole request is there: finds what to play.
+    fn begin(&mut self, request: &Request<'_>, bench: &mut Bench<'_>) {
+        // The thread may have worked for a while since it woke up, and a latency must not come out shorter for that.
+        bench.now = Instant::now();
+        let name = request.host_name();
+        let host = match self.host.take() {
+            Some(host) if *host.name == *name => host,
+            _ => self.log.host(name),
+        };
+        let head_only = request.method == "HEAD";
+        let (source, status, forbidden) = match bench.shared.sites[self.site].content.find(request) {
+            Found::Scripted(score) => {
+                let (status, forbidden) = (score.status, score.forbidden);
+                let source = if head_only && !score.head.is_empty() {
+                    Source::Head(score)
+                } else if !score.unchanged.is_empty() && is_unchanged(&score, request) {
+                    Source::Unchanged(score)
+                } else {
+                    Source::Full(score)
+                };
+                (source, status, forbidden)
+            }
+            Found::Page(graph, id) => {
+                let status = match graph.kind(id) {
+                    Kind::Dead => 0,
+                    _ if id.page == ROBOTS => 404,
+                    Kind::Page => 200,
+                    Kind::Error(status) => status,
+                    Kind::Redirect(_) => 302,
+                };
+                (
+                    Source::Page(Box::new(Page { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
+                    status,
+                    false,
+                )
+            }
+        };
+        let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
+        let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), bench.now);
+        self.host = Some(Arc::clone(&host));
+        self.play = Some(Play { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
+    }
+
+    /// Plays on, as far as that is possible now.
+    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Played> {
+        let Some(mut play) = self.play.take() else { return Ok(Played::ToTheEnd) };
+        loop {
+            let progress = match self.act(&mut play, bench) {
+                Ok(progress) => progress,
+                Err(error) => {
+                    self.play = Some(play);
+                    return Err(error);
+                }
+            };
+            match progress {
+                Progress::Next => {
+                    play.step += 1;
+                    play.at = 0;
+                    play.rang = false;
+                }
+                Progress::Blocked(sent) => {
+                    play.at += sent;
+                    self.blocked = true;
+                    self.play = Some(play);
+                    return Ok(Played::NotYet);
+                }
+                Progress::Sleep(sent, duration) => {
+                    play.at += sent;
+                    play.rang = false;
+                    // Woken early by bytes of the client, the alarm keeps its time.
+                    self.wake.get_or_insert(bench.now + duration);
+                    self.play = Some(play);
+                    return Ok(Played::NotYet);
+                }
+                Progress::Hang => {
+                    self.play = Some(play);
+                    return Ok(Played::NotYet);
+                }
+                Progress::Finished if play.last => {
+                    self.wire.farewell();
+                    self.log.end(&play.host, self.site, play.entry, true, Instant::now());
+                    return Ok(Played::Closed);
+                }
+                Progress::Finished => {
+                    self.log.end(&play.host, self.site, play.entry, true, bench.now);
+                    return Ok(Played::ToTheEnd);
+                }
+                Progress::Over(whole) => {
+                    self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
+                    return Ok(Played::Closed);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, play: &mut Play, bench: &mut Bench<'_>) -> io::Result<Progress> {
+        if matches!(play.next(), Move::Render) {
+            return self.render(play, bench);
+        }
+        Ok(match play.next() {
+            Move::Send(bytes) => {
+                let rest = bytes.get(play.at as usize..).unwrap_or_default();
+                let sent = self.send(&rest[..rest.len().min(TURN)])?;
+                if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
+            }
+            Move::Fill(total) => {
+                let mut sent = 0;
+                while play.at + sent < total {
+                    let piece = filler::run(play.at + sent, total - play.at - sent);
+                    let n = self.send(piece)?;
+                    sent += n as u64;
+                    if n < piece.len() || sent >= TURN as u64 {
+                        return Ok(Progress::Blocked(sent));
+                    }
+                }
+                Progress::Next
+            }
+            Move::Drip(bytes, size, every) => {
+                let at = play.at as usize;
+                // Between two pieces only the alarm may go on.
+                if at > 0 && at.is_multiple_of(size) && !play.rang {
+                    return Ok(Progress::Sleep(0, every));
+                }
+                let end = (at - at % size + size).min(bytes.len());
+                let piece = bytes.get(at..end).unwrap_or_default();
+                let sent = self.send(piece)?;
+                if sent < piece.len() {
+                    Progress::Blocked(sent as u64)
+                } else if end == bytes.len() {
+                    Progress::Next
+                } else {
+                    Progress::Sleep(sent as u64, every)
+                }
+            }
+            Move::Wait(_) if play.rang => Progress::Next,
+            Move::Wait(duration) => Progress::Sleep(0, duration),
+            Move::Render => Progress::Next,
+            Move::Done | Move::Close | Move::Cut if !self.wire.flush()? => Progress::Blocked(0),
+            Move::Done => Progress::Finished,
+            Move::Close => {
+                self.wire.farewell();
+                Progress::Over(true)
+            }
+            Move::Cut => Progress::Over(true),
+            Move::Reset => {
+                self.wire.make_reset();
+                Progress::Over(true)
+            }
+            Move::Hang => Progress::Hang,
+        })
+    }
+
+    /// Renders a graph's page into the thread's buffer and sends it from there; only what does not fit is kept.
+    fn render(&mut self, play: &mut Play, bench: &mut Bench<'_>) -> io::Result<Progress> {
+        let Source::Page(page) = &mut play.source else { return Ok(Progress::Next) };
+        bench.page.clear();
+        page.fill = page.graph.render(page.id, bench.page);
+        let drip = page.graph.plan().drip.0 as usize;
+        if page.head_only {
+            let head = memchr::memmem::find(bench.page, b"\r\n\r\n").map_or(0, |at| at + 4);
+            bench.page.truncate(head);
+            page.fill = 0;
+        }
+        let sent = if drip > 0 { 0 } else { self.send(bench.page)? };
+        if sent < bench.page.len() {
+            page.rendered = bench.page[sent..].to_vec();
+        }
+        page.drip_at = page.rendered.len() - drip.min(page.rendered.len());
+        Ok(Progress::Next)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.wire.send(bytes)?;
+        self.log.bytes_sent.fetch_add(sent as u64, Relaxed);
+        Ok(sent)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(play) = self.play.take() {
+            self.log.end(&play.host, self.site, play.entry, false, Instant::now());
+        }
+        self.log.closed(self.site);
+    }
+}
+
+impl Play {
+    fn next(&self) -> Move<'_> {
+        let steps = match &self.source {
+            Source::Full(score) => &score.steps,
+            Source::Head(score) => &score.head,
+            Source::Unchanged(score) => &score.unchanged,
+            Source::Page(page) => return page.next(self.step),
+        };
+        match steps.get(self.step) {
+            None => Move::Done,
+            Some(Step::Send(bytes)) => Move::Send(bytes),
+            Some(Step::Fill(length)) => Move::Fill(*length),
+            Some(Step::Drip(bytes, size, every)) => Move::Drip(bytes, *size, *every),
+            Some(Step::Wait(duration)) => Move::Wait(*duration),
+            Some(Step::Close) => Move::Close,
+            Some(Step::Cut) => Move::Cut,
+            Some(Step::Reset) => Move::Reset,
+            Some(Step::Hang) => Move::Hang,
+        }
+    }
+}
+
+impl Page {
+    /// The score of a graph's page, made up as it is played.
+    fn next(&self, step: usize) -> Move<'_> {
+        let plan = self.graph.plan();
+        let (sent_at_once, dripped) = self.rendered.split_at(self.drip_at);
+        match step {
+            0 if self.graph.kind(self.id) == Kind::Dead => Move::Hang,
+            // An answer without latency is sent without asking the clock.
+            0 if plan.latency_us.1 == 0 => Move::Send(&[]),
+            0 => Move::Wait(self.graph.latency(self.id)),
+            1 => Move::Render,
+            2 => Move::Send(sent_at_once),
+            3 => Move::Fill(self.fill),
+            4 => Move::Drip(dripped, 1, Duration::from_micros(plan.drip.1)),
+            5 if plan.close => Move::Close,
+            _ => Move::Done,
+        }
+    }
+}
+
+fn is_unchanged(score: &Score, request: &Request<'_>) -> bool {
+    if let (Some(tag), Some(wanted)) = (&score.etag, request.header("if-none-match")) {
+        return wanted == "*" || wanted.contains(&format!("\"{tag}\""));
+    }
+    score.last_modified.is_some() && score.last_modified.as_deref() == request.header("if-modified-since")
+}

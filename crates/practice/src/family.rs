@@ -1,0 +1,329 @@
+//! Families of webs, by name and numbers: what `argiope-practice serve` understands.
+//!
+//! What is measured on which web:
+//!
+//! | question | flags |
+//! |---|---|
+//! | the chapter's race | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
+//! | throughput | `--hosts 16 --pages 12500 --size 10240 --links 50 --cross 100` |
+//! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`, with `--drip 50:20`, with `--dead 50` |
+//! | memory of waiting | `--family silent --hosts 100 --pages 100` |
+//! | politeness | `--hosts 1000 --pages 50 --zipf 1.1 --seeds 500 --min-gap-ms 100` |
+//! | TLS | `--tls good --hosts 5000 --pages 4`, `--tls good --pages 50000`, either with `--close` |
+//! | large pages | `--family big --pages 16` |
+//! | growth | `--pages 10000` to `--pages 10000000` |
+//!
+//! Flags are read with nothing but the standard library, and every fault names the flag and shows the right form.
+//!
+//! Invariant: the same flags give the same web in every process; only the port may differ.
+
+use crate::answer::Answer;
+use crate::certificate::Certificate;
+use crate::graph::{Graph, Plan, Shape};
+use crate::log::Manners;
+use crate::site::Site;
+use crate::web::Web;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What to serve, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    pub family: Family,
+    pub plan: Plan,
+    pub port: u16,
+    pub threads: usize,
+    pub tls: Option<Certificate>,
+    pub resume: bool,
+    pub robots: Option<String>,
+    pub manners: Manners,
+    /// Where to write the authority's certificate.
+    pub ca_out: Option<PathBuf>,
+    /// Where to write the root URLs, one a line.
+    pub roots_out: Option<PathBuf>,
+    /// Go on when standard input ends.
+    pub forever: bool,
+}
+
+/// Kinds of webs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Pages and links by the numbers of the plan.
+    Graph,
+    /// Hosts whose first page lists many others, none of which ever answers: for measuring what waiting costs.
+    Silent,
+    /// Pages of 1, 10 and 100 MB, plain and gzip.
+    Big,
+    /// The built-in web of `argiope demo`.
+    Demo,
+}
+
+/// A web ready to start, and where a crawl of it begins.
+pub struct Opened {
+    pub web: Web,
+    pub roots: Vec<String>,
+    /// The graph, where the web is one: its oracle knows what is to be found.
+    pub graph: Option<Arc<Graph>>,
+}
+
+/// The flags, for people.
+pub const HELP: &str = "\
+A web to practise on, served on loopback addresses.
+
+Usage: argiope-practice serve [FLAGS]
+       argiope-practice demo [FLAGS]
+
+What is served
+  --family graph|blog|silent|big|demo   (graph)
+  --hosts N             hosts, on 127.1.0.1 and the addresses after it (1)
+  --pages N             pages on each host; with --zipf their mean (100)
+  --zipf S              exponent of Zipf's law for the pages of a host (0: all the same)
+  --size BYTES          bytes of a page (2048)
+  --links N             links on a page (20)
+  --cross N             of 1000 random links, so many lead to another host (0)
+  --seeds N             hosts named as roots; the others are found on the way (1)
+  --latency-ms A[-B]    time before the first byte, or a range of it (0)
+  --missing N, --broken N, --redirects N    of 1000 pages, so many answer 404, 500, 302 (0)
+  --dead N              of 1000 hosts, so many never answer (0)
+  --drip BYTES:MS       the last bytes of a page come one by one, each so much after the other
+  --robots TEXT         what robots.txt says (\\n starts a new line)
+  --seed N              another web of the same kind (1)
+
+How it is served
+  --tls good|self-signed|expired|not-yet-valid|wrong-name
+  --no-resume           no TLS session is resumed
+  --close               the connection is closed after every answer
+  --port N              (0: a free one)
+  --threads N           (1)
+  --min-gap-ms N, --max-at-once N     what hosts expect of visitors; the rest counts as violations
+  --ca-out FILE         writes the authority's certificate (PEM)
+  --roots-out FILE      writes the root URLs, one a line
+  --forever             goes on when standard input ends
+
+The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on standard input prints a line of counts
+as JSON, \"stop\" or the end of input ends the server.
+";
+
+impl Default for Order {
+    fn default() -> Order {
+        Order {
+            family: Family::Graph,
+            plan: Plan::default(),
+            port: 0,
+            threads: 1,
+            tls: None,
+            resume: true,
+            robots: None,
+            manners: Manners::default(),
+            ca_out: None,
+            roots_out: None,
+            forever: false,
+        }
+    }
+}
+
+impl Order {
+    /// Reads flags, as they come after `serve`.
+    pub fn parse(flags: impl IntoIterator<Item = String>) -> Result<Order, String> {
+        let mut order = Order::default();
+        let mut flags = flags.into_iter();
+        while let Some(flag) = flags.next() {
+            // Both `--flag value` and `--flag=value`.
+            let (name, joined) = match flag.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (flag, None),
+            };
+            match name.as_str() {
+                "--close" => order.plan.close = true,
+                "--no-resume" => order.resume = false,
+                "--forever" => order.forever = true,
+                _ => {
+                    let value = joined.or_else(|| flags.next()).ok_or_else(|| format!("{name} needs a value"))?;
+                    order.set(&name, &value)?;
+                }
+            }
+        }
+        Ok(order)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let plan = &mut self.plan;
+        match name {
+            "--family" => match value {
+                "graph" => self.family = Family::Graph,
+                "blog" => {
+                    plan.shape = Shape::Blog;
+                    self.family = Family::Graph;
+                }
+                "silent" => self.family = Family::Silent,
+                "big" => self.family = Family::Big,
+                "demo" => self.family = Family::Demo,
+                _ => return Err(format!("--family {value}: choose graph, blog, silent, big or demo")),
+            },
+            "--hosts" => plan.hosts = number(name, value)?,
+            "--pages" => plan.pages = number(name, value)?,
+            "--zipf" => plan.zipf = number(name, value)?,
+            "--size" => plan.size = number(name, value)?,
+            "--links" => plan.links = number(name, value)?,
+            "--cross" => plan.cross = number(name, value)?,
+            "--seeds" => plan.seeds = number(name, value)?,
+            "--missing" => plan.missing = number(name, value)?,
+            "--broken" => plan.broken = number(name, value)?,
+            "--redirects" => plan.redirects = number(name, value)?,
+            "--dead" => plan.dead = number(name, value)?,
+            "--seed" => plan.seed = number(name, value)?,
+            "--latency-ms" => {
+                let (least, greatest) = value.split_once('-').unwrap_or((value, value));
+                plan.latency_us = (micros(name, least)?, micros(name, greatest)?);
+            }
+            "--drip" => {
+                let (bytes, every) = value.split_once(':').ok_or("--drip: say BYTES:MS, as in 50:20")?;
+                plan.drip = (number(name, bytes)?, micros(name, every)?);
+            }
+            "--robots" => self.robots = Some(value.replace("\\n", "\n")),
+            "--tls" => {
+                self.tls = Some(match value {
+                    "good" => Certificate::Good,
+                    "self-signed" => Certificate::SelfSigned,
+                    "expired" => Certificate::Expired,
+                    "not-yet-valid" => Certificate::NotYetValid,
+                    "wrong-name" => Certificate::WrongName,
+                    _ => {
+                        return Err(format!(
+                            "--tls {value}: choose good, self-signed, expired, not-yet-valid or wrong-name"
+                        ));
+                    }
+                });
+            }
+            "--port" => self.port = number(name, value)?,
+            "--threads" => self.threads = number(name, value)?,
+            "--min-gap-ms" => self.manners.min_gap = Some(Duration::from_micros(micros(name, value)?)),
+            "--max-at-once" => self.manners.max_at_once = Some(number(name, value)?),
+            "--ca-out" => self.ca_out = Some(value.into()),
+            "--roots-out" => self.roots_out = Some(value.into()),
+            _ => return Err(format!("{name}: no such flag; see argiope-practice --help")),
+        }
+        Ok(())
+    }
+
+    /// Opens the listeners. The web is not served before it is started.
+    pub fn open(&self) -> io::Result<Opened> {
+        let mut opened = match self.family {
+            Family::Graph => self.open_graph()?,
+            Family::Silent => self.open_silent()?,
+            Family::Big => self.open_big()?,
+            Family::Demo => {
+                let (web, roots) = crate::demo::web()?;
+                Opened { web, roots, graph: None }
+            }
+        };
+        opened.web = opened.web.threads(self.threads).manners(self.manners).counts_only();
+        Ok(opened)
+    }
+
+    /// A site on every loopback address, at the port asked for.
+    fn site(&self) -> io::Result<Site> {
+        let address = format!("0.0.0.0:{}", self.port);
+        let mut site = match self.tls {
+            None => Site::http(&address)?,
+            Some(kind) => Site::https(&address, kind)?,
+        };
+        if !self.resume {
+            site = site.without_resumption();
+        }
+        Ok(match &self.robots {
+            Some(text) => site.robots(text),
+            None => site,
+        })
+    }
+
+    fn open_graph(&self) -> io::Result<Opened> {
+        let site = self.site()?;
+        let graph = Arc::new(Graph::new(self.plan.clone(), site.address().port(), self.tls.is_some()));
+        let roots = graph.roots().map(|id| graph.url(id)).collect();
+        Ok(Opened { web: Web::new().site(site.graph(&graph)), roots, graph: Some(graph) })
+    }
+
+    fn open_silent(&self) -> io::Result<Opened> {
+        let mut site = self.site()?;
+        let graph = Graph::new(self.plan.clone(), site.address().port(), self.tls.is_some());
+        if self.robots.is_none() {
+            site = site.page("/robots.txt", Answer::status(404));
+        }
+        let site = site
+            .page("/", Answer::links((1..=self.plan.pages).map(|page| format!("/p{page}"))))
+            .fallback(Answer::hang());
+        let roots = (0..graph.plan().hosts).map(|host| graph.url(crate::graph::PageId { host, page: 0 })).collect();
+        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+    }
+
+    fn open_big(&self) -> io::Result<Opened> {
+        let mut site = self.site()?;
+        let mut links = Vec::new();
+        for megabytes in [1u64, 10, 100] {
+            let answer = Answer::filled(format!("<title>{megabytes} MB</title>\n<p>"), megabytes << 20);
+            let plain = format!("/{megabytes}");
+            let packed = format!("/{megabytes}.gz");
+            site = site.page(&format!("{plain}?*"), answer.clone()).page(&format!("{packed}?*"), answer.gzip());
+            // Many addresses of the same page, so that a crawl can ask for it many times.
+            for copy in 0..self.plan.pages.max(1) {
+                links.push(format!("{plain}?{copy}"));
+                links.push(format!("{packed}?{copy}"));
+            }
+        }
+        let site = site.page("/", Answer::links(links));
+        let roots = vec![site.url("/")];
+        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+    }
+}
+
+fn number<N: std::str::FromStr>(flag: &str, value: &str) -> Result<N, String> {
+    value.parse().map_err(|_| format!("{flag} {value}: a number is needed"))
+}
+
+/// Milliseconds, with a fraction if one likes, as microseconds.
+fn micros(flag: &str, value: &str) -> Result<u64, String> {
+    let millis: f64 = number(flag, value)?;
+    if !(0.0..1e9).contains(&millis) {
+        return Err(format!("{flag} {value}: milliseconds are needed, as in 25 or 0.5"));
+    }
+    Ok((millis * 1000.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Order, String> {
+        Order::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn flags_become_a_plan() {
+        let order =
+            parse("--family blog --hosts 3 --latency-ms 1000-3000 --drip=50:20 --tls good --close --min-gap-ms 0.5")
+                .unwrap();
+        assert_eq!((order.plan.shape, order.plan.hosts, order.plan.close), (Shape::Blog, 3, true));
+        assert_eq!((order.plan.latency_us, order.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
+        assert_eq!(order.tls, Some(Certificate::Good));
+        assert_eq!(order.manners.min_gap, Some(Duration::from_micros(500)));
+    }
+
+    #[test]
+    fn faults_name_the_flag() {
+        for (line, word) in [
+            ("--hosts many", "--hosts many"),
+            ("--hosts", "--hosts needs"),
+            ("--family zoo", "choose graph"),
+            ("--tls bad", "self-signed"),
+            ("--drip 5", "BYTES:MS"),
+            ("--latency-ms -1", "--latency-ms"),
+            ("--what 1", "--what"),
+        ] {
+            let fault = parse(line).unwrap_err();
+            assert!(fault.contains(word), "{line}: {fault}");
+        }
+    }
+}

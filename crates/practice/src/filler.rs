@@ -1,0 +1,73 @@
+//! Text to fill pages with: one block made once, read round and round, so that a page of 100 MB costs no memory.
+//!
+//! Invariant: the filler is the same in every process, holds no `<`, `&` or line that looks like markup, and does not
+//! repeat within 64 KiB, so that a compressor finds about as much in it as in ordinary prose.
+
+use std::io;
+use std::sync::OnceLock;
+
+/// Length of the block that repeats.
+pub(crate) const BLOCK: usize = 1 << 16;
+
+/// Sixty-four words: six random bits choose one.
+const WORDS: &str = "\
+    a the web thread spider silk waits orb between branches dew morning garden and of slow answer many at \
+    once in middle still each strand tells where something moves leaf wind autumn yellow black striped patient \
+    wheel anchor bridge line spiral sticky radius hub night rebuilt eaten again before sunrise grass meadow \
+    fly grasshopper wrapped kept for later zigzag ribbon nobody knows why yet";
+
+/// The block itself.
+pub(crate) fn block() -> &'static [u8] {
+    static TEXT: OnceLock<Vec<u8>> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let words: Vec<&str> = WORDS.split_whitespace().collect();
+        let mut text = Vec::with_capacity(BLOCK + 16);
+        let mut state = 0x0a59_10be_u64;
+        while text.len() < BLOCK {
+            state = crate::graph::mix(state);
+            text.extend_from_slice(words[(state >> 58) as usize % words.len()].as_bytes());
+            text.push(if state & 15 == 0 { b'\n' } else { b' ' });
+        }
+        text.truncate(BLOCK);
+        text
+    })
+}
+
+/// The longest run of filler, at most `want` bytes, that starts at `offset`.
+pub(crate) fn run(offset: u64, want: u64) -> &'static [u8] {
+    let block = block();
+    let start = (offset % BLOCK as u64) as usize;
+    let length = want.min((BLOCK - start) as u64) as usize;
+    &block[start..start + length]
+}
+
+/// Appends `length` bytes of filler, from its beginning.
+pub(crate) fn append(out: &mut Vec<u8>, length: u64) {
+    let mut done = 0;
+    while done < length {
+        let piece = run(done, length - done);
+        out.extend_from_slice(piece);
+        done += piece.len() as u64;
+    }
+}
+
+/// Reads `length` bytes of filler.
+pub(crate) struct Reader {
+    offset: u64,
+    length: u64,
+}
+
+impl Reader {
+    pub(crate) fn new(length: u64) -> Reader {
+        Reader { offset: 0, length }
+    }
+}
+
+impl io::Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let piece = run(self.offset, (self.length - self.offset).min(buffer.len() as u64));
+        buffer[..piece.len()].copy_from_slice(piece);
+        self.offset += piece.len() as u64;
+        Ok(piece.len())
+    }
+}

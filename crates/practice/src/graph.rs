@@ -1,0 +1,458 @@
+//! Webs of any size that are never stored: every page is a pure function of the plan, the host and the page's number.
+//!
+//! A [`Plan`] says how many hosts and pages there are, how large and how slow they are, and how they are linked. A
+//! [`Graph`] is a plan at a port: it knows every page's address, links, bytes and latency, with or without a server.
+//!
+//! How pages hang together: the pages of a host form a tree (page `p` links to its children), so that all of them can be
+//! reached from the host's page 0; further links go to random pages, here or on other hosts. Hosts beyond the first `seeds`
+//! form a tree too: the middle page of a host links to the root pages of its child hosts, which are so found late.
+//!
+//! Invariant: pages that fail or redirect are leaves of their host's tree, so that nothing else is lost behind them;
+//! only dead hosts can hide others.
+
+use crate::filler;
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// How pages are linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// A tree of pages with random links besides.
+    Random,
+    /// A blog: the first page lists archive pages, which list 50 posts each; a post links to the one before, the one after and the first page.
+    Blog,
+}
+
+/// What a web of any size looks like. All shares are counted in thousandths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plan {
+    pub seed: u64,
+    pub shape: Shape,
+    pub hosts: u32,
+    /// Pages on each host; with `zipf`, the mean.
+    pub pages: u32,
+    /// Exponent of Zipf's law for the number of pages of a host; 0 gives every host the same.
+    pub zipf: f64,
+    /// Bytes of a page's body (more where its links need more).
+    pub size: u64,
+    /// Links on a page.
+    pub links: u32,
+    /// Share of the random links that lead to another host.
+    pub cross: u32,
+    /// Hosts that a crawl is started with; the others are found on the way.
+    pub seeds: u32,
+    /// Least and greatest latency of a page, in microseconds.
+    pub latency_us: (u64, u64),
+    /// Shares of pages that answer 404, 500, or with a redirect.
+    pub missing: u32,
+    pub broken: u32,
+    pub redirects: u32,
+    /// Share of hosts that take connections and never answer (the first is never one of them).
+    pub dead: u32,
+    /// So many bytes at the end of a page come one by one, each so many microseconds after the other; 0 for none.
+    pub drip: (u32, u64),
+    /// Close the connection after every answer.
+    pub close: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            seed: 1,
+            shape: Shape::Random,
+            hosts: 1,
+            pages: 100,
+            zipf: 0.0,
+            size: 2048,
+            links: 20,
+            cross: 0,
+            seeds: 1,
+            latency_us: (0, 0),
+            missing: 0,
+            broken: 0,
+            redirects: 0,
+            dead: 0,
+            drip: (0, 0),
+            close: false,
+        }
+    }
+}
+
+/// A page: which host, and which of its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageId {
+    pub host: u32,
+    pub page: u32,
+}
+
+/// The page number that stands for robots.txt.
+pub(crate) const ROBOTS: u32 = u32::MAX;
+
+/// What a page does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An HTML page with links.
+    Page,
+    /// 404 or 500.
+    Error(u16),
+    /// A 302 to a page of the same host.
+    Redirect(PageId),
+    /// No answer at all.
+    Dead,
+}
+
+/// A plan at a port.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    plan: Plan,
+    port: u16,
+    tls: bool,
+    /// Pages of each host; empty where all have the same number.
+    counts: Vec<u32>,
+}
+
+/// A bijective scrambling of 64 bits (the finaliser of splitmix64).
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A number below `bound` from 64 random bits (bound 0 gives 0).
+fn below(random: u64, bound: u64) -> u64 {
+    ((u128::from(random) * u128::from(bound)) >> 64) as u64
+}
+
+const POSTS_PER_ARCHIVE: u32 = 50;
+/// Child hosts that one host leads to.
+const HOST_FANOUT: u32 = 10;
+
+impl Graph {
+    /// A graph whose URLs have this port, with `https` where `tls` is set.
+    pub fn new(mut plan: Plan, port: u16, tls: bool) -> Graph {
+        plan.hosts = plan.hosts.clamp(1, 254 * 256 * 254);
+        plan.pages = plan.pages.clamp(1, u32::MAX / 2);
+        plan.seeds = plan.seeds.clamp(1, plan.hosts);
+        plan.latency_us.1 = plan.latency_us.1.max(plan.latency_us.0);
+        let counts = if plan.zipf > 0.0 { zipf(plan.hosts, plan.pages, plan.zipf) } else { Vec::new() };
+        Graph { plan, port, tls, counts }
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How many pages a host has.
+    pub fn pages_of(&self, host: u32) -> u32 {
+        self.counts.get(host as usize).copied().unwrap_or(self.plan.pages)
+    }
+
+    /// How many pages there are.
+    pub fn total_pages(&self) -> u64 {
+        if self.counts.is_empty() {
+            return u64::from(self.plan.hosts) * u64::from(self.plan.pages);
+        }
+        self.counts.iter().map(|&n| u64::from(n)).sum()
+    }
+
+    /// The root pages of the hosts a crawl starts with.
+    pub fn roots(&self) -> impl Iterator<Item = PageId> + use<> {
+        (0..self.plan.seeds).map(|host| PageId { host, page: 0 })
+    }
+
+    /// A host's loopback address: 127.1.0.1, 127.1.0.2 and so on, without .0 and .255 at the end.
+    pub fn address_of(&self, host: u32) -> Ipv4Addr {
+        let (high, low) = (host / 254, host % 254 + 1);
+        Ipv4Addr::new(127, (1 + high / 256) as u8, (high % 256) as u8, low as u8)
+    }
+
+    fn host_at(&self, name: &str) -> Option<u32> {
+        let [_, a, b, c] = name.parse::<Ipv4Addr>().ok().filter(Ipv4Addr::is_loopback)?.octets();
+        let high = u32::from(a).checked_sub(1)? * 256 + u32::from(b);
+        let host = high * 254 + u32::from(c).checked_sub(1)?;
+        (host < self.plan.hosts && c < 255).then_some(host)
+    }
+
+    /// The page at this host name and target, or robots.txt, or nothing.
+    pub(crate) fn page_at(&self, host: &str, target: &str) -> Option<PageId> {
+        let host = self.host_at(host)?;
+        let page = match target {
+            "/" => 0,
+            "/robots.txt" => return Some(PageId { host, page: ROBOTS }),
+            _ => target.strip_prefix("/p").filter(|n| !n.starts_with(['0', '+']))?.parse().ok()?,
+        };
+        (page < self.pages_of(host)).then_some(PageId { host, page })
+    }
+
+    /// A page's URL.
+    pub fn url(&self, id: PageId) -> String {
+        let mut url = Vec::with_capacity(40);
+        self.push_origin(id.host, &mut url);
+        push_path(id.page, &mut url);
+        String::from_utf8_lossy(&url).into_owned()
+    }
+
+    fn push_origin(&self, host: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.tls { b"https://" } else { b"http://" });
+        for (nth, octet) in self.address_of(host).octets().into_iter().enumerate() {
+            if nth > 0 {
+                out.push(b'.');
+            }
+            push_number(octet.into(), out);
+        }
+        out.push(b':');
+        push_number(self.port.into(), out);
+    }
+
+    /// A random number that belongs to this page and this purpose.
+    fn random(&self, id: PageId, purpose: u64) -> u64 {
+        mix(mix(mix(self.plan.seed ^ (u64::from(id.host) << 32 | u64::from(id.page)))).wrapping_add(purpose))
+    }
+
+    /// A host's robots.txt: a 404 that takes as long as a page.
+    pub fn robots_of(&self, host: u32) -> PageId {
+        PageId { host, page: ROBOTS }
+    }
+
+    /// How long a page waits before its first byte.
+    pub fn latency(&self, id: PageId) -> Duration {
+        let (least, greatest) = self.plan.latency_us;
+        Duration::from_micros(least + below(self.random(id, 1), greatest - least + 1))
+    }
+
+    /// Children of a page in its host's tree: how many each page has.
+    fn arity(&self) -> u32 {
+        (self.plan.links / 4).max(2)
+    }
+
+    /// What a page does.
+    pub fn kind(&self, id: PageId) -> Kind {
+        let plan = &self.plan;
+        if plan.dead > 0
+            && id.host > 0
+            && below(self.random(PageId { host: id.host, page: 0 }, 2), 1000) < plan.dead.into()
+        {
+            return Kind::Dead;
+        }
+        let (missing, broken, redirects): (u64, u64, u64) =
+            (plan.missing.into(), plan.broken.into(), plan.redirects.into());
+        if missing + broken + redirects == 0 || !self.is_leaf(id) {
+            return Kind::Page;
+        }
+        let roll = below(self.random(id, 3), 1000);
+        if roll < missing {
+            Kind::Error(404)
+        } else if roll < missing + broken {
+            Kind::Error(500)
+        } else if roll < missing + broken + redirects {
+            // Parents are no leaves, so a redirect never leads to another one.
+            let page = if plan.shape == Shape::Random { (id.page - 1) / self.arity() } else { 0 };
+            Kind::Redirect(PageId { host: id.host, page })
+        } else {
+            Kind::Page
+        }
+    }
+
+    /// A page that no other page depends on to be found.
+    fn is_leaf(&self, PageId { host, page }: PageId) -> bool {
+        let pages = self.pages_of(host);
+        if page == 0 || page >= pages || page == pages / 2 {
+            return false;
+        }
+        match self.plan.shape {
+            Shape::Random => u64::from(page) * u64::from(self.arity()) + 1 >= u64::from(pages),
+            Shape::Blog => page > archives(pages),
+        }
+    }
+
+    /// Calls `each` for every link of a page, in the order of the page. Links may repeat.
+    pub fn links(&self, id: PageId, mut each: impl FnMut(PageId)) {
+        if self.kind(id) != Kind::Page {
+            return;
+        }
+        let PageId { host, page } = id;
+        let pages = self.pages_of(host);
+        let here = |page| PageId { host, page };
+        if page == pages / 2 {
+            self.child_hosts(host).for_each(|child| each(PageId { host: child, page: 0 }));
+        }
+        match self.plan.shape {
+            Shape::Blog => blog_links(page, pages, |page| each(here(page))),
+            Shape::Random => {
+                let arity = u64::from(self.arity());
+                let first = (u64::from(page) * arity + 1).min(pages.into());
+                let after = (first + arity).min(pages.into());
+                (first..after).for_each(|child| each(here(child as u32)));
+                let rest = u64::from(self.plan.links).saturating_sub(after - first);
+                let mut state = self.random(id, 4);
+                for _ in 0..rest {
+                    state = mix(state);
+                    let target = if below(state, 1000) < self.plan.cross.into() {
+                        below(mix(state ^ 1), self.plan.hosts.into()) as u32
+                    } else {
+                        host
+                    };
+                    let page = below(mix(state ^ 2), self.pages_of(target).into()) as u32;
+                    each(PageId { host: target, page });
+                }
+            }
+        }
+    }
+
+    /// The hosts that are found through this one.
+    fn child_hosts(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
+        let hosts = u64::from(self.plan.hosts);
+        let first = (u64::from(self.plan.seeds) + u64::from(host) * u64::from(HOST_FANOUT)).min(hosts);
+        let after = (first + u64::from(HOST_FANOUT)).min(hosts);
+        (first..after).map(|child| child as u32)
+    }
+
+    /// Writes a page's answer to the end of `out`, and says how many bytes of filler must follow.
+    ///
+    /// Only pages beyond 64 KiB leave filler to follow, which the caller sends from the shared block.
+    pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
+        match self.kind(id) {
+            _ if id.page == ROBOTS => self.head(404, "", 0, out),
+            Kind::Page => return self.render_page(id, out),
+            Kind::Error(status) => self.head(status, "", 0, out),
+            Kind::Redirect(to) => {
+                let location = format!("Location: {}\r\n", self.url(to));
+                self.head(302, &location, 0, out);
+            }
+            Kind::Dead => {}
+        }
+        0
+    }
+
+    fn head(&self, status: u16, extra: &str, length: u64, out: &mut Vec<u8>) {
+        let close = if self.plan.close { "Connection: close\r\n" } else { "" };
+        let words = crate::answer::reason(status);
+        // Writing into a Vec cannot fail.
+        let _ = write!(
+            out,
+            "HTTP/1.1 {status} {words}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n{close}{extra}\r\n"
+        );
+    }
+
+    fn render_page(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
+        let start = out.len();
+        self.head(200, "", self.plan.size, out);
+        let mut length = self.plan.size;
+        let mut written = self.render_body(id, out);
+        if written > length {
+            // The links alone need more than the page was to have: now that the length is known, once more.
+            length = written;
+            out.truncate(start);
+            self.head(200, "", length, out);
+            written = self.render_body(id, out);
+        }
+        let fill = length - written;
+        if fill <= filler::BLOCK as u64 {
+            filler::append(out, fill);
+            return 0;
+        }
+        fill
+    }
+
+    /// Writes title and links, with text between them such that about the wanted size comes out, and says how many bytes
+    /// that were. What is left to the wanted size is for filler.
+    fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
+        let start = out.len();
+        let links = match self.plan.shape {
+            Shape::Random => self.plan.links.max(1).into(),
+            Shape::Blog => {
+                let mut links = 1;
+                self.links(id, |_| links += 1);
+                links
+            }
+        };
+        let between = self.plan.size.saturating_sub(200 + links * 48).min(filler::BLOCK as u64) / links;
+        out.extend_from_slice(b"<!doctype html>\n<html><head><title>Page ");
+        push_number(id.page, out);
+        out.extend_from_slice(b" of ");
+        push_number(id.host, out);
+        out.extend_from_slice(b"</title></head><body>\n");
+        let mut nth = self.random(id, 5) % 1024;
+        self.links(id, |target| {
+            nth += 1;
+            out.extend_from_slice(b"<p>");
+            out.extend_from_slice(filler::run(nth * 7, between));
+            out.extend_from_slice(b"<a href=\"");
+            if target.host != id.host {
+                self.push_origin(target.host, out);
+            }
+            push_path(target.page, out);
+            out.extend_from_slice(b"\">");
+            push_number(target.page, out);
+            out.extend_from_slice(b"</a></p>\n");
+        });
+        out.extend_from_slice(b"<p>");
+        (out.len() - start) as u64
+    }
+}
+
+/// The path of a page: `/` for the first, `/p17` for the others.
+fn push_path(page: u32, out: &mut Vec<u8>) {
+    if page == 0 {
+        out.push(b'/');
+    } else {
+        out.extend_from_slice(b"/p");
+        push_number(page, out);
+    }
+}
+
+/// Decimal digits without the machinery of `format!`, which would be most of a page's cost.
+fn push_number(mut number: u32, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 10];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Pages of a blog that are archive pages: numbers 1 to this.
+fn archives(pages: u32) -> u32 {
+    (pages - 1).div_ceil(POSTS_PER_ARCHIVE + 1)
+}
+
+fn blog_links(page: u32, pages: u32, mut each: impl FnMut(u32)) {
+    let archives = archives(pages);
+    let first_post = archives + 1;
+    if page == 0 {
+        (1..first_post).for_each(each);
+    } else if page < first_post {
+        let from = first_post + (page - 1) * POSTS_PER_ARCHIVE;
+        (from..(from + POSTS_PER_ARCHIVE).min(pages)).for_each(&mut each);
+        each(0);
+    } else {
+        if page > first_post {
+            each(page - 1);
+        }
+        if page + 1 < pages {
+            each(page + 1);
+        }
+        each(0);
+    }
+}
+
+/// Page counts by Zipf's law with this mean, at least one page for every host.
+fn zipf(hosts: u32, mean: u32, exponent: f64) -> Vec<u32> {
+    let weight = |host: u32| 1.0 / f64::from(host + 1).powf(exponent);
+    let sum: f64 = (0..hosts).map(weight).sum();
+    let total = f64::from(hosts) * f64::from(mean);
+    (0..hosts).map(|host| ((weight(host) / sum * total).round() as u32).max(1)).collect()
+}
+
+#[cfg(test)]
+mod tests;

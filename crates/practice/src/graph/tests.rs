@@ -1,0 +1,135 @@
+//! The graph agrees with itself: its pages say what its oracle says.
+
+use super::*;
+use crate::oracle::Reach;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let sizes = (any::<u64>(), any::<bool>(), 1u32..40, 1u32..120, prop_oneof![Just(0.0), Just(1.1)], 0u64..20_000);
+    let shares = (0u32..30, 0u32..600, 1u32..50, 0u32..200, 0u32..200, 0u32..200);
+    (sizes, shares).prop_map(
+        |((seed, blog, hosts, pages, zipf, size), (links, cross, seeds, missing, broken, redirects))| Plan {
+            seed,
+            shape: if blog { Shape::Blog } else { Shape::Random },
+            hosts,
+            pages,
+            zipf,
+            size,
+            links,
+            cross,
+            seeds,
+            missing,
+            broken,
+            redirects,
+            ..Plan::default()
+        },
+    )
+}
+
+fn body(answer: &[u8]) -> &str {
+    let at = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    std::str::from_utf8(&answer[at..]).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn every_page_is_reachable_where_no_host_is_dead(plan in plans()) {
+        let graph = Graph::new(plan, 8000, false);
+        let found = graph.reachable(graph.roots(), Reach::Everywhere);
+        prop_assert_eq!(found.len() as u64, graph.total_pages());
+    }
+
+    #[test]
+    fn the_rendered_links_are_the_oracles(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
+        let graph = Graph::new(plan, 8000, true);
+        let host = host % graph.plan().hosts;
+        let id = PageId { host, page: page % graph.pages_of(host) };
+        let mut answer = Vec::new();
+        prop_assert_eq!(graph.render(id, &mut answer), 0);
+        let text = body(&answer);
+        let mut rendered = BTreeSet::new();
+        for piece in text.split("href=\"").skip(1) {
+            let href = piece.split('"').next().unwrap();
+            let url = if href.starts_with('/') { format!("https://{}:8000{href}", graph.address_of(host)) } else { href.to_owned() };
+            rendered.insert(url);
+        }
+        let mut expected = BTreeSet::new();
+        graph.links(id, |target| { expected.insert(graph.url(target)); });
+        prop_assert_eq!(rendered, expected);
+        if graph.kind(id) == Kind::Page {
+            prop_assert!(text.len() as u64 >= graph.plan().size);
+            let announced = format!("Content-Length: {}\r\n", text.len());
+            prop_assert!(String::from_utf8_lossy(&answer).contains(&announced), "no {announced}");
+        }
+    }
+
+    #[test]
+    fn addresses_lead_back_to_their_pages(plan in plans(), host in any::<u32>(), page in any::<u32>()) {
+        let graph = Graph::new(plan, 8000, false);
+        let host = host % graph.plan().hosts;
+        let id = PageId { host, page: page % graph.pages_of(host) };
+        let url = graph.url(id);
+        let path = url.splitn(4, '/').nth(3).map(|rest| format!("/{rest}")).unwrap();
+        prop_assert_eq!(graph.page_at(&graph.address_of(host).to_string(), &path), Some(id));
+    }
+}
+
+#[test]
+fn many_hosts_have_distinct_addresses() {
+    let graph = Graph::new(Plan { hosts: 200_000, ..Plan::default() }, 80, false);
+    let all: BTreeSet<Ipv4Addr> = (0..200_000).map(|host| graph.address_of(host)).collect();
+    assert_eq!(all.len(), 200_000);
+    assert!((0..200_000).step_by(997).all(|host| graph.host_at(&graph.address_of(host).to_string()) == Some(host)));
+    assert_eq!(graph.host_at("127.0.0.1"), None);
+    assert_eq!(graph.host_at("example.test"), None);
+}
+
+#[test]
+fn a_blog_has_archives_and_neighbours() {
+    let graph = Graph::new(Plan { shape: Shape::Blog, pages: 1500, ..Plan::default() }, 80, false);
+    let links = |page| {
+        let mut links = Vec::new();
+        graph.links(PageId { host: 0, page }, |to| links.push(to.page));
+        links
+    };
+    assert_eq!(links(0).len(), 30);
+    assert_eq!(links(1).len(), 51);
+    assert_eq!(links(100), [99, 101, 0]);
+    assert_eq!(links(1499), [1498, 0]);
+}
+
+#[test]
+fn a_large_page_leaves_its_filler_to_the_caller() {
+    let graph = Graph::new(Plan { size: 100 << 20, ..Plan::default() }, 80, false);
+    let mut answer = Vec::new();
+    let fill = graph.render(PageId { host: 0, page: 0 }, &mut answer);
+    assert_eq!(body(&answer).len() as u64 + fill, 100 << 20);
+    assert!(answer.len() < 200_000);
+}
+
+#[test]
+fn zipf_gives_much_to_few() {
+    let graph = Graph::new(Plan { hosts: 1000, pages: 50, zipf: 1.1, ..Plan::default() }, 80, false);
+    let total = graph.total_pages();
+    assert!((45_000..55_000).contains(&total), "{total}");
+    assert!(graph.pages_of(0) > 5_000 && graph.pages_of(999) < 20);
+}
+
+#[test]
+fn dead_hosts_are_a_share_and_never_the_first() {
+    let graph = Graph::new(Plan { hosts: 2000, dead: 50, seeds: 2000, ..Plan::default() }, 80, false);
+    let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == Kind::Dead).count();
+    assert!((60..140).contains(&dead), "{dead}");
+    assert_eq!(graph.kind(PageId { host: 0, page: 5 }), Kind::Page);
+}
+
+#[test]
+fn scope_keeps_the_oracle_at_home() {
+    let graph = Graph::new(Plan { hosts: 5, cross: 500, pages: 10, ..Plan::default() }, 80, false);
+    let found = graph.reachable(graph.roots(), Reach::RootHosts);
+    assert_eq!(found.len(), 10);
+    assert!(found.keys().all(|url| url.starts_with("http://127.1.0.1:80/")));
+}

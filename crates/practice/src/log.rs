@@ -1,0 +1,395 @@
+//! What the server saw: counts that are always kept, and a line for each request where that is asked for.
+//!
+//! The server's word is the one that counts in a test of politeness: how many requests a host had at once, how soon one
+//! followed the other, whether a forbidden page was asked for. Counts are atomics, so that threads need no common lock on the
+//! path of a request; the list of [`Seen`] entries is behind a mutex and can be switched off for long runs.
+//!
+//! Invariant: `begin` and `end` are called exactly once each for a request, whatever becomes of its connection.
+
+use crate::request::Request;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One request as the server saw it. Times are counted from the start of the web.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    /// Which connection, counted from 0 in the order of acceptance.
+    pub connection: u64,
+    /// Position of the site in the web.
+    pub site: usize,
+    pub method: String,
+    /// Host name as asked for, without the port.
+    pub host: String,
+    /// Path and query.
+    pub path: String,
+    pub user_agent: String,
+    /// All headers, where [`crate::Web::keep_headers`] was asked for; empty otherwise.
+    pub headers: Vec<(String, String)>,
+    /// The status given, 0 where the answer has none (raw bytes, hang, reset).
+    pub status: u16,
+    /// When the request's head was complete.
+    pub start: Duration,
+    /// When the answer's last byte was handed to the system; `None` while it is not, or where the connection broke.
+    pub end: Option<Duration>,
+}
+
+/// What hosts expect of a visitor. What goes against it is counted as a violation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manners {
+    /// Least time from the start of one request to the start of the next on the same host name.
+    /// A tenth less is tolerated: what the server sees is later than what was sent, and not always by as much.
+    pub min_gap: Option<Duration>,
+    /// Most requests at once on the same host name.
+    pub max_at_once: Option<u32>,
+}
+
+/// What was counted for one host name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCount {
+    pub requests: u64,
+    /// Most requests in progress at the same time.
+    pub max_at_once: u32,
+    /// Least time between the starts of two requests, in microseconds; none before the second request.
+    pub min_gap_us: Option<u64>,
+    pub violations: u64,
+}
+
+/// What was counted for one site: all host names behind one listener.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteCount {
+    pub requests: u64,
+    /// Connections open now, and the most there were.
+    pub open: u64,
+    pub peak_open: u64,
+    /// Most requests in progress at the same time.
+    pub max_at_once: u64,
+}
+
+/// All counts at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    pub requests: u64,
+    /// Requests whose answer was given to the end.
+    pub answered: u64,
+    /// Connections accepted so far.
+    pub connections: u64,
+    pub open: u64,
+    pub peak_open: u64,
+    /// Most requests in progress at the same time, over all hosts.
+    pub max_at_once: u64,
+    pub handshakes_full: u64,
+    pub handshakes_resumed: u64,
+    pub handshakes_failed: u64,
+    pub bytes_sent: u64,
+    pub violations: u64,
+    /// Time from the first request to the last end of an answer, in microseconds.
+    pub span_us: u64,
+    /// By host name as asked for, without the port.
+    pub hosts: BTreeMap<String, HostCount>,
+    /// In the order the sites were added.
+    pub sites: Vec<SiteCount>,
+}
+
+/// A number that goes up and down, and its peak.
+#[derive(Debug, Default)]
+struct Level {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Level {
+    fn up(&self) {
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.peak.fetch_max(now, Relaxed);
+    }
+
+    fn down(&self) {
+        self.now.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Running counts of one site.
+#[derive(Debug, Default)]
+struct SiteLevels {
+    requests: AtomicU64,
+    open: Level,
+    at_once: Level,
+}
+
+/// Running counts of one host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: Box<str>,
+    requests: AtomicU64,
+    now: AtomicU32,
+    max: AtomicU32,
+    last_start: AtomicU64,
+    min_gap: AtomicU64,
+    violations: AtomicU64,
+}
+
+/// The list position of a request in progress, if there is a list.
+pub(crate) type Entry = Option<usize>;
+
+/// Everything that is counted, shared by all threads of a web.
+#[derive(Debug)]
+pub(crate) struct Log {
+    epoch: Instant,
+    keep: bool,
+    keep_headers: bool,
+    manners: Manners,
+    entries: Mutex<Vec<Seen>>,
+    hosts: Mutex<HashMap<Box<str>, Arc<Host>>>,
+    waiters: AtomicUsize,
+    wait_lock: Mutex<()>,
+    changed: Condvar,
+    requests: AtomicU64,
+    answered: AtomicU64,
+    connections: AtomicU64,
+    at_once: Level,
+    open: Level,
+    sites: Vec<SiteLevels>,
+    pub(crate) handshakes_full: AtomicU64,
+    pub(crate) handshakes_resumed: AtomicU64,
+    pub(crate) handshakes_failed: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
+    first_start: AtomicU64,
+    last_end: AtomicU64,
+}
+
+/// A thread that panicked while it held one of these locks leaves counts that are still good to read.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, manners: Manners) -> Log {
+        let zero = || AtomicU64::new(0);
+        Log {
+            epoch: Instant::now(),
+            keep,
+            keep_headers,
+            manners,
+            entries: Mutex::default(),
+            hosts: Mutex::default(),
+            waiters: AtomicUsize::new(0),
+            wait_lock: Mutex::default(),
+            changed: Condvar::new(),
+            requests: zero(),
+            answered: zero(),
+            connections: zero(),
+            at_once: Level::default(),
+            open: Level::default(),
+            sites: std::iter::repeat_with(SiteLevels::default).take(sites).collect(),
+            handshakes_full: zero(),
+            handshakes_resumed: zero(),
+            handshakes_failed: zero(),
+            bytes_sent: zero(),
+            first_start: AtomicU64::new(u64::MAX),
+            last_end: zero(),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Instant {
+        self.epoch
+    }
+
+    /// The counts of this host name, made at its first request.
+    pub(crate) fn host(&self, name: &str) -> Arc<Host> {
+        let mut hosts = locked(&self.hosts);
+        if let Some(host) = hosts.get(name) {
+            return Arc::clone(host);
+        }
+        let host = Arc::new(Host {
+            name: name.into(),
+            requests: AtomicU64::new(0),
+            now: AtomicU32::new(0),
+            max: AtomicU32::new(0),
+            last_start: AtomicU64::new(u64::MAX),
+            min_gap: AtomicU64::new(u64::MAX),
+            violations: AtomicU64::new(0),
+        });
+        hosts.insert(name.into(), Arc::clone(&host));
+        host
+    }
+
+    /// A connection to this site was accepted; says which one it is.
+    pub(crate) fn opened(&self, site: usize) -> u64 {
+        self.open.up();
+        if let Some(site) = self.sites.get(site) {
+            site.open.up();
+        }
+        let id = self.connections.fetch_add(1, SeqCst);
+        self.tell();
+        id
+    }
+
+    pub(crate) fn closed(&self, site: usize) {
+        self.open.down();
+        if let Some(site) = self.sites.get(site) {
+            site.open.down();
+        }
+        self.tell();
+    }
+
+    /// A request's head is complete.
+    pub(crate) fn begin(
+        &self,
+        host: &Host,
+        request: &Request<'_>,
+        (connection, site): (u64, usize),
+        (status, forbidden): (u16, bool),
+        now: Instant,
+    ) -> Entry {
+        let start = now.saturating_duration_since(self.epoch);
+        let nanos = start.as_nanos() as u64;
+        self.first_start.fetch_min(nanos, Relaxed);
+        host.requests.fetch_add(1, Relaxed);
+        let at_once = host.now.fetch_add(1, Relaxed) + 1;
+        host.max.fetch_max(at_once, Relaxed);
+        let before = host.last_start.swap(nanos, Relaxed);
+        let mut faults = u64::from(forbidden);
+        if before != u64::MAX {
+            let gap = nanos.saturating_sub(before);
+            host.min_gap.fetch_min(gap, Relaxed);
+            faults += u64::from(self.manners.min_gap.is_some_and(|least| u128::from(gap) < least.as_nanos() * 9 / 10));
+        }
+        faults += u64::from(self.manners.max_at_once.is_some_and(|most| at_once > most));
+        if faults > 0 {
+            host.violations.fetch_add(faults, Relaxed);
+        }
+        self.at_once.up();
+        if let Some(site) = self.sites.get(site) {
+            site.requests.fetch_add(1, Relaxed);
+            site.at_once.up();
+        }
+        let entry = self.keep.then(|| {
+            let headers = match self.keep_headers {
+                true => request.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                false => Vec::new(),
+            };
+            let mut entries = locked(&self.entries);
+            entries.push(Seen {
+                connection,
+                site,
+                method: request.method.to_owned(),
+                host: host.name.to_string(),
+                path: request.target.to_owned(),
+                user_agent: request.user_agent.to_owned(),
+                headers,
+                status,
+                start,
+                end: None,
+            });
+            entries.len() - 1
+        });
+        self.requests.fetch_add(1, SeqCst);
+        self.tell();
+        entry
+    }
+
+    /// The answer was given to its end (`whole`), or the connection is gone.
+    pub(crate) fn end(&self, host: &Host, site: usize, entry: Entry, whole: bool, now: Instant) {
+        host.now.fetch_sub(1, Relaxed);
+        self.at_once.down();
+        if let Some(site) = self.sites.get(site) {
+            site.at_once.down();
+        }
+        if whole {
+            let end = now.saturating_duration_since(self.epoch);
+            self.last_end.fetch_max(end.as_nanos() as u64, Relaxed);
+            if let Some(entry) = entry
+                && let Some(seen) = locked(&self.entries).get_mut(entry)
+            {
+                seen.end = Some(end);
+            }
+            self.answered.fetch_add(1, SeqCst);
+        }
+        self.tell();
+    }
+
+    /// Wakes those who wait for something to happen. Nearly always there is nobody.
+    fn tell(&self) {
+        if self.waiters.load(SeqCst) > 0 {
+            // With the lock held, a waiter is either before its check or inside the wait: it cannot miss this.
+            let _lock = locked(&self.wait_lock);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Blocks until `met` holds or the time is over; says whether it holds.
+    pub(crate) fn wait(&self, timeout: Duration, mut met: impl FnMut() -> bool) -> bool {
+        let deadline = Instant::now() + timeout;
+        self.waiters.fetch_add(1, SeqCst);
+        let mut lock = locked(&self.wait_lock);
+        let held = loop {
+            if met() {
+                break true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break false;
+            }
+            lock = self.changed.wait_timeout(lock, left).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        self.waiters.fetch_sub(1, SeqCst);
+        held
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        locked(&self.entries).clone()
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(SeqCst)
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(SeqCst)
+    }
+
+    pub(crate) fn open(&self) -> u64 {
+        self.open.now.load(SeqCst)
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let hosts: BTreeMap<String, HostCount> = locked(&self.hosts)
+            .values()
+            .map(|host| {
+                let gap = host.min_gap.load(Relaxed);
+                let count = HostCount {
+                    requests: host.requests.load(Relaxed),
+                    max_at_once: host.max.load(Relaxed),
+                    min_gap_us: (gap != u64::MAX).then_some(gap / 1000),
+                    violations: host.violations.load(Relaxed),
+                };
+                (host.name.to_string(), count)
+            })
+            .collect();
+        let count = |site: &SiteLevels| SiteCount {
+            requests: site.requests.load(Relaxed),
+            open: site.open.now.load(SeqCst),
+            peak_open: site.open.peak.load(Relaxed),
+            max_at_once: site.at_once.peak.load(Relaxed),
+        };
+        Stats {
+            requests: self.requests(),
+            answered: self.answered(),
+            connections: self.connections.load(SeqCst),
+            open: self.open(),
+            peak_open: self.open.peak.load(Relaxed),
+            max_at_once: self.at_once.peak.load(Relaxed),
+            handshakes_full: self.handshakes_full.load(Relaxed),
+            handshakes_resumed: self.handshakes_resumed.load(Relaxed),
+            handshakes_failed: self.handshakes_failed.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            violations: hosts.values().map(|host| host.violations).sum(),
+            span_us: self.last_end.load(Relaxed).saturating_sub(self.first_start.load(Relaxed)) / 1000,
+            hosts,
+            sites: self.sites.iter().map(count).collect(),
+        }
+    }
+}

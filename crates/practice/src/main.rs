@@ -1,0 +1,5 @@
+//! `argiope-practice`: serves a web to practise on. See `argiope-practice --help`.
+
+fn main() {
+    std::process::exit(argiope_practice::serve_main(std::env::args().skip(1)));
+}

@@ -1,0 +1,61 @@
+//! The oracle: what a correct crawl of a graph must find, worked out without any server.
+//!
+//! Invariant: the oracle asks the graph only for what a page does and links to, never for its bytes; that the bytes say
+//! the same is checked by tests which read the rendered pages.
+
+use crate::graph::{Graph, Kind, PageId};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+/// How far a crawl may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Only the hosts of the roots.
+    RootHosts,
+    /// Every host.
+    Everywhere,
+}
+
+/// What must be recorded for a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// 0 for a host that never answers.
+    pub status: u16,
+    /// Distinct URLs that the page links to, in scope or not.
+    pub links: u32,
+    /// Where it redirects to.
+    pub redirect: Option<String>,
+}
+
+impl Graph {
+    /// Every URL that a crawl from these roots must visit, and what it must find there.
+    pub fn reachable(&self, roots: impl IntoIterator<Item = PageId>, reach: Reach) -> BTreeMap<String, Expected> {
+        let mut queue: VecDeque<PageId> = roots.into_iter().collect();
+        let homes: HashSet<u32> = queue.iter().map(|id| id.host).collect();
+        let mut known: HashSet<PageId> = queue.iter().copied().collect();
+        let mut found = BTreeMap::new();
+        while let Some(id) = queue.pop_front() {
+            let mut targets = BTreeSet::new();
+            let expected = match self.kind(id) {
+                Kind::Page => {
+                    self.links(id, |target| {
+                        targets.insert(target);
+                    });
+                    Expected { status: 200, links: targets.len() as u32, redirect: None }
+                }
+                Kind::Error(status) => Expected { status, links: 0, redirect: None },
+                Kind::Redirect(to) => {
+                    targets.insert(to);
+                    Expected { status: 302, links: 0, redirect: Some(self.url(to)) }
+                }
+                Kind::Dead => Expected { status: 0, links: 0, redirect: None },
+            };
+            found.insert(self.url(id), expected);
+            for target in targets {
+                if (reach == Reach::Everywhere || homes.contains(&target.host)) && known.insert(target) {
+                    queue.push_back(target);
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,164 @@
+//! A request's head, as far as a practice server has to understand it.
+//!
+//! Invariant: nothing is copied. A [`Request`] borrows from the bytes received, and `parse` says how many of them it used.
+
+use memchr::{memchr, memmem};
+
+/// A parsed head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    /// Path and query as they were asked for. A proxy-style absolute target loses its scheme and host.
+    pub(crate) target: &'a str,
+    /// The `Host` header, empty where there was none.
+    pub(crate) host: &'a str,
+    /// The client said that it will close, or speaks HTTP/1.0 without keep-alive, or sends a body we don't read.
+    pub(crate) last: bool,
+    pub(crate) user_agent: &'a str,
+    /// All header lines, for those who want to look closer.
+    lines: &'a [u8],
+}
+
+/// What `parse` found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed<'a> {
+    /// A whole head, and how many bytes it took.
+    Whole(Request<'a>, usize),
+    /// More bytes are needed.
+    Partial,
+    /// This is not HTTP.
+    Nonsense,
+}
+
+/// The longest head a practice server reads.
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
+
+pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
+        return if bytes.len() > MAX_HEAD { Parsed::Nonsense } else { Parsed::Partial };
+    };
+    let head = &bytes[..end + 2];
+    let first_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
+    let (first, lines) = head.split_at(first_end);
+    let Ok(first) = str::from_utf8(first) else { return Parsed::Nonsense };
+    let mut words = first.trim_end().split(' ');
+    let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
+        return Parsed::Nonsense;
+    };
+    if !version.starts_with("HTTP/1.") || words.next().is_some() {
+        return Parsed::Nonsense;
+    }
+    let mut request =
+        Request { method, target: path_of(target), host: "", last: version == "HTTP/1.0", user_agent: "", lines };
+    for (name, value) in headers(lines) {
+        // The length rules out nearly every other header before any letter is compared.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case("host") => request.host = value,
+            10 if name.eq_ignore_ascii_case("connection") => {
+                if value.eq_ignore_ascii_case("close") {
+                    request.last = true;
+                } else if value.eq_ignore_ascii_case("keep-alive") {
+                    request.last = false;
+                }
+            }
+            10 if name.eq_ignore_ascii_case("user-agent") => request.user_agent = value,
+            14 if name.eq_ignore_ascii_case("content-length") && value != "0" => request.last = true,
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => request.last = true,
+            _ => {}
+        }
+    }
+    Parsed::Whole(request, end + 4)
+}
+
+impl<'a> Request<'a> {
+    /// Header lines in order; those that are not UTF-8 are left out.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        headers(self.lines)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
+        self.headers().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The host without its port: what politeness is owed to.
+    pub(crate) fn host_name(&self) -> &'a str {
+        host_name(self.host)
+    }
+}
+
+fn headers(lines: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = lines;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            if let Some((name, value)) = str::from_utf8(line).ok().and_then(|line| line.split_once(':')) {
+                return Some((name, value.trim()));
+            }
+        }
+        None
+    })
+}
+
+/// `example.test:8080` without the port; brackets of IPv6 stay.
+pub(crate) fn host_name(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(at) if !host[at..].contains(']') => &host[..at],
+        _ => host,
+    }
+}
+
+fn path_of(target: &str) -> &str {
+    let Some((_, rest)) = target.split_once("://").filter(|_| !target.starts_with('/')) else { return target };
+    rest.find('/').map_or("/", |at| &rest[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_and_counted() {
+        let bytes = b"GET /a?b HTTP/1.1\r\nHost: x.test:80\r\nUser-Agent: me/1\r\nX: y\r\n\r\nGET /next";
+        let Parsed::Whole(request, used) = parse(bytes) else { panic!("not whole") };
+        assert_eq!((request.method, request.target, request.host_name()), ("GET", "/a?b", "x.test"));
+        assert_eq!((request.user_agent, request.last), ("me/1", false));
+        assert_eq!(request.header("x"), Some("y"));
+        assert_eq!(&bytes[used..], b"GET /next");
+    }
+
+    #[test]
+    fn every_cut_of_a_head_is_partial() {
+        let bytes = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        for cut in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..cut]), Parsed::Partial, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn keep_alive_follows_version_and_header() {
+        let last = |text: &str| matches!(parse(text.as_bytes()), Parsed::Whole(r, _) if r.last);
+        assert!(!last("GET / HTTP/1.1\r\n\r\n"));
+        assert!(last("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
+        assert!(last("GET / HTTP/1.0\r\n\r\n"));
+        assert!(!last("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+    }
+
+    #[test]
+    fn nonsense_is_told_apart() {
+        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), Parsed::Nonsense);
+        assert_eq!(parse(b"GET /\r\n\r\n"), Parsed::Nonsense);
+        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), Parsed::Nonsense);
+    }
+
+    #[test]
+    fn hosts_and_absolute_targets() {
+        assert_eq!(host_name("[::1]:80"), "[::1]");
+        assert_eq!(host_name("[::1]"), "[::1]");
+        assert_eq!(host_name("a.test"), "a.test");
+        assert_eq!(path_of("http://a.test:1/x?y"), "/x?y");
+        assert_eq!(path_of("http://a.test"), "/");
+        assert_eq!(path_of("/go?to=http://b/"), "/go?to=http://b/");
+    }
+}

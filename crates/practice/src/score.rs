@@ -1,0 +1,260 @@
+//! A score: an [`Answer`] written out as the steps a connection plays, one after the other.
+//!
+//! Everything about an answer that can be decided before it is asked for is decided here, once, when the web starts:
+//! heads are rendered, chunks are cut, small answers become a single piece of bytes. Playing a score allocates nothing.
+//!
+//! Invariant: a score without a closing step leaves the connection ready for the next request.
+
+use crate::answer::{Answer, Body, Ending, Framing, reason};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One thing a connection does.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Write these bytes.
+    Send(Arc<[u8]>),
+    /// Write so many bytes of filler.
+    Fill(u64),
+    /// Write these bytes in pieces, one each time the duration has passed.
+    Drip(Arc<[u8]>, usize, Duration),
+    /// Do nothing for so long.
+    Wait(Duration),
+    /// Close in an orderly way.
+    Close,
+    /// Close without the end that TLS promises: how a truncated answer ends.
+    Cut,
+    /// Close with a reset.
+    Reset,
+    /// Do nothing until the client leaves.
+    Hang,
+}
+
+/// An answer made ready to be played any number of times.
+#[derive(Debug)]
+pub(crate) struct Score {
+    /// 0 where the answer has none.
+    pub(crate) status: u16,
+    pub(crate) steps: Vec<Step>,
+    /// The steps for a HEAD request: everything up to the end of the head.
+    pub(crate) head: Vec<Step>,
+    /// The steps for a request that already has this very version, and the validators that say so.
+    pub(crate) unchanged: Vec<Step>,
+    pub(crate) etag: Option<String>,
+    pub(crate) last_modified: Option<String>,
+    pub(crate) forbidden: bool,
+}
+
+impl Score {
+    pub(crate) fn of(answer: &Answer) -> Score {
+        let closing = closing(answer);
+        let mut steps = Vec::new();
+        let mut head = Vec::new();
+        if !answer.delay.is_zero() {
+            steps.push(Step::Wait(answer.delay));
+        }
+        if let Some(raw) = &answer.raw {
+            match answer.drip {
+                Some(drip) => steps.push(Step::Drip(Arc::from(&raw[..]), drip.bytes, drip.every)),
+                None if raw.is_empty() => {}
+                None => steps.push(Step::Send(Arc::from(&raw[..]))),
+            }
+        } else {
+            let head_bytes = head_bytes(answer);
+            head.extend(steps.iter().cloned());
+            head.push(Step::Send(Arc::from(&head_bytes[..])));
+            head.extend(closing.clone());
+            push_bytes(&mut steps, answer, head_bytes);
+        }
+        steps.extend(closing);
+        let unchanged = match (&answer.etag, &answer.last_modified) {
+            (None, None) => Vec::new(),
+            _ => unchanged(answer),
+        };
+        Score {
+            status: if answer.raw.is_some() { 0 } else { answer.status },
+            steps,
+            head,
+            unchanged,
+            etag: answer.etag.clone(),
+            last_modified: answer.last_modified.clone(),
+            forbidden: answer.forbidden,
+        }
+    }
+}
+
+/// Head and framed body as steps, in as few pieces as the timing allows.
+fn push_bytes(steps: &mut Vec<Step>, answer: &Answer, head: Vec<u8>) {
+    let (mut body, mut fill) = framed_body(answer);
+    if let Some(limit) = answer.truncate_at {
+        body.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        fill = fill.min(limit.saturating_sub(body.len() as u64));
+    }
+    let drip = |steps: &mut Vec<Step>, bytes: Vec<u8>| match answer.drip {
+        Some(drip) => steps.push(Step::Drip(bytes.into(), drip.bytes, drip.every)),
+        None => steps.push(Step::Send(bytes.into())),
+    };
+    if answer.drip.is_some() && !answer.drip_head || !answer.body_delay.is_zero() {
+        steps.push(Step::Send(head.into()));
+        if !answer.body_delay.is_zero() {
+            steps.push(Step::Wait(answer.body_delay));
+        }
+        if !body.is_empty() {
+            drip(steps, body);
+        }
+    } else {
+        drip(steps, [head, body].concat());
+    }
+    if fill > 0 {
+        steps.push(Step::Fill(fill));
+    }
+}
+
+fn head_bytes(answer: &Answer) -> Vec<u8> {
+    let words = answer.reason.as_deref().unwrap_or_else(|| reason(answer.status));
+    let version = if answer.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+    let mut head: Vec<u8> = answer.interim.concat();
+    head.extend_from_slice(format!("{version} {} {words}\r\n", answer.status).as_bytes());
+    let mut line = |name: &str, value: &[u8]| {
+        head.extend_from_slice(name.as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    };
+    if let Some(kind) = &answer.content_type {
+        line("Content-Type", kind.as_bytes());
+    }
+    match &answer.framing {
+        // These never have a body, and saying so would be wrong for two of them.
+        Framing::Length if matches!(answer.status, 100..=199 | 204 | 304) => {}
+        Framing::Length => line("Content-Length", length(&answer.body).to_string().as_bytes()),
+        Framing::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
+        Framing::Chunked(_) => line("Transfer-Encoding", b"chunked"),
+        Framing::UntilClose => {}
+    }
+    match answer.ending {
+        Ending::Close if !answer.http10 => line("Connection", b"close"),
+        Ending::KeepAlive | Ending::SilentClose if answer.http10 => line("Connection", b"keep-alive"),
+        Ending::SilentClose if answer.truncate_at.is_none() => line("Connection", b"keep-alive"),
+        _ => {}
+    }
+    for (name, value) in &answer.headers {
+        line(name, value);
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+fn length(body: &Body) -> u64 {
+    match body {
+        Body::Bytes(bytes) => bytes.len() as u64,
+        Body::Filled { start, length } => (*length).max(start.len() as u64),
+    }
+}
+
+/// The body as it goes over the wire: bytes, and how much filler follows them.
+fn framed_body(answer: &Answer) -> (Vec<u8>, u64) {
+    let (mut bytes, mut fill) = match &answer.body {
+        Body::Bytes(bytes) => (bytes.clone(), 0),
+        Body::Filled { start, .. } => (start.clone(), length(&answer.body) - start.len() as u64),
+    };
+    if let Framing::Chunked(sizes) = &answer.framing {
+        crate::filler::append(&mut bytes, std::mem::take(&mut fill));
+        bytes = chunks(&bytes, sizes);
+    }
+    (bytes, fill)
+}
+
+fn chunks(mut body: &[u8], sizes: &[usize]) -> Vec<u8> {
+    let mut framed = Vec::with_capacity(body.len() + 64);
+    let mut sizes = sizes.iter().copied();
+    let mut size = body.len();
+    while !body.is_empty() {
+        size = sizes.next().unwrap_or(size).max(1);
+        let (chunk, rest) = body.split_at(size.min(body.len()));
+        framed.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        framed.extend_from_slice(chunk);
+        framed.extend_from_slice(b"\r\n");
+        body = rest;
+    }
+    framed.extend_from_slice(b"0\r\n\r\n");
+    framed
+}
+
+fn closing(answer: &Answer) -> Option<Step> {
+    match answer.ending {
+        Ending::KeepAlive => None,
+        Ending::Close => Some(Step::Close),
+        Ending::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::Cut),
+        Ending::SilentClose => Some(Step::Close),
+        Ending::Reset => Some(Step::Reset),
+        Ending::Hang => Some(Step::Hang),
+    }
+}
+
+fn unchanged(answer: &Answer) -> Vec<Step> {
+    let mut brief = answer.clone();
+    brief.status = 304;
+    brief.reason = None;
+    brief.body = Body::Bytes(Vec::new());
+    brief.content_type = None;
+    brief.framing = Framing::Length;
+    brief.etag = None;
+    brief.last_modified = None;
+    Score::of(&brief).steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(answer: &Answer) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for step in &Score::of(answer).steps {
+            match step {
+                Step::Send(piece) | Step::Drip(piece, ..) => bytes.extend_from_slice(piece),
+                Step::Fill(n) => crate::filler::append(&mut bytes, *n),
+                _ => {}
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_small_answer_is_a_single_piece() {
+        let score = Score::of(&Answer::text("hello"));
+        assert!(matches!(&score.steps[..], [Step::Send(_)]));
+    }
+
+    #[test]
+    fn chunk_sizes_are_as_asked_and_the_last_one_repeats() {
+        assert_eq!(chunks(b"abcdefg", &[1, 3]), b"1\r\na\r\n3\r\nbcd\r\n3\r\nefg\r\n0\r\n\r\n");
+        assert_eq!(chunks(b"", &[4]), b"0\r\n\r\n");
+        assert_eq!(chunks(b"ab", &[0]), b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_truncated_body_keeps_its_promise_of_length() {
+        let bytes = wire(&Answer::text("0123456789").truncate_at(4));
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("Content-Length: 10\r\n") && text.ends_with("\r\n\r\n0123"), "{text}");
+    }
+
+    #[test]
+    fn filler_counts_in_the_length() {
+        let bytes = wire(&Answer::filled("<p>", 100_000));
+        let at = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+        assert_eq!(bytes.len() - at, 100_000);
+    }
+
+    #[test]
+    fn an_unchanged_page_is_a_304_with_its_tag() {
+        let score = Score::of(&Answer::text("x").etag("v1"));
+        let Some(Step::Send(bytes)) = score.unchanged.first() else { panic!("no step") };
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            text.starts_with("HTTP/1.1 304 ") && text.contains("ETag: \"v1\"") && !text.contains("Length"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! The server as a program: flags in, one line of JSON when it is ready, then commands on standard input.
+//!
+//! Invariant: standard output carries nothing but lines of JSON, so that a parent process can read it blindly.
+
+use crate::family::{Family, HELP, Order};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The first line of output: where everything is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    pub pid: u32,
+    pub addresses: Vec<SocketAddr>,
+    /// Where a crawl begins: the first thousand roots (`--roots-out` writes all).
+    pub roots: Vec<String>,
+    /// Pages that there are to find, where that is known.
+    pub pages: Option<u64>,
+    /// The file with the authority's certificate, where one was asked for.
+    pub ca: Option<PathBuf>,
+}
+
+const ROOTS_SHOWN: usize = 1000;
+
+/// Runs the program with these arguments (without the program's name) and returns its exit code:
+/// 0 when it was told to stop, 1 when serving failed, 2 when the arguments are wrong.
+pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
+    let mut args = args.into_iter();
+    let order = match args.next().as_deref() {
+        Some("serve") => Order::parse(args),
+        Some("demo") => Order::parse(args).map(|order| Order { family: Family::Demo, ..order }),
+        Some("help" | "--help" | "-h") => {
+            let _ = io::stdout().write_all(HELP.as_bytes());
+            return 0;
+        }
+        Some(other) => Err(format!("{other}: no such command; it is serve or demo")),
+        None => Err("say what to do: argiope-practice serve, demo or --help".to_owned()),
+    };
+    let complain = |text: &dyn std::fmt::Display| {
+        let _ = writeln!(io::stderr(), "argiope-practice: {text}");
+    };
+    match order {
+        Err(fault) => {
+            complain(&fault);
+            2
+        }
+        Ok(order) => match run(&order) {
+            Ok(()) => 0,
+            Err(error) => {
+                complain(&error);
+                1
+            }
+        },
+    }
+}
+
+fn run(order: &Order) -> io::Result<()> {
+    allow_many_files();
+    let opened = order.open()?;
+    if let Some(file) = &order.roots_out {
+        std::fs::write(file, opened.roots.join("\n") + "\n")?;
+    }
+    let web = opened.web.start()?;
+    if let Some(file) = &order.ca_out {
+        std::fs::write(file, web.ca_pem())?;
+    }
+    let ready = Ready {
+        pid: std::process::id(),
+        addresses: web.addresses(),
+        roots: opened.roots.into_iter().take(ROOTS_SHOWN).collect(),
+        pages: opened.graph.map(|graph| graph.total_pages()),
+        ca: order.ca_out.clone(),
+    };
+    say(&ready)?;
+    for line in io::stdin().lock().lines() {
+        match line?.trim() {
+            "stats" => say(&web.stats())?,
+            "stop" => return web.stop(),
+            "" => {}
+            other => say(&serde_json::json!({ "fault": format!("{other}: no such command; it is stats or stop") }))?,
+        }
+    }
+    if order.forever {
+        // Served until a signal ends the process.
+        while !web.wait_until(Duration::from_secs(3600), |_| false) {}
+    }
+    web.stop()
+}
+
+/// Every connection is a file, and the usual limit is meant for other programs. Where it cannot be raised it stays.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+fn say(value: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}

@@ -1,0 +1,207 @@
+//! The loop: one thread, one epoll, any number of connections.
+//!
+//! Every thread watches all listeners (the kernel wakes one of them for a new client), and keeps the connections it
+//! accepted. Threads share nothing on the path of a request but the counts of the log.
+//!
+//! Invariant: nothing in here blocks but the wait for events.
+
+use crate::connection::{Bench, Connection, Fate};
+use crate::timer::Timers;
+use crate::web::Shared;
+use crate::wire::Wire;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use slab::Slab;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+/// Tokens: connections are (generation, slot), the rest have their own high bits.
+const STOP: u64 = u64::MAX;
+const ALARM: u64 = u64::MAX - 1;
+const RELISTEN: u64 = u64::MAX - 2;
+const LISTENER: u64 = 1 << 63;
+
+/// One thread of a web.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    epoll: OwnedFd,
+    timers: Timers,
+    slots: Slab<Slot>,
+    /// Counts up with every connection, so that a late event cannot hit a slot's next owner.
+    generation: u32,
+}
+
+struct Slot {
+    connection: Connection,
+    generation: u32,
+    /// What the timers and epoll were told.
+    alarm: Option<Instant>,
+    watching: EventFlags,
+}
+
+impl Server {
+    pub(crate) fn new(shared: &Arc<Shared>, stop: &OwnedFd) -> io::Result<Server> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let timers = Timers::new()?;
+        epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
+        epoll::add(&epoll, timers.alarm(), EventData::new_u64(ALARM), EventFlags::IN)?;
+        let server = Server { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0 };
+        server.listen()?;
+        Ok(server)
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        for (index, site) in self.shared.sites.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER | index as u64);
+            match epoll::add(&self.epoll, &site.listener, data, EventFlags::IN | EventFlags::EXCLUSIVE) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves until the web is stopped.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let mut events = Vec::with_capacity(1024);
+        let mut buffer = vec![0; 1 << 16];
+        let mut page = Vec::with_capacity(1 << 14);
+        loop {
+            self.timers.arm()?;
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut bench = Bench { shared: &shared, now: Instant::now(), buffer: &mut buffer, page: &mut page };
+            for event in &events {
+                match event.data.u64() {
+                    STOP if shared.stop.load(SeqCst) => return Ok(()),
+                    STOP => {}
+                    ALARM => self.timers.rang(),
+                    listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize, &mut bench),
+                    token => self.happened(token, event.flags, &mut bench),
+                }
+            }
+            while let Some(token) = self.timers.pop(bench.now) {
+                match token {
+                    RELISTEN => self.listen()?,
+                    token => self.rang(token, &mut bench),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize, bench: &mut Bench<'_>) {
+        let shared = Arc::clone(&self.shared);
+        let Some(site) = shared.sites.get(index) else { return };
+        loop {
+            match rustix::net::acceptfrom_with(&site.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
+                    if peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) {
+                        // A client that is gone before it was greeted is no fault.
+                        let _ = self.greet(socket, index, bench);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // No file is free: look away for a moment instead of being told so again and again.
+                    for site in &shared.sites {
+                        let _ = epoll::delete(&self.epoll, &site.listener);
+                    }
+                    self.timers.set(bench.now + Duration::from_millis(10), RELISTEN);
+                    return;
+                }
+                // The client gave up in between, or we were interrupted: there may be others.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn greet(&mut self, socket: OwnedFd, index: usize, bench: &mut Bench<'_>) -> io::Result<()> {
+        rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
+        let site = &bench.shared.sites[index];
+        let tls = match &site.tls {
+            None => None,
+            Some(tls) => {
+                let here = rustix::net::getsockname(&socket)?;
+                let ip = SocketAddr::try_from(here).map_or(site.address.ip(), |address| address.ip());
+                let ip: IpAddr = ip.to_canonical();
+                Some(rustls::ServerConnection::new(tls.config(ip)?).map_err(io::Error::other)?)
+            }
+        };
+        self.generation = (self.generation + 1) & 0x7fff_ffff;
+        let entry = self.slots.vacant_entry();
+        let token = token(self.generation, entry.key());
+        epoll::add(&self.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
+        let connection = Connection::new(Wire::new(socket, tls), index, &bench.shared.log);
+        entry.insert(Slot { connection, generation: self.generation, alarm: None, watching: EventFlags::IN });
+        // Most clients have sent their request by now; if not, epoll will tell.
+        self.with(token, bench, |connection, bench| connection.readable(bench));
+        Ok(())
+    }
+
+    fn happened(&mut self, token: u64, flags: EventFlags, bench: &mut Bench<'_>) {
+        if flags.intersects(EventFlags::OUT) {
+            self.with(token, bench, |connection, bench| connection.writable(bench));
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            self.with(token, bench, |connection, bench| connection.readable(bench));
+        }
+    }
+
+    fn rang(&mut self, token: u64, bench: &mut Bench<'_>) {
+        if let Some(slot) = self.slots.get_mut(slot_of(token)) {
+            slot.alarm = None;
+        }
+        self.with(token, bench, |connection, bench| connection.rang(bench));
+    }
+
+    /// Lets a connection work, then does what it now waits for, or drops it.
+    fn with(&mut self, token: u64, bench: &mut Bench<'_>, work: impl FnOnce(&mut Connection, &mut Bench<'_>) -> Fate) {
+        let key = slot_of(token);
+        let Some(slot) = self.slots.get_mut(key).filter(|slot| u64::from(slot.generation) == token >> 32) else {
+            return;
+        };
+        let mut fate = work(&mut slot.connection, bench);
+        let wanted = match slot.connection.blocked {
+            true => EventFlags::IN | EventFlags::OUT,
+            false => EventFlags::IN,
+        };
+        if fate == Fate::Keep && wanted != slot.watching {
+            slot.watching = wanted;
+            if epoll::modify(&self.epoll, slot.connection.wire().fd(), EventData::new_u64(token), wanted).is_err() {
+                fate = Fate::Drop;
+            }
+        }
+        let alarm = slot.connection.wake.filter(|_| fate == Fate::Keep);
+        if alarm != slot.alarm {
+            if let Some(due) = slot.alarm {
+                self.timers.cancel(due, token);
+            }
+            if let Some(due) = alarm {
+                self.timers.set(due, token);
+            }
+            slot.alarm = alarm;
+        }
+        if fate == Fate::Drop {
+            self.slots.remove(key);
+        }
+    }
+}
+
+fn token(generation: u32, key: usize) -> u64 {
+    u64::from(generation) << 32 | key as u64 & 0xffff_ffff
+}
+
+fn slot_of(token: u64) -> usize {
+    (token & 0xffff_ffff) as usize
+}

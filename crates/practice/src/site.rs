@@ -1,0 +1,249 @@
+//! A site: a listening address and what is found there.
+//!
+//! A [`Site`] is bound as soon as it is made, so its address is known while pages are written and sites can link to each
+//! other. Pages are looked up by path and query, exactly as asked for. A path that starts with `//` names a host as well
+//! (`//b.test/x`), so that one address can be several sites: how strict and lenient host rules, and hosts that share an
+//! address, are tested. A path that ends in `?*` stands for every query.
+//!
+//! Invariant: a site answers every request; what was not scripted is the graph's, or else the fallback's (a 404).
+
+use crate::answer::Answer;
+use crate::certificate::Certificate;
+use crate::graph::{Graph, PageId};
+use crate::request::Request;
+use crate::score::Score;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One listening address with its pages.
+///
+/// ```
+/// # use argiope_practice::{Answer, Site, Web};
+/// # fn main() -> std::io::Result<()> {
+/// let site = Site::http("127.0.0.1:0")?
+///     .page("/", Answer::links(["/a", "/old"]))
+///     .page("/a", Answer::html("<title>A</title>"))
+///     .redirect("/old", "/a", 301)
+///     .robots("User-agent: *\nDisallow: /secret/\n");
+/// let root = site.url("/");
+/// let web = Web::new().site(site).start()?;
+/// # drop(root); drop(web);
+/// # Ok(()) }
+/// ```
+pub struct Site {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<Certificate>,
+    pub(crate) resume: bool,
+    pub(crate) names: Vec<String>,
+    pages: HashMap<Box<str>, Vec<Answer>>,
+    fallback: Answer,
+    graph: Option<Arc<Graph>>,
+}
+
+impl Site {
+    /// A plain HTTP site at this address; port 0 picks a free one. Only loopback addresses are accepted, and `0.0.0.0`,
+    /// which means all of 127.0.0.0/8: connections from elsewhere are turned away.
+    pub fn http(address: &str) -> io::Result<Site> {
+        Site::bind(address, None)
+    }
+
+    /// An HTTPS site with this kind of certificate.
+    pub fn https(address: &str, certificate: Certificate) -> io::Result<Site> {
+        Site::bind(address, Some(certificate))
+    }
+
+    fn bind(address: &str, tls: Option<Certificate>) -> io::Result<Site> {
+        let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}"));
+        let wanted: SocketAddr = address.parse().map_err(|_| wrong("not an address with a port, as in 127.0.0.1:0"))?;
+        if !wanted.ip().is_loopback() && wanted.ip() != IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
+            return Err(wrong("a practice site listens on loopback addresses only"));
+        }
+        let listener = listen(wanted).map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+        let address = listener.local_addr()?;
+        Ok(Site {
+            listener,
+            address,
+            tls,
+            resume: true,
+            names: Vec::new(),
+            pages: HashMap::new(),
+            fallback: Answer::status(404),
+            graph: None,
+        })
+    }
+
+    /// Where the site listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// An absolute URL on this site, by its address.
+    pub fn url(&self, path: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => format!("{scheme}://127.0.0.1:{}{path}", self.address.port()),
+            _ => format!("{scheme}://{}{path}", self.address),
+        }
+    }
+
+    /// An absolute URL on this site by another host name (the client needs to be told where that is).
+    pub fn url_as(&self, host: &str, path: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{host}:{}{path}", self.address.port())
+    }
+
+    /// Another name of this site, for its certificate.
+    pub fn name(mut self, name: &str) -> Site {
+        self.names.push(name.to_owned());
+        self
+    }
+
+    /// Never lets a client resume a TLS session.
+    pub fn without_resumption(mut self) -> Site {
+        self.resume = false;
+        self
+    }
+
+    /// A page that always answers the same.
+    pub fn page(self, path: &str, answer: Answer) -> Site {
+        self.sequence(path, [answer])
+    }
+
+    /// A page that gives these answers one after the other; the last one repeats.
+    pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Answer>) -> Site {
+        self.pages.insert(path.into(), answers.into_iter().collect());
+        self
+    }
+
+    /// A page that fails `times` times in this way, and then succeeds.
+    pub fn fail_times(self, path: &str, times: usize, failure: Answer, success: Answer) -> Site {
+        let failures = std::iter::repeat_n(failure, times);
+        self.sequence(path, failures.chain([success]))
+    }
+
+    /// A page that redirects.
+    pub fn redirect(self, path: &str, target: &str, status: u16) -> Site {
+        self.page(path, Answer::redirect(target, status))
+    }
+
+    /// What robots.txt says. For odd behaviour of robots.txt, script `/robots.txt` as a page.
+    pub fn robots(self, text: &str) -> Site {
+        self.page("/robots.txt", Answer::text(text))
+    }
+
+    /// What is said where nothing was scripted (a 404 unless changed).
+    pub fn fallback(mut self, answer: Answer) -> Site {
+        self.fallback = answer;
+        self
+    }
+
+    /// Serves a graph where nothing was scripted.
+    pub fn graph(mut self, graph: &Arc<Graph>) -> Site {
+        self.graph = Some(Arc::clone(graph));
+        self
+    }
+
+    /// Scripted paths and where the last answer of each links or redirects to.
+    #[cfg(test)]
+    pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
+        use crate::answer::Body;
+        self.pages.iter().map(|(path, answers)| {
+            let answer = answers.last().unwrap();
+            let location = answer.headers.iter().find(|(name, _)| name == "Location");
+            let mut hrefs: Vec<String> =
+                location.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).into_iter().collect();
+            let (Body::Bytes(html) | Body::Filled { start: html, .. }) = &answer.body;
+            let html = String::from_utf8_lossy(html);
+            hrefs.extend(html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+            (path.to_string(), hrefs)
+        })
+    }
+
+    /// Makes everything ready to be served.
+    pub(crate) fn content(&self) -> Content {
+        let by_host = self.pages.keys().any(|path| path.starts_with("//"));
+        let scripted = |answers: &Vec<Answer>| Scripted {
+            scores: answers.iter().map(|answer| Arc::new(Score::of(answer))).collect(),
+            asked: AtomicUsize::new(0),
+        };
+        Content {
+            pages: self.pages.iter().map(|(path, answers)| (path.clone(), scripted(answers))).collect(),
+            by_host,
+            any_query: self.pages.keys().any(|path| path.ends_with("?*")),
+            fallback: Arc::new(Score::of(&self.fallback)),
+            graph: self.graph.clone(),
+        }
+    }
+}
+
+/// A listening socket with a backlog large enough for thousands of clients that come at once.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, 16_384)?;
+    Ok(TcpListener::from(socket))
+}
+
+/// A page and how often it was asked for.
+struct Scripted {
+    scores: Vec<Arc<Score>>,
+    asked: AtomicUsize,
+}
+
+impl Scripted {
+    fn next(&self) -> Option<&Arc<Score>> {
+        match &self.scores[..] {
+            [] => None,
+            [only] => Some(only),
+            several => {
+                let turn = self.asked.fetch_add(1, Ordering::Relaxed);
+                several.get(turn).or(several.last())
+            }
+        }
+    }
+}
+
+/// What a site says, ready to be served.
+pub(crate) struct Content {
+    pages: HashMap<Box<str>, Scripted>,
+    by_host: bool,
+    any_query: bool,
+    fallback: Arc<Score>,
+    graph: Option<Arc<Graph>>,
+}
+
+/// Where an answer comes from.
+pub(crate) enum Found {
+    Scripted(Arc<Score>),
+    Page(Arc<Graph>, PageId),
+}
+
+impl Content {
+    pub(crate) fn find(&self, request: &Request<'_>) -> Found {
+        let mut page = None;
+        if self.by_host {
+            page = self.pages.get(format!("//{}{}", request.host_name(), request.target).as_str());
+        }
+        page = page.or_else(|| self.pages.get(request.target));
+        if self.any_query && page.is_none() {
+            page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
+        }
+        if let Some(score) = page.and_then(Scripted::next) {
+            return Found::Scripted(Arc::clone(score));
+        }
+        if let Some(graph) = &self.graph
+            && let Some(id) = graph.page_at(request.host_name(), request.target)
+        {
+            return Found::Page(Arc::clone(graph), id);
+        }
+        Found::Scripted(Arc::clone(&self.fallback))
+    }
+}

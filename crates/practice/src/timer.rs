@@ -1,0 +1,95 @@
+//! When whom to wake: deadlines in order, and one timer of the system for the earliest of them.
+//!
+//! Ten thousand waiting connections cost one entry each in an ordered set and nothing else. The system is told about the
+//! earliest deadline only, and only when that changes. A `timerfd` is used instead of epoll's own time-out, which is
+//! counted in whole milliseconds: too coarse where a latency of 25 ms is to be kept within a percent.
+//!
+//! Invariant: a token has at most one deadline.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Deadlines of one server thread.
+pub(crate) struct Timers {
+    order: BTreeSet<(Instant, u64)>,
+    alarm: OwnedFd,
+    /// What the alarm is set to.
+    armed: Option<Instant>,
+}
+
+impl Timers {
+    pub(crate) fn new() -> io::Result<Timers> {
+        let alarm =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        Ok(Timers { order: BTreeSet::new(), alarm, armed: None })
+    }
+
+    /// What to watch for reading; no need to read from it.
+    pub(crate) fn alarm(&self) -> BorrowedFd<'_> {
+        self.alarm.as_fd()
+    }
+
+    pub(crate) fn set(&mut self, due: Instant, token: u64) {
+        self.order.insert((due, token));
+    }
+
+    pub(crate) fn cancel(&mut self, due: Instant, token: u64) {
+        self.order.remove(&(due, token));
+    }
+
+    /// The next token whose time has come.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<u64> {
+        let &(due, token) = self.order.first()?;
+        if due > now {
+            return None;
+        }
+        self.order.pop_first();
+        Some(token)
+    }
+
+    /// Tells the system about the earliest deadline, if that has changed.
+    pub(crate) fn arm(&mut self) -> io::Result<()> {
+        let earliest = self.order.first().map(|&(due, _)| due);
+        if earliest == self.armed {
+            return Ok(());
+        }
+        // Zero would switch the alarm off, so a deadline that has just passed is set one nanosecond ahead.
+        let wait = earliest
+            .map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let spec = Itimerspec { it_interval: zero, it_value: value };
+        rustix::time::timerfd_settime(&self.alarm, TimerfdTimerFlags::empty(), &spec)?;
+        self.armed = earliest;
+        Ok(())
+    }
+
+    /// The alarm rang: it has to be set anew, and until then it must not ring again.
+    pub(crate) fn rang(&mut self) {
+        let mut count = [0; 8];
+        // It may have been set anew in between, so that there is nothing to read: no harm.
+        let _ = rustix::io::read(&self.alarm, &mut count);
+        self.armed = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_in_the_order_of_their_deadlines() {
+        let mut timers = Timers::new().unwrap();
+        let now = Instant::now();
+        timers.set(now + Duration::from_secs(3), 3);
+        timers.set(now + Duration::from_secs(1), 1);
+        timers.set(now + Duration::from_secs(2), 2);
+        timers.cancel(now + Duration::from_secs(2), 2);
+        assert_eq!(timers.pop(now), None);
+        let later = now + Duration::from_secs(9);
+        assert_eq!((timers.pop(later), timers.pop(later), timers.pop(later)), (Some(1), Some(3), None));
+    }
+}

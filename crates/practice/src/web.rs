@@ -1,0 +1,214 @@
+//! A web: sites, the threads that serve them, and the handle by which a test or a command asks what happened.
+//!
+//! Invariant: when `start` returns, every site answers; when the handle is dropped or stopped, every thread has ended.
+
+use crate::certificate::{Authority, TlsSide};
+use crate::log::{Log, Manners, Seen, Stats};
+use crate::server::Server;
+use crate::site::{Content, Site};
+use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Sites that are about to be served.
+pub struct Web {
+    sites: Vec<Site>,
+    threads: usize,
+    keep_log: bool,
+    keep_headers: bool,
+    manners: Manners,
+    authority: Option<Arc<Authority>>,
+}
+
+impl Default for Web {
+    fn default() -> Web {
+        Web::new()
+    }
+}
+
+impl Web {
+    /// A web without sites, served by one thread, with a log of every request.
+    pub fn new() -> Web {
+        Web {
+            sites: Vec::new(),
+            threads: 1,
+            keep_log: true,
+            keep_headers: false,
+            manners: Manners::default(),
+            authority: None,
+        }
+    }
+
+    /// Adds a site.
+    pub fn site(mut self, site: Site) -> Web {
+        self.sites.push(site);
+        self
+    }
+
+    /// How many threads serve (at least one).
+    pub fn threads(mut self, threads: usize) -> Web {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Keeps no entry for each request, only counts: for runs of millions of requests.
+    pub fn counts_only(mut self) -> Web {
+        self.keep_log = false;
+        self
+    }
+
+    /// Keeps all headers of every request in the log.
+    pub fn keep_headers(mut self) -> Web {
+        self.keep_headers = true;
+        self
+    }
+
+    /// What the hosts expect of visitors; see [`Stats::violations`].
+    pub fn manners(mut self, manners: Manners) -> Web {
+        self.manners = manners;
+        self
+    }
+
+    /// Uses this authority instead of a new one.
+    pub fn authority(mut self, authority: Arc<Authority>) -> Web {
+        self.authority = Some(authority);
+        self
+    }
+
+    /// Starts to serve.
+    pub fn start(self) -> io::Result<Running> {
+        let authority = match self.authority {
+            Some(authority) => authority,
+            None => Arc::new(Authority::new()?),
+        };
+        let open = |site: Site| -> io::Result<OpenSite> {
+            let tls = match site.tls {
+                Some(kind) => Some(TlsSide::new(&authority, kind, site.names.clone(), site.resume)?),
+                None => None,
+            };
+            Ok(OpenSite { content: site.content(), listener: site.listener, address: site.address, tls })
+        };
+        let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        let log = Arc::new(Log::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
+        let shared = Arc::new(Shared { sites, log, stop: AtomicBool::new(false) });
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let mut running = Running { shared, authority, stop, threads: Vec::new() };
+        for index in 0..self.threads {
+            let server = Server::new(&running.shared, &running.stop)?;
+            let thread = std::thread::Builder::new().name(format!("practice-{index}")).spawn(move || server.run())?;
+            running.threads.push(thread);
+        }
+        Ok(running)
+    }
+}
+
+/// What all threads of a web share.
+pub(crate) struct Shared {
+    pub(crate) sites: Vec<OpenSite>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) stop: AtomicBool,
+}
+
+/// A site that is being served.
+pub(crate) struct OpenSite {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) content: Content,
+    pub(crate) tls: Option<TlsSide>,
+}
+
+/// A web that is being served. Dropping it stops it.
+pub struct Running {
+    shared: Arc<Shared>,
+    authority: Arc<Authority>,
+    stop: OwnedFd,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    /// Where the sites listen, in the order they were added.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.sites.iter().map(|site| site.address).collect()
+    }
+
+    /// The authority to trust, as PEM.
+    pub fn ca_pem(&self) -> String {
+        self.authority.pem()
+    }
+
+    /// The authority that signs the sites' certificates.
+    pub fn authority(&self) -> &Arc<Authority> {
+        &self.authority
+    }
+
+    /// Every request so far, in the order of arrival (empty with [`Web::counts_only`]).
+    pub fn log(&self) -> Vec<Seen> {
+        self.shared.log.seen()
+    }
+
+    /// The moment that the log's times are counted from.
+    pub fn started(&self) -> Instant {
+        self.shared.log.epoch()
+    }
+
+    /// All counts.
+    pub fn stats(&self) -> Stats {
+        self.shared.log.stats()
+    }
+
+    /// Requests seen so far.
+    pub fn requests(&self) -> u64 {
+        self.shared.log.requests()
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> u64 {
+        self.shared.log.open()
+    }
+
+    /// Blocks until this many requests have arrived; false when the time is over first.
+    pub fn wait_requests(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
+    }
+
+    /// Blocks until this many answers were given to their end.
+    pub fn wait_answered(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
+    }
+
+    /// Blocks until exactly this many connections are open.
+    pub fn wait_open(&self, count: u64, timeout: Duration) -> bool {
+        self.shared.log.wait(timeout, || self.shared.log.open() == count)
+    }
+
+    /// Blocks until `met` holds; it is asked again after everything that happens on the web.
+    pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&Running) -> bool) -> bool {
+        self.shared.log.wait(timeout, || met(self))
+    }
+
+    /// Stops serving and waits for the threads. An error that ended a thread early is told here.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.halt()
+    }
+
+    fn halt(&mut self) -> io::Result<()> {
+        self.shared.stop.store(true, SeqCst);
+        rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
+        for thread in self.threads.drain(..) {
+            thread.join().map_err(|_| io::Error::other("a thread of the practice web panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // `stop` is for those who want to know.
+        let _ = self.halt();
+    }
+}

@@ -1,0 +1,151 @@
+//! A socket, with or without TLS around it: bytes in, bytes out, and nothing that waits.
+//!
+//! Invariant: no call blocks. A short count means that the socket is full or empty for now.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustls::{HandshakeKind, ServerConnection};
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+/// One accepted connection's way to the client.
+pub(crate) struct Wire {
+    socket: OwnedFd,
+    tls: Option<Box<ServerConnection>>,
+    handshaking: bool,
+}
+
+/// What a read brought.
+pub(crate) enum Received {
+    /// This many bytes of the buffer, in the clear.
+    Plain(usize),
+    /// Decrypted bytes, appended to the second buffer.
+    Decrypted,
+    /// Nothing for now.
+    Nothing,
+    /// The client is gone, or talks nonsense.
+    Gone,
+}
+
+/// How a TLS handshake went, told once.
+pub(crate) enum Handshake {
+    Full,
+    Resumed,
+    Failed,
+}
+
+impl Wire {
+    pub(crate) fn new(socket: OwnedFd, tls: Option<ServerConnection>) -> Wire {
+        let handshaking = tls.is_some();
+        Wire { socket, tls: tls.map(Box::new), handshaking }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Reads once. A socket that has more to give will say so again.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8], decrypted: &mut Vec<u8>) -> (Received, Option<Handshake>) {
+        let n = match rustix::io::read(&self.socket, &mut *buffer) {
+            Ok(0) => return (Received::Gone, None),
+            Ok(n) => n,
+            Err(Errno::AGAIN | Errno::INTR) => return (Received::Nothing, None),
+            Err(_) => return (Received::Gone, None),
+        };
+        let Some(tls) = &mut self.tls else { return (Received::Plain(n), None) };
+        let mut bytes = &buffer[..n];
+        while !bytes.is_empty() {
+            // Refused bytes and refused packets both end the connection; an alert may wait to be sent.
+            let taken = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
+            if taken.is_err() {
+                let _ = self.flush();
+                let failed = std::mem::take(&mut self.handshaking).then_some(Handshake::Failed);
+                return (Received::Gone, failed);
+            }
+        }
+        let mut told = None;
+        if self.handshaking && !tls.is_handshaking() {
+            self.handshaking = false;
+            told = Some(match tls.handshake_kind() {
+                Some(HandshakeKind::Resumed) => Handshake::Resumed,
+                _ => Handshake::Full,
+            });
+        }
+        let mut piece = [0; 4096];
+        let gone = loop {
+            match tls.reader().read(&mut piece) {
+                Ok(0) => break true,
+                Ok(n) => decrypted.extend_from_slice(&piece[..n]),
+                Err(_) => break false,
+            }
+        };
+        if self.flush().is_err() || gone && decrypted.is_empty() {
+            return (Received::Gone, told);
+        }
+        (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, told)
+    }
+
+    /// Sends as much as the socket takes now, and says how much that was.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            if let Some(tls) = &mut self.tls {
+                if self.handshaking {
+                    break;
+                }
+                sent += tls.writer().write(&bytes[sent..])?;
+                if !self.flush()? {
+                    break;
+                }
+                continue;
+            }
+            match rustix::io::write(&self.socket, &bytes[sent..]) {
+                Ok(n) => sent += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends what TLS still holds back; true when there is nothing left of it.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Ok(true) };
+        while tls.wants_write() {
+            match tls.write_tls(&mut Socket(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says goodbye as TLS wants it; without TLS, closing says enough.
+    pub(crate) fn farewell(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // The client may be gone already, which is as good.
+            let _ = self.flush();
+        }
+    }
+
+    /// Makes closing a reset: what is in flight is thrown away, and the client is told so.
+    pub(crate) fn make_reset(&self) {
+        let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+    }
+}
+
+/// The socket as rustls wants to write to it.
+struct Socket<'a>(&'a OwnedFd);
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(self.0, bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

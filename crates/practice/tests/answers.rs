@@ -1,0 +1,361 @@
+//! Every behaviour that a page can be given, seen from the other end of a plain socket.
+
+mod client;
+
+use argiope_practice::{Answer, Ending, Manners, Site, Web};
+use client::*;
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+fn site() -> Site {
+    Site::http("127.0.0.1:0").unwrap()
+}
+
+#[test]
+fn pages_links_redirects_and_the_404() {
+    let (_web, at) = serve(site().page("/", Answer::links(["/a", "/b?x=1&y=2"])).redirect("/old", "/a", 301));
+    let (head, body) = get(at, "/");
+    assert_eq!((status(&head), header(&head, "content-type")), (200, Some("text/html; charset=utf-8")));
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.contains("href=\"/a\"") && text.contains("href=\"/b?x=1&amp;y=2\""), "{text}");
+    let (head, _) = get(at, "/old");
+    assert_eq!((status(&head), header(&head, "location")), (301, Some("/a")));
+    assert_eq!(status(&get(at, "/nowhere").0), 404);
+}
+
+#[test]
+fn one_connection_serves_many_requests_also_at_once() {
+    let (web, at) =
+        serve(site().page("/a", Answer::text("A")).page("/b", Answer::text("B").delay(Duration::from_millis(5))));
+    let mut stream = connect(at);
+    for path in ["/a", "/b", "/a"] {
+        ask(&mut stream, path);
+    }
+    let bodies: Vec<Vec<u8>> = (0..3).map(|_| one(&mut stream).1).collect();
+    assert_eq!(bodies, [b"A", b"B", b"A"]);
+    assert_eq!(web.stats().connections, 1);
+    assert_eq!(web.requests(), 3);
+}
+
+#[test]
+fn a_request_may_come_byte_by_byte() {
+    let (_web, at) = serve(site().page("/", Answer::text("patient")));
+    let mut stream = connect(at);
+    for byte in b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    assert_eq!(one(&mut stream).1, b"patient");
+}
+
+#[test]
+fn delays_wait_and_do_not_hold_up_others() {
+    let slow = Duration::from_millis(150);
+    let (_web, at) = serve(site().page("/slow", Answer::text("s").delay(slow)).page("/", Answer::text("q")));
+    let begin = Instant::now();
+    let mut waiting = connect(at);
+    ask(&mut waiting, "/slow");
+    get(at, "/");
+    assert!(begin.elapsed() < slow, "a quick page waited for a slow one");
+    one(&mut waiting);
+    assert!(begin.elapsed() >= slow);
+}
+
+#[test]
+fn a_head_may_come_before_a_late_body() {
+    let (_web, at) = serve(site().page("/", Answer::text("late").body_delay(Duration::from_millis(60))));
+    let mut stream = connect(at);
+    ask(&mut stream, "/");
+    head(&mut stream);
+    let begin = Instant::now();
+    let mut body = [0; 4];
+    stream.read_exact(&mut body).unwrap();
+    assert!(begin.elapsed() >= Duration::from_millis(40), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn a_body_drips() {
+    let (_web, at) = serve(site().page("/", Answer::text("0123456789").drip(3, Duration::from_millis(20))));
+    let begin = Instant::now();
+    assert_eq!(get(at, "/").1, b"0123456789");
+    assert!(begin.elapsed() >= Duration::from_millis(60), "three pauses between four pieces");
+}
+
+#[test]
+fn a_head_drips_too() {
+    let (_web, at) = serve(site().page("/", Answer::text("x").drip_all(20, Duration::from_millis(5))));
+    let begin = Instant::now();
+    assert_eq!(get(at, "/").1, b"x");
+    assert!(begin.elapsed() >= Duration::from_millis(10));
+}
+
+#[test]
+fn raw_bytes_are_sent_as_they_are() {
+    let (_web, at) = serve(
+        site()
+            .page("/close", Answer::raw("HTTP/1.1 200 Fine\nX: y\n\nhm"))
+            .page("/stay", Answer::raw("??").ending(Ending::Hang)),
+    );
+    let mut stream = connect(at);
+    ask(&mut stream, "/close");
+    assert_eq!(all(&mut stream).unwrap(), b"HTTP/1.1 200 Fine\nX: y\n\nhm");
+    let mut stream = connect(at);
+    ask(&mut stream, "/stay");
+    let mut two = [0; 2];
+    stream.read_exact(&mut two).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+    let kind = stream.read(&mut two).unwrap_err().kind();
+    assert!(matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{kind}");
+}
+
+#[test]
+fn hang_reset_and_close_give_no_answer() {
+    let (web, at) =
+        serve(site().page("/hang", Answer::hang()).page("/reset", Answer::reset()).page("/close", Answer::close()));
+    let mut stream = connect(at);
+    ask(&mut stream, "/close");
+    assert_eq!(all(&mut stream).unwrap(), b"");
+    let mut stream = connect(at);
+    ask(&mut stream, "/reset");
+    assert_eq!(all(&mut stream).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    let mut stream = connect(at);
+    ask(&mut stream, "/hang");
+    assert!(web.wait_requests(3, PATIENCE));
+    assert!(web.wait_open(1, PATIENCE));
+    drop(stream);
+    assert!(web.wait_open(0, PATIENCE), "the server sees that a client gave up");
+    assert!(web.log().iter().all(|seen| seen.status == 0));
+    let ends: Vec<bool> = web.log().iter().map(|seen| seen.end.is_some()).collect();
+    assert_eq!(ends, [true, true, false]);
+}
+
+#[test]
+fn bodies_end_by_chunk_by_close_or_too_early() {
+    let (_web, at) = serve(
+        site()
+            .page("/chunked", Answer::text("hello world").chunked([5, 1]).close_after())
+            .page("/until-close", Answer::text("the end").until_close())
+            .page("/old", Answer::text("ten").http10())
+            .page("/cut", Answer::text("0123456789").truncate_at(4))
+            .page("/false", Answer::text("abc").false_length(100).close_after()),
+    );
+    let whole = |path: &str| {
+        let mut stream = connect(at);
+        ask(&mut stream, path);
+        String::from_utf8(all(&mut stream).unwrap()).unwrap()
+    };
+    let chunked = whole("/chunked");
+    assert!(
+        chunked.contains("Transfer-Encoding: chunked")
+            && chunked.contains("\r\n\r\n5\r\nhello\r\n1\r\n \r\n1\r\nw\r\n"),
+        "{chunked}"
+    );
+    let until_close = whole("/until-close");
+    assert!(until_close.ends_with("\r\n\r\nthe end") && !until_close.contains("Content-Length"), "{until_close}");
+    assert!(whole("/old").starts_with("HTTP/1.0 200 OK\r\n"));
+    let cut = whole("/cut");
+    assert!(cut.contains("Content-Length: 10\r\n") && cut.ends_with("\r\n\r\n0123"), "{cut}");
+    assert!(whole("/false").contains("Content-Length: 100\r\n"));
+}
+
+#[test]
+fn a_stale_connection_is_closed_after_a_promise() {
+    let (_web, at) = serve(site().page("/", Answer::text("soon gone").keep_alive_then_close()));
+    let mut stream = connect(at);
+    ask(&mut stream, "/");
+    let (head, _) = one(&mut stream);
+    assert_eq!(header(&head, "connection"), Some("keep-alive"));
+    assert_eq!(all(&mut stream).unwrap(), b"");
+}
+
+#[test]
+fn failures_come_first_and_then_success() {
+    let down = Answer::status(503).header("Retry-After", "1");
+    let (_web, at) = serve(site().fail_times("/flaky", 2, down, Answer::text("ok")));
+    let seen: Vec<u16> = (0..4).map(|_| status(&get(at, "/flaky").0)).collect();
+    assert_eq!(seen, [503, 503, 200, 200]);
+}
+
+#[test]
+fn interim_answers_and_huge_heads() {
+    let (_web, at) = serve(
+        site()
+            .page("/early", Answer::text("x").interim(103, &[("Link", "</s.css>; rel=preload")]).interim(102, &[]))
+            .page("/huge", Answer::text("x").huge_head(300, 1000)),
+    );
+    let mut stream = connect(at);
+    ask(&mut stream, "/early");
+    assert_eq!((status(&head(&mut stream)), status(&head(&mut stream))), (103, 102));
+    assert_eq!(one(&mut stream).1, b"x");
+    assert!(get(at, "/huge").0.len() > 300_000);
+}
+
+#[test]
+fn charsets_codings_and_types_are_as_told() {
+    let (_web, at) = serve(
+        site()
+            .page("/latin", Answer::html("<title>Fuß</title>").encoded("iso-8859-1"))
+            .page("/gz", Answer::html("packed ".repeat(100)).gzip())
+            .page("/br", Answer::bytes([0x21, 0x00]).content_encoding("br").content_type("text/plain"))
+            .page("/none", Answer::html("x").content_type(None)),
+    );
+    let (head, body) = get(at, "/latin");
+    assert_eq!(header(&head, "content-type"), Some("text/html; charset=iso-8859-1"));
+    assert_eq!(body, b"<title>Fu\xdf</title>");
+    let (head, body) = get(at, "/gz");
+    assert_eq!(header(&head, "content-encoding"), Some("gzip"));
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "packed ".repeat(100));
+    assert_eq!(header(&get(at, "/br").0, "content-encoding"), Some("br"));
+    assert_eq!(header(&get(at, "/none").0, "content-type"), None);
+}
+
+#[test]
+fn a_page_of_many_megabytes_is_exact() {
+    let (_web, at) = serve(site().page("/big", Answer::filled("<title>big</title>", 30_000_000)));
+    let (_, body) = get(at, "/big");
+    assert_eq!(body.len(), 30_000_000);
+    assert!(body.starts_with(b"<title>big</title>"));
+}
+
+#[test]
+fn validators_are_honoured() {
+    let (_web, at) =
+        serve(site().page("/", Answer::text("v").etag("one").last_modified("Sat, 01 Jan 2000 00:00:00 GMT")));
+    let mut stream = connect(at);
+    let mut with = |line: &str| {
+        write!(stream, "GET / HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n").unwrap();
+        status(&one(&mut stream).0)
+    };
+    assert_eq!(with("If-None-Match: \"one\""), 304);
+    assert_eq!(with("If-None-Match: \"two\""), 200);
+    assert_eq!(with("If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT"), 304);
+    assert_eq!(with("X: y"), 200);
+}
+
+#[test]
+fn head_requests_get_a_head() {
+    let (_web, at) = serve(site().page("/", Answer::text("body")));
+    let mut stream = connect(at);
+    write!(stream, "HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let text = String::from_utf8(all(&mut stream).unwrap()).unwrap();
+    assert!(text.contains("Content-Length: 4\r\n") && text.ends_with("\r\n\r\n"), "{text}");
+}
+
+#[test]
+fn one_address_can_be_several_hosts() {
+    let (_web, at) = serve(site().page("//b.test/", Answer::text("b")).page("/", Answer::text("anyone")));
+    let ask_as = |host: &str| {
+        let mut stream = connect(at);
+        write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        one(&mut stream).1
+    };
+    assert_eq!(ask_as("b.test:80"), b"b");
+    assert_eq!(ask_as("c.test"), b"anyone");
+}
+
+#[test]
+fn a_page_can_stand_for_every_query() {
+    let (_web, at) = serve(site().page("/find?*", Answer::text("any")).page("/find?q=1", Answer::text("one")));
+    assert_eq!(get(at, "/find?q=2").1, b"any");
+    assert_eq!(get(at, "/find?q=1").1, b"one");
+    assert_eq!(status(&get(at, "/find").0), 404);
+}
+
+#[test]
+fn the_log_tells_who_asked_for_what_and_when() {
+    let site = site().page("/x?y", Answer::text("x").delay(Duration::from_millis(20)));
+    let at = site.address();
+    let web = Web::new().site(site).keep_headers().start().unwrap();
+    get(at, "/x?y");
+    assert!(web.wait_answered(1, PATIENCE));
+    let log = web.log();
+    let [seen] = &log[..] else { panic!("{log:?}") };
+    assert_eq!((seen.host.as_str(), seen.path.as_str(), seen.status), ("practice.test", "/x?y", 200));
+    assert_eq!((seen.method.as_str(), seen.user_agent.as_str(), seen.connection), ("GET", "tester/1", 0));
+    assert!(seen.headers.contains(&("Host".to_owned(), "practice.test".to_owned())));
+    assert!(seen.end.unwrap() - seen.start >= Duration::from_millis(20));
+    web.stop().unwrap();
+}
+
+#[test]
+fn crowds_haste_and_trespass_are_violations() {
+    let site = site()
+        .page("/", Answer::text("x"))
+        .page("/secret", Answer::text("x").forbidden())
+        .page("/hang", Answer::hang());
+    let at = site.address();
+    let manners = Manners { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };
+    let web = Web::new().site(site).manners(manners).start().unwrap();
+    get(at, "/");
+    assert_eq!(web.stats().violations, 0);
+    get(at, "/secret");
+    assert_eq!(web.stats().violations, 2, "too early, and forbidden");
+    let hanging: Vec<_> = (0..3)
+        .map(|_| {
+            let mut stream = connect(at);
+            ask(&mut stream, "/hang");
+            stream
+        })
+        .collect();
+    assert!(web.wait_requests(5, PATIENCE));
+    let stats = web.stats();
+    let host = &stats.hosts["practice.test"];
+    assert_eq!((host.requests, host.max_at_once, host.violations), (5, 3, 6));
+    assert!(host.min_gap_us.is_some());
+    assert_eq!((stats.max_at_once, stats.peak_open >= 3), (3, true));
+    assert_eq!((stats.sites[0].requests, stats.sites[0].max_at_once), (5, 3));
+    drop(hanging);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let (web, at) = serve(site());
+    let mut stream = connect(at);
+    stream.write_all(b"SSH-2.0-hello\r\n\r\n").unwrap();
+    assert!(all(&mut stream).unwrap().starts_with(b"HTTP/1.1 400 "));
+    assert!(web.wait_open(0, PATIENCE));
+}
+
+#[test]
+fn only_loopback_addresses_are_served() {
+    assert!(Site::http("192.0.2.1:0").is_err());
+    assert!(Site::http("localhost").is_err());
+    assert!(Site::http("127.3.4.5:0").is_ok());
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "what a machine cannot test is said aloud")]
+fn ipv6_loopback_is_served() {
+    let site = match Site::http("[::1]:0") {
+        Ok(site) => site.page("/", Answer::text("six")),
+        Err(error) => {
+            eprintln!("LEFT OUT: this machine has no IPv6 loopback ({error})");
+            return;
+        }
+    };
+    assert!(site.url("/").starts_with("http://[::1]:"));
+    let (_web, at) = serve(site);
+    assert_eq!(get(at, "/").1, b"six");
+}
+
+#[test]
+fn several_threads_serve_one_site() {
+    let site = site().page("/", Answer::text("x").delay(Duration::from_millis(1)));
+    let at = site.address();
+    let web = Web::new().site(site).threads(3).start().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut stream = connect(at);
+                for _ in 0..50 {
+                    ask(&mut stream, "/");
+                    assert_eq!(one(&mut stream).1, b"x");
+                }
+            });
+        }
+    });
+    assert!(web.wait_answered(400, PATIENCE));
+    assert!(web.wait_open(0, PATIENCE));
+    web.stop().unwrap();
+}

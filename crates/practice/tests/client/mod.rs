@@ -1,0 +1,92 @@
+//! A client made of nothing but a socket, for tests that want to see the bytes.
+
+#![allow(dead_code)]
+
+use argiope_practice::{Authority, Running, Site, Web};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Long enough for any machine; no test waits for it in good health.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn serve(site: Site) -> (Running, SocketAddr) {
+    let address = site.address();
+    (Web::new().site(site).start().unwrap(), address)
+}
+
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // `write!` writes in pieces, and the system would hold the second until the first is acknowledged.
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+pub fn ask(stream: &mut impl Write, path: &str) {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: practice.test\r\nUser-Agent: tester/1\r\n\r\n").unwrap();
+}
+
+/// Everything until the end of the connection.
+pub fn all(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// One answer with a `Content-Length`: head and body.
+pub fn one(stream: &mut impl Read) -> (String, Vec<u8>) {
+    let head = head(stream);
+    let length = header(&head, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (head, body)
+}
+
+/// A head, read byte by byte so that nothing behind it is taken.
+pub fn head(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        bytes.push(byte[0]);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+pub fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().filter_map(|line| line.split_once(": ")).find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+}
+
+pub fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap()
+}
+
+/// Asks on a connection of its own.
+pub fn get(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
+    let mut stream = connect(address);
+    ask(&mut stream, path);
+    one(&mut stream)
+}
+
+/// A client's TLS settings that trust only this authority.
+pub fn trusting(authority: &Authority) -> Arc<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(authority.der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
+
+pub type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
+
+pub fn connect_tls(address: SocketAddr, config: &Arc<rustls::ClientConfig>, name: &str) -> Tls {
+    let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+    let client = rustls::ClientConnection::new(Arc::clone(config), name).unwrap();
+    rustls::StreamOwned::new(client, connect(address))
+}

@@ -1,0 +1,175 @@
+//! Graphs over the wire: a crawl of the plainest kind finds what the oracle says, and slow thousands cost nothing.
+
+mod client;
+
+use argiope_practice::{Expected, Graph, Kind, PageId, Plan, Reach, Running, Shape, Site, Web, spawn_child};
+use client::*;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn serve_plan(plan: Plan) -> (Running, Arc<Graph>, u16) {
+    let site = Site::http("0.0.0.0:0").unwrap();
+    let port = site.address().port();
+    let graph = Arc::new(Graph::new(plan, port, false));
+    (Web::new().site(site.graph(&graph)).start().unwrap(), graph, port)
+}
+
+fn split(url: &str) -> (SocketAddr, &str, &str) {
+    let rest = url.strip_prefix("http://").unwrap();
+    let slash = rest.find('/').unwrap();
+    (rest[..slash].parse().unwrap(), &rest[..slash], &rest[slash..])
+}
+
+/// One page after the other, on one connection for each host.
+fn crawl(roots: Vec<String>) -> BTreeMap<String, Expected> {
+    let mut connections: BTreeMap<SocketAddr, TcpStream> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    let mut queue = roots;
+    while let Some(url) = queue.pop() {
+        if found.contains_key(&url) {
+            continue;
+        }
+        let (address, host, path) = split(&url);
+        let stream = connections.entry(address).or_insert_with(|| connect(address));
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let (head, body) = one(stream);
+        let text = String::from_utf8(body).unwrap();
+        let mut links: Vec<String> = text
+            .split("href=\"")
+            .skip(1)
+            .filter_map(|piece| piece.split('"').next())
+            .map(|href| if href.starts_with('/') { format!("http://{host}{href}") } else { href.to_owned() })
+            .collect();
+        links.sort();
+        links.dedup();
+        let redirect = header(&head, "location").map(str::to_owned);
+        let links_found = links.len() as u32;
+        queue.extend(links.into_iter().chain(redirect.clone()));
+        found.insert(url, Expected { status: status(&head), links: links_found, redirect });
+    }
+    found
+}
+
+#[test]
+fn a_crawl_finds_what_the_oracle_says() {
+    let random = Plan {
+        hosts: 12,
+        pages: 40,
+        cross: 100,
+        missing: 50,
+        broken: 30,
+        redirects: 100,
+        zipf: 1.1,
+        ..Plan::default()
+    };
+    let blog = Plan { shape: Shape::Blog, pages: 200, size: 8192, ..Plan::default() };
+    for plan in [random, blog] {
+        let (web, graph, _) = serve_plan(plan);
+        let expected = graph.reachable(graph.roots(), Reach::Everywhere);
+        let found = crawl(graph.roots().map(|id| graph.url(id)).collect());
+        assert_eq!(found.len() as u64, graph.total_pages());
+        assert_eq!(found, expected);
+        assert_eq!(web.requests(), graph.total_pages());
+    }
+}
+
+#[test]
+fn latency_is_kept_and_never_shorter() {
+    let (_web, graph, _) = serve_plan(Plan { latency_us: (20_000, 40_000), ..Plan::default() });
+    let mut total = Duration::ZERO;
+    let begin = Instant::now();
+    for page in 0..10 {
+        let id = PageId { host: 0, page };
+        let url = graph.url(id);
+        let (address, host, path) = split(&url);
+        total += graph.latency(id);
+        let mut stream = connect(address);
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        one(&mut stream);
+    }
+    assert!(begin.elapsed() >= total && total >= Duration::from_millis(200), "{total:?}");
+}
+
+#[test]
+fn a_dripping_page_arrives_whole_and_late() {
+    let (_web, graph, port) = serve_plan(Plan { size: 3000, drip: (10, 5_000), ..Plan::default() });
+    let address = graph.address_of(0);
+    let mut stream = connect((address, port).into());
+    let begin = Instant::now();
+    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    assert_eq!(one(&mut stream).1.len(), 3000);
+    assert!(begin.elapsed() >= Duration::from_millis(45), "nine pauses between ten bytes");
+}
+
+#[test]
+fn connections_are_closed_where_the_plan_says_so() {
+    let (web, graph, port) = serve_plan(Plan { close: true, ..Plan::default() });
+    let address = graph.address_of(0);
+    let mut stream = connect((address, port).into());
+    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let bytes = all(&mut stream).unwrap();
+    assert!(String::from_utf8(bytes).unwrap().contains("Connection: close\r\n"));
+    assert!(web.wait_open(0, PATIENCE));
+}
+
+#[test]
+fn unknown_hosts_and_pages_are_404_and_robots_too() {
+    let (_web, graph, port) = serve_plan(Plan { pages: 10, ..Plan::default() });
+    let address = graph.address_of(0);
+    let mut stream = connect((address, port).into());
+    for (host, path, wanted) in [
+        ("127.1.0.1", "/p9", 200),
+        ("127.1.0.1", "/p10", 404),
+        ("127.1.0.1", "/p09", 404),
+        ("127.1.0.1", "/robots.txt", 404),
+        ("127.1.0.2", "/", 404),
+        ("localhost", "/", 404),
+    ] {
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").unwrap();
+        assert_eq!(status(&one(&mut stream).0), wanted, "{host}{path}");
+    }
+}
+
+#[test]
+fn dead_hosts_take_requests_and_stay_silent() {
+    let (web, graph, port) = serve_plan(Plan { hosts: 50, seeds: 50, dead: 500, ..Plan::default() });
+    let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == Kind::Dead).unwrap();
+    let address = graph.address_of(dead);
+    let mut stream = connect((address, port).into());
+    write!(stream, "GET /robots.txt HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    assert!(web.wait_requests(1, PATIENCE));
+    assert_eq!((web.log()[0].status, web.stats().answered), (0, 0));
+    let found = graph.reachable(graph.roots(), Reach::RootHosts);
+    assert_eq!(found[&graph.url(PageId { host: dead, page: 0 })].status, 0);
+}
+
+/// Many slow answers at once take as long as one of them.
+#[test]
+fn waiting_is_free() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_argiope-practice"));
+    let args = ["serve", "--hosts", "400", "--seeds", "400", "--latency-ms", "1000"];
+    let mut child = spawn_child(binary, args).unwrap();
+    let roots = child.ready().roots.clone();
+    let begin = Instant::now();
+    let mut streams: Vec<TcpStream> = roots
+        .iter()
+        .map(|root| {
+            let (address, host, path) = split(root);
+            let mut stream = connect(address);
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    for stream in &mut streams {
+        assert_eq!(status(&one(stream).0), 200);
+    }
+    let elapsed = begin.elapsed();
+    assert!(elapsed >= Duration::from_millis(995) && elapsed < Duration::from_secs(100), "{elapsed:?}");
+    let stats = child.stats().unwrap();
+    assert_eq!((stats.requests, stats.peak_open), (400, 400));
+    assert!(stats.max_at_once > 1, "they waited together");
+}

@@ -1,0 +1,119 @@
+//! The server as a child process: ready line, statistics, families, faults.
+
+mod client;
+
+use argiope_practice::{Child, spawn_child};
+use client::*;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_argiope-practice");
+
+fn spawn(line: &str) -> Child {
+    spawn_child(Path::new(BINARY), line.split_whitespace()).unwrap()
+}
+
+/// Host and path of a root URL, and where to connect to.
+fn target(url: &str) -> (SocketAddr, String) {
+    let host = url.split('/').nth(2).unwrap();
+    (host.parse().unwrap(), host.to_owned())
+}
+
+fn get_root(url: &str) -> (String, Vec<u8>) {
+    let (address, host) = target(url);
+    let mut stream = connect(address);
+    write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    one(&mut stream)
+}
+
+#[test]
+fn a_graph_is_served_and_counted() {
+    let mut child = spawn("serve --hosts 5 --pages 7 --seeds 5 --size 3000 --cross 200");
+    let ready = child.ready().clone();
+    assert_eq!((ready.roots.len(), ready.pages), (5, Some(35)));
+    for root in &ready.roots {
+        let (head, body) = get_root(root);
+        assert_eq!((status(&head), body.len()), (200, 3000));
+    }
+    let stats = child.stats().unwrap();
+    assert_eq!((stats.requests, stats.hosts.len(), stats.violations), (5, 5, 0));
+    assert!(child.stop().unwrap().success());
+}
+
+#[test]
+fn the_authority_and_the_roots_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ca, roots) = (dir.path().join("ca.pem"), dir.path().join("roots"));
+    let line =
+        format!("serve --tls good --hosts 3 --seeds 3 --ca-out {} --roots-out {}", ca.display(), roots.display());
+    let child = spawn(&line);
+    assert_eq!(child.ready().ca.as_deref(), Some(ca.as_path()));
+    assert!(std::fs::read_to_string(&ca).unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
+    let written = std::fs::read_to_string(&roots).unwrap();
+    assert_eq!(written.lines().collect::<Vec<_>>(), child.ready().roots);
+    assert!(written.starts_with("https://127.1.0.1:"));
+}
+
+#[test]
+fn silent_hosts_list_pages_that_never_answer() {
+    let mut child = spawn("serve --family silent --hosts 2 --pages 10");
+    let root = child.ready().roots[1].clone();
+    let (_, body) = get_root(&root);
+    assert_eq!(String::from_utf8(body).unwrap().matches("href=\"/p").count(), 10);
+    let (address, host) = target(&root);
+    let mut stream = connect(address);
+    write!(stream, "GET /p3 HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    // The server may come to read the request a moment after it is asked for its counts.
+    while child.stats().unwrap().requests < 2 {}
+    assert_eq!(child.stats().unwrap().answered, 1);
+}
+
+#[test]
+fn the_demo_is_served() {
+    let child = spawn("demo");
+    let roots = &child.ready().roots;
+    assert_eq!(roots.len(), 8);
+    let (head, body) = get_root(&roots[0]);
+    assert_eq!(status(&head), 200);
+    assert!(String::from_utf8(body).unwrap().contains("<title>The Orb Weaver's Journal</title>"));
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    for (args, word) in [(vec!["serve", "--hosts", "x"], "--hosts x"), (vec!["dance"], "dance"), (vec![], "serve")] {
+        let output = Command::new(BINARY).args(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8(output.stderr).unwrap().contains(word), "{args:?}");
+    }
+    let output = Command::new(BINARY).arg("--help").output().unwrap();
+    assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("--latency-ms"));
+}
+
+#[test]
+fn it_ends_when_its_input_ends() {
+    let output = Command::new(BINARY).arg("serve").stdin(std::process::Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
+}
+
+/// More clients than files: those who wait are served when others leave, and the server does not spin meanwhile.
+#[test]
+fn running_out_of_files_is_survived() {
+    let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");
+    let mut child = spawn_child(Path::new("/bin/sh"), ["-c", &shell]).unwrap();
+    let root = child.ready().roots[0].clone();
+    let (address, host) = target(&root);
+    let mut streams: Vec<_> = (0..60).map(|_| connect(address)).collect();
+    for stream in &mut streams {
+        write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    }
+    // Each one leaves when it has its answer, and makes room for one that was not let in.
+    for mut stream in streams {
+        assert_eq!(status(&one(&mut stream).0), 200);
+    }
+    let stats = child.stats().unwrap();
+    assert_eq!(stats.requests, 60);
+    assert!(stats.peak_open < 40, "{}", stats.peak_open);
+}

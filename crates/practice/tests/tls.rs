@@ -1,0 +1,106 @@
+//! HTTPS: the good certificate and the bad ones, resumption, and ends without a goodbye.
+
+mod client;
+
+use argiope_practice::{Answer, Certificate, Graph, PageId, Plan, Site, Web};
+use client::*;
+use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+
+fn site(kind: Certificate) -> Site {
+    Site::https("127.0.0.1:0", kind).unwrap().name("good.test").page("/", Answer::text("sealed"))
+}
+
+#[test]
+fn a_good_certificate_is_good_for_name_and_address() {
+    let (web, at) = serve(site(Certificate::Good));
+    let config = trusting(web.authority());
+    for name in ["good.test", "127.0.0.1"] {
+        let mut stream = connect_tls(at, &config, name);
+        ask(&mut stream, "/");
+        assert_eq!(one(&mut stream).1, b"sealed");
+    }
+    assert!(web.ca_pem().starts_with("-----BEGIN CERTIFICATE-----"));
+}
+
+#[test]
+fn bad_certificates_are_bad_each_in_its_way() {
+    for (kind, fault) in [
+        (Certificate::SelfSigned, "UnknownIssuer"),
+        (Certificate::Expired, "expired"),
+        (Certificate::NotYetValid, "not valid yet"),
+        (Certificate::WrongName, "not valid for name"),
+    ] {
+        let (web, at) = serve(site(kind));
+        let mut stream = connect_tls(at, &trusting(web.authority()), "good.test");
+        let error = stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap_err().to_string();
+        assert!(error.contains(fault), "{kind:?}: {error}");
+        drop(stream);
+        assert!(web.wait_open(0, PATIENCE));
+        assert_eq!(web.requests(), 0);
+    }
+}
+
+#[test]
+fn sessions_are_resumed_unless_refused() {
+    for (site, resumed) in [(site(Certificate::Good), 2), (site(Certificate::Good).without_resumption(), 0)] {
+        let (web, at) = serve(site);
+        let config = trusting(web.authority());
+        for _ in 0..3 {
+            let mut stream = connect_tls(at, &config, "good.test");
+            ask(&mut stream, "/");
+            one(&mut stream);
+        }
+        let stats = web.stats();
+        assert_eq!((stats.handshakes_full, stats.handshakes_resumed), (3 - resumed, resumed));
+    }
+}
+
+#[test]
+fn a_large_page_passes_whole() {
+    let site = Site::https("127.0.0.1:0", Certificate::Good).unwrap();
+    let (web, at) = serve(site.page("/", Answer::filled("<p>", 5_000_000).close_after()));
+    let mut stream = connect_tls(at, &trusting(web.authority()), "127.0.0.1");
+    ask(&mut stream, "/");
+    let bytes = all(&mut stream).unwrap();
+    let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    assert_eq!(bytes.len() - at, 5_000_000);
+}
+
+#[test]
+fn a_truncated_answer_ends_without_goodbye() {
+    let site = Site::https("127.0.0.1:0", Certificate::Good).unwrap();
+    let (web, at) = serve(site.page("/", Answer::text("0123456789").truncate_at(3)));
+    let mut stream = connect_tls(at, &trusting(web.authority()), "127.0.0.1");
+    ask(&mut stream, "/");
+    assert_eq!(all(&mut stream).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn plain_http_to_a_tls_site_is_turned_away() {
+    let (web, at) = serve(site(Certificate::Good));
+    let mut stream = connect(at);
+    ask(&mut stream, "/");
+    let bytes = all(&mut stream).unwrap_or_default();
+    assert!(!bytes.starts_with(b"HTTP/"));
+    assert!(web.wait_open(0, PATIENCE));
+    assert_eq!(web.stats().handshakes_failed, 1);
+}
+
+#[test]
+fn every_host_of_a_graph_has_its_own_certificate() {
+    let site = Site::https("0.0.0.0:0", Certificate::Good).unwrap();
+    let port = site.address().port();
+    let graph = Arc::new(Graph::new(Plan { hosts: 300, ..Plan::default() }, port, true));
+    let web = Web::new().site(site.graph(&graph)).start().unwrap();
+    let config = trusting(web.authority());
+    for host in [0, 1, 299] {
+        let address = graph.address_of(host);
+        let mut stream = connect_tls((address, port).into(), &config, &address.to_string());
+        write!(stream, "GET / HTTP/1.1\r\nHost: {address}:{port}\r\n\r\n").unwrap();
+        let (head, body) = one(&mut stream);
+        assert_eq!(status(&head), 200);
+        assert!(String::from_utf8(body).unwrap().contains(&format!("<title>Page 0 of {host}</title>")));
+        assert!(graph.url(PageId { host, page: 0 }).starts_with(&format!("https://{address}:{port}/")));
+    }
+}

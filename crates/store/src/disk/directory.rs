@@ -1,0 +1,260 @@
+//! The directory as a whole: what it is, whose it is, and how it is opened.
+//!
+//! `crawl.json` is written last when a directory is made, aside and renamed: where it is, there is a crawl; where it is
+//! not, there is none yet, whatever else lies there from an attempt that died.
+
+use super::fault::{damaged, failed};
+use super::files::{Files, Folder};
+use super::frontier::DiskFrontier;
+use super::lock::Lock;
+use super::log::{FOLDER, LogWriter, VERSION};
+use super::{log, snapshot};
+use argiope_core::{StoreError, StoreErrorKind};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+const NAME: &str = "crawl.json";
+const ASIDE: &str = "crawl.json.new";
+const LOCK: &str = "lock";
+/// The folder of archives.
+const ARCHIVE: &str = "archive";
+
+/// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
+/// list of values, as texts.
+pub type Settings = BTreeMap<String, Vec<String>>;
+
+/// The contents of `crawl.json`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CrawlFile {
+    format: u32,
+    /// The crawl's number: all checksums of its files are keyed with it.
+    #[serde(with = "hex")]
+    pub(super) crawl: u64,
+    /// The key of the fingerprints.
+    #[serde(with = "hex")]
+    key: u64,
+    pub settings: Settings,
+    /// The hash of all of the above, as it is written, with a check of zero.
+    #[serde(with = "hex")]
+    check: u64,
+}
+
+impl CrawlFile {
+    fn new(settings: &Settings) -> Self {
+        // The standard library's hashers are keyed by the operating system's randomness.
+        let random = || RandomState::new().hash_one(std::process::id());
+        Self { format: VERSION, crawl: random(), key: random(), settings: settings.clone(), check: 0 }
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    fn sum(&self) -> u64 {
+        xxh3_64(Self { check: 0, ..self.clone() }.text().as_bytes())
+    }
+
+    /// Reads `crawl.json`.
+    pub(super) fn read(files: &dyn Files) -> Result<Self, StoreError> {
+        Self::find(files)?.ok_or_else(|| {
+            let message = format!("{} is no crawl directory: it has no {NAME}", files.describe(""));
+            StoreError::new(StoreErrorKind::Format, message)
+        })
+    }
+
+    /// The same, where there may be none.
+    fn find(files: &dyn Files) -> Result<Option<Self>, StoreError> {
+        let file = match files.open(NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| failed(files, NAME, "read", &error))?,
+        };
+        let length = file.len().map_err(|error| failed(files, NAME, "read", &error))?;
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, NAME, "read", &error))?;
+        bytes.truncate(read);
+        #[derive(serde::Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        if let Ok(Format { format }) = serde_json::from_slice(&bytes)
+            && format > VERSION
+        {
+            let file = files.describe(NAME);
+            let message = format!("{file} has format {format}, this program knows {VERSION}: use a newer argiope");
+            return Err(StoreError::new(StoreErrorKind::Format, message));
+        }
+        let found: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(files, NAME, &error.to_string()))?;
+        if found.sum() != found.check {
+            return Err(damaged(files, NAME, "it does not match its checksum"));
+        }
+        Ok(Some(found))
+    }
+
+    fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
+        self.check = self.sum();
+        let write = || -> io::Result<()> {
+            let mut file = files.create(ASIDE)?;
+            file.write_at(self.text().as_bytes(), 0)?;
+            file.sync()?;
+            files.rename(ASIDE, NAME)?;
+            files.sync_folder("")
+        };
+        write().map_err(|error| failed(files, NAME, "write", &error))
+    }
+
+    /// Refuses settings that would crawl other pages, and shows the difference.
+    fn compare(&self, files: &dyn Files, settings: &Settings) -> Result<(), StoreError> {
+        if self.settings == *settings {
+            return Ok(());
+        }
+        let mut message = format!("{} belongs to another crawl:", files.describe(""));
+        let names: std::collections::BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
+        let none = Vec::new();
+        for name in names {
+            let there = self.settings.get(name).unwrap_or(&none);
+            let asked = settings.get(name).unwrap_or(&none);
+            for value in there.iter().filter(|value| !asked.contains(value)) {
+                message += &format!("\n  - {name}: {value}");
+            }
+            for value in asked.iter().filter(|value| !there.contains(value)) {
+                message += &format!("\n  + {name}: {value}");
+            }
+            if there != asked && there.iter().all(|value| asked.contains(value)) && there.len() == asked.len() {
+                message += &format!("\n  {name}: in another order");
+            }
+        }
+        message +=
+            "\n(- is what the directory has, + what was asked for); give another --out, or --fresh to start over";
+        Err(StoreError::new(StoreErrorKind::OtherCrawl, message))
+    }
+}
+
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{number:016x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}
+
+/// An open crawl directory.
+pub struct Opened {
+    pub frontier: DiskFrontier,
+    pub writer: LogWriter,
+    /// Whether there was a crawl already.
+    pub resumed: bool,
+    /// For people: what was found to be amiss, and put right.
+    pub notes: Vec<String>,
+    /// Held as long as the directory is in use.
+    pub lock: Option<Lock>,
+}
+
+/// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`].
+pub fn open(directory: &Path, settings: &Settings) -> Result<Opened, StoreError> {
+    let files = Arc::new(Folder::new(directory));
+    files.make_folder("").map_err(|error| failed(&*files, "", "make", &error))?;
+    refuse_foreign(&*files)?;
+    let lock = Lock::take(&directory.join(LOCK))?;
+    let opened = open_in(files, settings)?;
+    Ok(Opened { lock: Some(lock), ..opened })
+}
+
+/// The same for any kind of files, without a lock.
+pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, StoreError> {
+    match CrawlFile::find(&*files)? {
+        Some(found) => {
+            found.compare(&*files, settings)?;
+            let recovered = DiskFrontier::open(files, found.crawl, found.key)?;
+            let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
+            Ok(Opened { frontier, writer, resumed: true, notes, lock: None })
+        }
+        None => {
+            let mut crawl = CrawlFile::new(settings);
+            let (frontier, writer) = DiskFrontier::create(Arc::clone(&files), crawl.crawl, crawl.key)?;
+            crawl.write(&*files)?;
+            Ok(Opened { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
+        }
+    }
+}
+
+/// A folder with things of other people in it does not become a crawl directory.
+fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
+    let names = files.list("").map_err(|error| failed(files, "", "list", &error))?;
+    let ours = |name: &String| {
+        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str()) || name.starts_with(snapshot::NAME)
+    };
+    match names.iter().find(|name| !ours(name)) {
+        Some(other) if !names.iter().any(|name| name == NAME) => {
+            let message = format!("{} is no crawl directory and is not empty: {other} is in it", files.describe(""));
+            Err(StoreError::new(StoreErrorKind::Format, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Cuts an output file back to what is committed of it; gives how many bytes were behind that.
+pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
+    let error = |error| failed(files, name, "cut back", &error);
+    let mut file = match files.open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && committed == 0 => return Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(damaged(files, name, &format!("it is missing, and {committed} bytes of it are committed")));
+        }
+        file => file.map_err(error)?,
+    };
+    let length = file.len().map_err(error)?;
+    if length < committed {
+        return Err(damaged(files, name, &format!("{committed} bytes of it are committed, but it has {length}")));
+    }
+    if length > committed {
+        file.set_len(committed).map_err(error)?;
+        file.sync().map_err(error)?;
+    }
+    Ok(length - committed)
+}
+
+/// Removes what a crawl made, for `--fresh`; gives the names of what was removed. A folder that is no crawl directory is
+/// refused. `crawl.json` goes first: from then on there is no crawl, whatever happens.
+pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
+    CrawlFile::read(&*files)?;
+    let _lock = Lock::take(&directory.join(LOCK))?;
+    let mut outputs = Vec::new();
+    // A damaged log can be removed as well; its outputs are then found by their folder only.
+    if let Ok(crawl) = CrawlFile::read(&*files)
+        && let Ok((log, _)) = log::LogReader::open(Arc::clone(&files), crawl.crawl)
+    {
+        let names = log.walk(log::LogReader::FIRST, |_, record| {
+            if let super::record::Record::Output { name, .. } = record {
+                outputs.push(name.to_owned());
+            }
+            Ok(())
+        });
+        drop(names);
+    }
+    outputs.sort_unstable();
+    outputs.dedup();
+    let in_log = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
+    let mut names =
+        vec![NAME.to_owned(), ASIDE.to_owned(), snapshot::NAME.to_owned(), format!("{}.new", snapshot::NAME)];
+    names.extend(in_log.iter().filter_map(|name| log::file_number(name)).map(log::file_name));
+    names.extend(outputs);
+    let mut removed = Vec::new();
+    for name in names {
+        match files.remove(&name) {
+            Ok(()) => removed.push(name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&*files, &name, "remove", &error)),
+        }
+    }
+    Ok(removed)
+}

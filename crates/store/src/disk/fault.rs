@@ -1,0 +1,27 @@
+//! What the store says when it cannot go on: which file, what is wrong, what to do.
+
+use super::files::Files;
+use argiope_core::{StoreError, StoreErrorKind};
+use std::io;
+
+/// A call to the file system failed.
+pub(super) fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
+    let file = files.describe(name);
+    let (kind, remedy) = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            (StoreErrorKind::Full, "make room and run the same command again")
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            (StoreErrorKind::File, "make it writable and run the same command again")
+        }
+        _ => (StoreErrorKind::File, "once the cause is removed, the same command goes on"),
+    };
+    StoreError::new(kind, format!("cannot {doing} {file}: {error}; what was committed is safe: {remedy}"))
+}
+
+/// A file is not what was written.
+pub(super) fn damaged(files: &dyn Files, name: &str, what: &str) -> StoreError {
+    let file = files.describe(name);
+    let remedy = "restore it from a copy, or start over with --fresh";
+    StoreError::new(StoreErrorKind::Damaged, format!("{file} is damaged: {what}; {remedy}"))
+}

@@ -1,0 +1,136 @@
+//! [`Files`]: the few things that the store asks of a file system, as a trait.
+//!
+//! [`Folder`] is the real one. Tests put another in its place that forgets, tears and reorders whatever was not synced,
+//! or that fails at the k-th call: so the promise about power cuts and full disks is tested at every single call.
+//!
+//! Rules that hold for every implementation, and that the store relies on:
+//! - after `sync` returned, the file's bytes and length last; before, any part of what was written may be missing;
+//! - after `sync_folder` returned, the names in that folder last; before, a new name, a rename or a removal may be undone;
+//! - a rename is atomic: the name leads to the old file or to the new one.
+//!
+//! Names are relative to the crawl directory and use `/`.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A place that holds files.
+pub trait Files: Send + Sync {
+    /// Opens a file that is there.
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
+    /// Makes an empty file, or empties the one that is there.
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes a folder unless it is there.
+    fn make_folder(&self, name: &str) -> io::Result<()>;
+    /// The names in a folder, without the folder's own, in any order. None where there is no such folder.
+    fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+    /// Makes the names in a folder last. The crawl directory itself is `""`.
+    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+    /// The name as people know it, for messages.
+    fn describe(&self, name: &str) -> String;
+}
+
+/// An open file.
+pub trait File: Send {
+    fn len(&self) -> io::Result<u64>;
+    /// Reads up to `into.len()` bytes; fewer only at the file's end.
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes all bytes.
+    fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()>;
+    fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// Makes bytes and length last.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A folder of the machine's file system.
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.path.clone() } else { self.path.join(name) }
+    }
+}
+
+impl Files for Folder {
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        // Reports look at a directory that they may only read.
+        let file = fs::File::options().read(true).write(true).open(self.at(name));
+        Ok(Box::new(match file {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(self.at(name))?,
+            file => file?,
+        }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let options = fs::File::options().read(true).write(true).create(true).truncate(true).open(self.at(name))?;
+        Ok(Box::new(options))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.at(from), self.at(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.at(name))
+    }
+
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        fs::create_dir_all(self.at(name))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.at(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        fs::File::open(self.at(folder))?.sync_all()
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.at(name).display().to_string()
+    }
+}
+
+impl File for fs::File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, position + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, position)
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        fs::File::set_len(self, len)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

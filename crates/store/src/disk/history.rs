@@ -1,0 +1,64 @@
+//! What happened in a crawl, read from its log from front to back, in constant memory.
+//!
+//! Needs no lock: a log only grows. While a crawl runs, the history ends with its last whole commit.
+
+use super::directory::CrawlFile;
+use super::files::{Files, Folder};
+use super::log::LogReader;
+use super::record::Record;
+use crate::lanes::LaneNames;
+use argiope_core::{LinkKind, Outcome, StoreError};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A link was new and was queued, or was queued again (`again`).
+    Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, again: bool },
+    /// A link got its fate; `line` is its record.
+    Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
+    /// Another record: run, robots.txt, skip.
+    Line { line: &'a [u8] },
+}
+
+/// Tells all events of a crawl directory in order.
+pub fn history(
+    directory: &Path,
+    each: impl FnMut(Event<'_>) -> Result<(), StoreError>,
+) -> Result<CrawlFile, StoreError> {
+    history_in(Arc::new(Folder::new(directory)), each)
+}
+
+/// The same for any kind of files.
+pub fn history_in(
+    files: Arc<dyn Files>,
+    mut each: impl FnMut(Event<'_>) -> Result<(), StoreError>,
+) -> Result<CrawlFile, StoreError> {
+    let crawl = CrawlFile::read(&*files)?;
+    let (log, _) = LogReader::open(files, crawl.crawl)?;
+    let mut names = LaneNames::default();
+    // Links refer to the page that was named last.
+    let mut page = (0, String::new());
+    let mut text = String::new();
+    log.walk(LogReader::FIRST, |position, record| match record {
+        Record::Lane { name } => names.intern(name).map(|_| ()),
+        Record::Page { url } => {
+            page = (position, url.to_owned());
+            Ok(())
+        }
+        Record::Link(link) => {
+            text.clear();
+            text.push_str(if link.https { "https://" } else { "http://" });
+            text.push_str(names.name(link.lane).unwrap_or(""));
+            text.push_str(link.rest);
+            let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
+            let (depth, tries, kind, again) = (link.depth, link.tries, link.kind, link.replaces.is_some());
+            each(Event::Link { url: &text, via, depth, tries, kind, again })
+        }
+        Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),
+        Record::Line { line } => each(Event::Line { line }),
+        Record::LaneState { .. } | Record::Output { .. } => Ok(()),
+    })?;
+    Ok(crawl)
+}

@@ -1,0 +1,126 @@
+//! [`Journal`]: the log as the frontier sees it: what is on the disk, what is on its way, and the frame in the making.
+//!
+//! Invariant: every position handed out by `append` can be read from that moment on, wherever its bytes are just now.
+
+use super::fault::damaged;
+use super::files::Files;
+use super::log::{Batch, FRAME, HEADER, LogReader, file_name, seal};
+use super::record::Record;
+use super::snapshot::Mark;
+use argiope_core::{StoreError, StoreErrorKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A file of the log is not begun anew before it has this size.
+const FULL_FILE: u64 = 256 << 20;
+/// A frame's length is a number of 32 bits; nobody should wait nearly as long with a commit.
+const FULL_FRAME: usize = 1 << 30;
+
+pub(super) struct Journal {
+    files: Arc<dyn Files>,
+    crawl: u64,
+    disk: LogReader,
+    on_their_way: VecDeque<Batch>,
+    /// The frame in the making; its head is filled in when it is sealed.
+    frame: Vec<u8>,
+    frame_at: u64,
+    begins_file: Option<u32>,
+    /// The last file that frames go to, and the position of its header.
+    file: (u32, u64),
+    full_file: u64,
+}
+
+impl Journal {
+    /// A journal that goes on at the end of a log.
+    pub fn new(files: Arc<dyn Files>, crawl: u64, disk: LogReader, end: u64) -> Self {
+        let file = disk.last_file();
+        let mut journal = Self {
+            files,
+            crawl,
+            disk,
+            on_their_way: VecDeque::new(),
+            frame: Vec::new(),
+            frame_at: end,
+            begins_file: None,
+            file,
+            full_file: FULL_FILE,
+        };
+        journal.begin_frame(end);
+        journal
+    }
+
+    /// For tests: files this small.
+    pub fn set_full_file(&mut self, size: u64) {
+        self.full_file = size;
+    }
+
+    fn begin_frame(&mut self, at: u64) {
+        self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
+        self.frame.resize(FRAME, 0);
+        self.frame_at = at;
+        self.begins_file = None;
+        if at - self.file.1 >= self.full_file {
+            self.file = (self.file.0 + 1, at);
+            self.begins_file = Some(self.file.0);
+            self.frame_at = at + HEADER as u64;
+        }
+    }
+
+    /// Adds a record to the frame in the making; gives its position.
+    pub fn append(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
+        if self.frame.len() > FULL_FRAME {
+            return Err(StoreError::new(StoreErrorKind::Full, "too much to commit at once"));
+        }
+        let position = self.frame_at + self.frame.len() as u64;
+        record.encode(self.crawl, position, &mut self.frame);
+        Ok(position)
+    }
+
+    /// Whether there is anything to commit.
+    pub fn is_empty(&self) -> bool {
+        self.frame.len() <= FRAME
+    }
+
+    /// The bytes of memory held by frames that are not on the disk yet.
+    pub fn bytes(&self) -> usize {
+        self.frame.capacity() + self.on_their_way.iter().map(Batch::bytes).sum::<usize>()
+    }
+
+    /// Seals the frame in the making and begins another.
+    pub fn seal(&mut self) -> (Batch, Mark) {
+        let mut frame = std::mem::take(&mut self.frame);
+        seal(&mut frame, self.crawl, self.frame_at);
+        let checksum = frame.get(8..FRAME).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
+        let begins_file = self.begins_file;
+        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, snapshot: false };
+        let mark = Mark { frame: batch.start, end: batch.end(), checksum };
+        self.on_their_way.push_back(batch.clone());
+        self.begin_frame(batch.end());
+        (batch, mark)
+    }
+
+    /// All frames that end at `end` or before are on the disk.
+    pub fn acknowledge(&mut self, end: u64) -> Result<(), StoreError> {
+        while let Some(batch) = self.on_their_way.pop_front_if(|batch| batch.end() <= end) {
+            if let Some(number) = batch.begins_file {
+                self.disk.add_section(number, batch.start - HEADER as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the record at a position.
+    pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
+        let in_memory = if position >= self.frame_at {
+            Some((self.frame_at, self.frame.as_slice()))
+        } else {
+            let batch = self.on_their_way.iter().rev().find(|batch| batch.start <= position);
+            batch.map(|batch| (batch.start, batch.frame.as_slice()))
+        };
+        let Some((start, frame)) = in_memory else { return self.disk.read(position, with) };
+        let bytes = usize::try_from(position - start).ok().and_then(|skip| frame.get(skip..)).unwrap_or_default();
+        let (record, _) = Record::decode(bytes, self.crawl, position)
+            .map_err(|_| damaged(&*self.files, &file_name(self.file.0), "a position leads nowhere"))?;
+        Ok(with(record))
+    }
+}

@@ -1,0 +1,63 @@
+//! The lock of a crawl directory: one process at a time.
+//!
+//! It is an advisory lock of the operating system, not the file's existence: when the process dies, however it dies,
+//! the lock is gone, and nobody has to remove anything. The file's text (process id and machine) is only for the message.
+
+use argiope_core::{StoreError, StoreErrorKind};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// Held as long as it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it.
+    pub fn take(path: &Path) -> Result<Self, StoreError> {
+        let failed = |error: std::io::Error| {
+            StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
+        };
+        let mut options = File::options();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                // Whatever can be read serves; the message stands without it.
+                let _ = (&file).take(200).read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+                let directory = path.parent().unwrap_or(path).display();
+                let message = format!("{directory} is being crawled by {holder}; wait for it, or give another --out");
+                return Err(StoreError::new(StoreErrorKind::Locked, message));
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        file.set_len(0).map_err(failed)?;
+        writeln!(file, "process {} on {machine}", std::process::id()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_refused_with_the_holders_id_and_a_dead_holder_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        std::fs::write(&path, "process 1 on a machine that crashed, and a longer line than the next one\n")
+            .expect("write");
+        let held = Lock::take(&path).expect("a stale text is no lock");
+        let refused = Lock::take(&path).expect_err("held");
+        assert_eq!(refused.kind, StoreErrorKind::Locked);
+        assert!(refused.message.contains(&format!("process {} on ", std::process::id())), "{refused}");
+        drop(held);
+        Lock::take(&path).expect("free again");
+    }
+}

@@ -1,0 +1,374 @@
+//! The crawl's log: everything that happened, in order, and nothing else. All other state can be made from it.
+//!
+//! The log is one long line of bytes, cut into files of some hundred megabytes, `log/000001.log` and so on. A position
+//! counts from the start of the first file, headers included. Behind a file's header stand frames:
+//! `mark (4) · length (4) · checksum (8) · records`. A frame is one commit: all of it happened, or nothing.
+//!
+//! The writer begins a frame only after the one before it was synced. Hence what a crash can leave:
+//! - frames that are whole, and behind them at most one that is not: **torn**, never acknowledged, cut off;
+//! - a last file whose header is not whole: it was never used, and is removed.
+//!
+//! A frame that is not whole with a whole one behind it cannot come from a crash. That is **damage**, and is refused.
+
+use super::fault::{damaged, failed};
+use super::files::{File, Files};
+use super::record::{Record, Unreadable};
+use argiope_core::StoreError;
+use std::io;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+pub(super) const FOLDER: &str = "log";
+pub(super) const VERSION: u32 = 1;
+/// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
+pub(super) const HEADER: usize = 40;
+const MAGIC: &[u8; 8] = b"ARGIOPE\n";
+/// What stands before a frame's records.
+pub(super) const FRAME: usize = 16;
+const MARK: &[u8; 4] = b"\xA7FRM";
+/// How much is read at once where one record is wanted: the links of one page are neighbours.
+const WINDOW: usize = 8 * 1024;
+
+/// One commit: a frame, sealed, on its way to the disk.
+#[derive(Clone)]
+pub struct Batch {
+    /// Where the frame begins.
+    pub(super) start: u64,
+    pub(super) frame: Arc<Vec<u8>>,
+    /// The number of the file that this frame is the first of, where it is.
+    pub(super) begins_file: Option<u32>,
+    /// A snapshot up to the end of this frame was written aside, and comes into force with it.
+    pub(super) snapshot: bool,
+}
+
+impl Batch {
+    /// Where the frame ends: what is acknowledged once it is durable.
+    pub fn end(&self) -> u64 {
+        self.start + self.frame.len() as u64
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.frame.len()
+    }
+}
+
+/// Fills in what stands before the records of a frame.
+pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
+    if let Some((head, records)) = frame.split_at_mut_checked(FRAME) {
+        head[..4].copy_from_slice(MARK);
+        head[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
+        head[8..].copy_from_slice(&xxh3_64_with_seed(records, crawl ^ start).to_le_bytes());
+    }
+}
+
+/// The length of the records and their checksum, as a frame's head tells them.
+fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
+    let (&[m0, m1, m2, m3, l0, l1, l2, l3, ref sum @ ..], _) = head.split_first_chunk::<FRAME>()?;
+    ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
+}
+
+fn header(number: u32, crawl: u64, position: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&number.to_le_bytes());
+    header[16..24].copy_from_slice(&crawl.to_le_bytes());
+    header[24..32].copy_from_slice(&position.to_le_bytes());
+    let sum = xxh3_64_with_seed(&header[..32], 0);
+    header[32..].copy_from_slice(&sum.to_le_bytes());
+    header
+}
+
+pub(super) fn file_name(number: u32) -> String {
+    format!("{FOLDER}/{number:06}.log")
+}
+
+/// The number of a file of the log; `None` for whatever else is in its folder.
+pub(super) fn file_number(name: &str) -> Option<u32> {
+    let number = name.strip_suffix(".log")?.parse().ok()?;
+    (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
+}
+
+/// Puts frames on the disk, one after the other. Lives with whoever may wait for a disk.
+pub struct LogWriter {
+    files: Arc<dyn Files>,
+    crawl: u64,
+    file: Box<dyn File>,
+    name: String,
+    /// The position of the file's header.
+    base: u64,
+    /// After a failure nobody knows what is on the disk: nothing more is written to it.
+    broken: Option<StoreError>,
+}
+
+impl LogWriter {
+    /// Makes the first file of a new log.
+    pub(super) fn create(files: Arc<dyn Files>, crawl: u64) -> Result<Self, StoreError> {
+        files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
+        // Of a directory that was being made, or removed, when the process died.
+        for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
+            let Some(name) = file_number(&name).map(file_name) else { continue };
+            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
+        }
+        let (file, name) = begin_file(&*files, 1, crawl, 0)?;
+        files.sync_folder("").map_err(|error| failed(&*files, "", "sync", &error))?;
+        Ok(Self { files, crawl, file, name, base: 0, broken: None })
+    }
+
+    /// Writes a frame and returns once it is durable. Whatever the commit says about outputs must be durable before.
+    pub fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let written = self.try_write(batch);
+        self.broken = written.as_ref().err().cloned();
+        written
+    }
+
+    fn try_write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(number) = batch.begins_file {
+            self.base = batch.start - HEADER as u64;
+            (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
+        }
+        let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
+        self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
+        self.file.sync().map_err(|e| error("sync", e))?;
+        if batch.snapshot {
+            super::snapshot::bring_into_force(&*self.files)?;
+        }
+        Ok(())
+    }
+}
+
+fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(Box<dyn File>, String), StoreError> {
+    let name = file_name(number);
+    let begin = || -> io::Result<Box<dyn File>> {
+        let mut file = files.create(&name)?;
+        file.write_at(&header(number, crawl, base), 0)?;
+        file.sync()?;
+        files.sync_folder(FOLDER)?;
+        Ok(file)
+    };
+    let file = begin().map_err(|error| failed(files, &name, "begin", &error))?;
+    Ok((file, name))
+}
+
+/// One file of the log, open for reading.
+struct Section {
+    number: u32,
+    /// The position of its header.
+    base: u64,
+    file: Box<dyn File>,
+}
+
+/// Reads a log: from front to back, or single records.
+pub(super) struct LogReader {
+    files: Arc<dyn Files>,
+    crawl: u64,
+    sections: Vec<Section>,
+    /// The piece of the log that was read last, and its position.
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+/// Where the whole frames end, and what stands behind them.
+pub(super) struct Tail {
+    pub end: u64,
+    /// So many bytes are not a whole frame.
+    pub torn: u64,
+}
+
+impl LogReader {
+    /// Opens all files of a log. `None` in the second place, or the name of a last file that was never used.
+    pub fn open(files: Arc<dyn Files>, crawl: u64) -> Result<(Self, Option<String>), StoreError> {
+        let names = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
+        let last = names.iter().filter_map(|name| file_number(name)).max().unwrap_or(0);
+        let mut reader = Self { files, crawl, sections: Vec::new(), window: Vec::new(), window_at: 0 };
+        let mut base = 0;
+        for number in 1..=last.max(1) {
+            let name = file_name(number);
+            let files = Arc::clone(&reader.files);
+            let error = |error: io::Error| match error.kind() {
+                io::ErrorKind::NotFound => damaged(&*files, &name, "it is missing"),
+                _ => failed(&*files, &name, "read", &error),
+            };
+            let file = files.open(&name).map_err(error)?;
+            let mut found = [0; HEADER];
+            let read = file.read_at(&mut found, 0).map_err(error)?;
+            if found != header(number, crawl, base) || read < HEADER {
+                let section = Section { number, base, file };
+                if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
+                    return Ok((reader, Some(name)));
+                }
+                return Err(damaged(&*files, &name, "its header is not the one that belongs there"));
+            }
+            let len = file.len().map_err(error)?;
+            reader.sections.push(Section { number, base, file });
+            base += len;
+        }
+        Ok((reader, None))
+    }
+
+    /// The position of the first frame.
+    pub const FIRST: u64 = HEADER as u64;
+
+    /// Tells of a file that the writer begins.
+    pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
+        let name = file_name(number);
+        let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", &error))?;
+        self.sections.push(Section { number, base, file });
+        Ok(())
+    }
+
+    /// Goes through the frames from a position on, which must be the beginning of one or the end of all.
+    pub fn walk(
+        &self,
+        from: u64,
+        mut each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
+    ) -> Result<Tail, StoreError> {
+        let mut at = from;
+        let mut records = Vec::new();
+        loop {
+            let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
+            // Where a file ends, the next one's header begins.
+            if at == section.base {
+                at += HEADER as u64;
+                continue;
+            }
+            let name = file_name(section.number);
+            let len = section.file.len().map_err(|error| failed(&*self.files, &name, "read", &error))?;
+            if at == section.base + len {
+                return Ok(Tail { end: at, torn: 0 });
+            }
+            if !self.read_frame(section, at, &mut records)? {
+                let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
+                if behind {
+                    return Err(damaged(
+                        &*self.files,
+                        &name,
+                        &format!("the frame at byte {} is not whole", at - section.base),
+                    ));
+                }
+                return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+            }
+            let mut rest = records.as_slice();
+            let mut position = at + FRAME as u64;
+            while !rest.is_empty() {
+                let (record, length) = Record::decode(rest, self.crawl, position).map_err(|_| {
+                    damaged(&*self.files, &name, &format!("no record at byte {}", position - section.base))
+                })?;
+                each(position, record)?;
+                rest = rest.get(length..).unwrap_or_default();
+                position += length as u64;
+            }
+            at = position;
+        }
+    }
+
+    /// Whether a whole frame with this checksum stands at a position and ends at another.
+    pub fn has_frame(&self, start: u64, end: u64, checksum: u64) -> Result<bool, StoreError> {
+        let Some((section, _)) = self.section_at(start) else { return Ok(false) };
+        let mut records = Vec::new();
+        let whole = self.read_frame(section, start, &mut records)?;
+        let sum = xxh3_64_with_seed(&records, self.crawl ^ start);
+        Ok(whole && start + (FRAME + records.len()) as u64 == end && sum == checksum)
+    }
+
+    /// The file that holds a position, and the one after it. A position at the very end counts as the last file's.
+    fn section_at(&self, position: u64) -> Option<(&Section, Option<&Section>)> {
+        let index = self.sections.partition_point(|section| section.base <= position).checked_sub(1)?;
+        Some((self.sections.get(index)?, self.sections.get(index + 1)))
+    }
+
+    /// Reads the records of the frame at a position; `false` where it is not whole.
+    fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let mut head = [0; FRAME];
+        let within = start - section.base;
+        let read = section.file.read_at(&mut head, within).map_err(error)?;
+        let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME) else { return Ok(false) };
+        let left = section.file.len().map_err(error)?.saturating_sub(within + FRAME as u64);
+        if length as u64 > left {
+            return Ok(false);
+        }
+        records.resize(length, 0);
+        let read = section.file.read_at(records, within + FRAME as u64).map_err(error)?;
+        Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
+    }
+
+    /// Whether anything behind a place of a file is a whole frame.
+    fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
+        let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let len = section.file.len().map_err(error)?;
+        let mut rest = vec![0; usize::try_from(len.saturating_sub(place + 1)).unwrap_or(0)];
+        let read = section.file.read_at(&mut rest, place + 1).map_err(error)?;
+        rest.truncate(read);
+        let candidates = rest.windows(FRAME).enumerate().filter(|(_, head)| head.starts_with(MARK));
+        Ok(candidates.into_iter().any(|(at, head)| {
+            let start = section.base + place + 1 + at as u64;
+            frame_head(head).is_some_and(|(length, checksum)| {
+                let records = rest.get(at + FRAME..at + FRAME + length);
+                records.is_some_and(|records| xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
+            })
+        }))
+    }
+
+    /// Reads the record at a position of the part that is on the disk.
+    pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
+        let mut needed = WINDOW;
+        // Within the window first, which may be older than what the writer wrote since; then from the disk; then more.
+        for attempt in 0..3 {
+            let kept =
+                position.checked_sub(self.window_at).and_then(|skip| self.window.get(usize::try_from(skip).ok()?..));
+            match Record::decode(kept.unwrap_or_default(), self.crawl, position) {
+                Ok((record, _)) => return Ok(with(record)),
+                Err(Unreadable::Short(length)) => needed = needed.max(length),
+                Err(Unreadable::Wrong) if attempt > 0 => break,
+                Err(Unreadable::Wrong) => {}
+            }
+            let Some((section, _)) = self.section_at(position) else { break };
+            let within = position - section.base;
+            let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+            let left = section.file.len().map_err(error)?.saturating_sub(within);
+            let mut window = std::mem::take(&mut self.window);
+            window.resize(usize::try_from(left).unwrap_or(needed).min(needed), 0);
+            let section = self.section_at(position).map(|(section, _)| section);
+            let read = section.map_or(Ok(0), |section| section.file.read_at(&mut window, within));
+            let read = read.map_err(|error| failed(&*self.files, FOLDER, "read", &error))?;
+            window.truncate(read);
+            (self.window, self.window_at) = (window, position);
+        }
+        let (name, within) = self
+            .section_at(position)
+            .map_or((FOLDER.to_owned(), position), |(section, _)| (file_name(section.number), position - section.base));
+        Err(damaged(&*self.files, &name, &format!("no record at byte {within}")))
+    }
+
+    /// Cuts off what is torn, and hands out the writer that goes on from there.
+    pub fn into_writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
+        let files = Arc::clone(&self.files);
+        if let Some(name) = unused {
+            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
+            files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", &error))?;
+        }
+        let Some(last) = self.sections.last() else {
+            return Err(damaged(&*files, FOLDER, "it is empty"));
+        };
+        let name = file_name(last.number);
+        let cut = || -> io::Result<Box<dyn File>> {
+            let mut file = files.open(&name)?;
+            if tail.torn > 0 {
+                file.set_len(tail.end - last.base)?;
+                file.sync()?;
+            }
+            Ok(file)
+        };
+        let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
+        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, broken: None, files })
+    }
+
+    /// The number and the base of the last file.
+    pub fn last_file(&self) -> (u32, u64) {
+        self.sections.last().map_or((0, 0), |section| (section.number, section.base))
+    }
+}

@@ -1,0 +1,41 @@
+//! The crawl directory: a crawl that survives whatever happens to the process and to the machine.
+//!
+//! # Theory
+//!
+//! There is one truth, the **log** ([`log`]): everything that happened, appended, in frames with checksums. A frame is
+//! one commit. It holds the fates of some pages with their records, the links that they brought, what lanes want to
+//! remember, and up to where each output file belongs to it. So fate, links and outputs become durable together, by one
+//! write and one sync for many pages.
+//!
+//! Everything else can be made from the log. In memory there are the fingerprints of all known addresses, the names of
+//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** ([`snapshot`]) is a copy of
+//! that, so that opening need not read the whole log; when in doubt it is thrown away.
+//!
+//! A call on [`DiskFrontier`] changes memory at once and appends to the frame in the making. [`DiskFrontier::commit`]
+//! seals the frame. Whoever may wait for disks hands it to [`LogWriter::write`], after syncing the outputs that it
+//! speaks of, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never waits.
+//!
+//! Leases are not written down. Whoever opens the directory finds what was leased in the queue again, and what was
+//! written to outputs behind the last commit is cut off. Fetching is at least once; records are exactly once.
+//!
+//! `docs/format.md` describes all files to the byte.
+
+mod blocks;
+mod directory;
+mod fault;
+mod files;
+mod frontier;
+mod history;
+mod journal;
+mod lock;
+mod log;
+mod queue;
+mod record;
+mod snapshot;
+
+pub use directory::{CrawlFile, Opened, Settings, cut_back, open, open_in, remove};
+pub use files::{File, Files, Folder};
+pub use frontier::DiskFrontier;
+pub use history::{Event, history, history_in};
+pub use lock::Lock;
+pub use log::{Batch, LogWriter};

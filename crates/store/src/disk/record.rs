@@ -1,0 +1,270 @@
+//! What the log is made of: records, and their bytes.
+//!
+//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a keyed hash of tag and body
+//! under the record's own position, so that a record can be read alone, from anywhere, and is never taken for another. Numbers in
+//! bodies are variable in length (seven bits a byte, low first). Positions in bodies are distances back from the record
+//! itself, which are short; zero means none.
+//!
+//! Decoding is total: any bytes give a record or none.
+
+use argiope_core::{LaneId, LinkKind, Outcome};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// What stands before a body.
+pub(super) const ENVELOPE: usize = 9;
+
+/// One entry of the crawl's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    /// The next lane number belongs to this host name.
+    Lane { name: &'a str },
+    /// The address of a page that links were found on.
+    Page { url: &'a str },
+    /// A link was new, and is queued.
+    Link(LinkRecord<'a>),
+    /// A link got its fate; `line` is its record.
+    Fate { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
+    /// A record that is no fate: run, robots.txt, skip.
+    Line { line: &'a [u8] },
+    /// What a lane wants to know about itself in the next run; replaces what was said before.
+    LaneState { lane: LaneId, state: &'a [u8] },
+    /// Up to where an output file belongs to this commit; replaces what was said before.
+    Output { position: u64, name: &'a str },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkRecord<'a> {
+    pub lane: LaneId,
+    pub depth: u32,
+    pub redirects: u8,
+    pub tries: u8,
+    pub kind: LinkKind,
+    pub https: bool,
+    /// Where the [`Record::Page`] is that it was found on.
+    pub via: Option<u64>,
+    /// It was given back: where the record is that this one replaces.
+    pub replaces: Option<u64>,
+    /// Port, path and query: the address behind the host name.
+    pub rest: &'a str,
+}
+
+const LANE: u8 = 1;
+const PAGE: u8 = 2;
+const LINK: u8 = 3;
+const FATE: u8 = 4;
+const LINE: u8 = 5;
+const LANE_STATE: u8 = 6;
+const OUTPUT: u8 = 7;
+
+impl<'a> Record<'a> {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Lane { .. } => LANE,
+            Self::Page { .. } => PAGE,
+            Self::Link { .. } => LINK,
+            Self::Fate { .. } => FATE,
+            Self::Line { .. } => LINE,
+            Self::LaneState { .. } => LANE_STATE,
+            Self::Output { .. } => OUTPUT,
+        }
+    }
+
+    /// Appends the record's bytes. `position` is where in the log they will stand; `crawl` is the crawl's number.
+    pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
+        let back = |earlier: Option<u64>| earlier.map_or(0, |earlier| position - earlier);
+        match *self {
+            Self::Lane { name: text } | Self::Page { url: text } => out.extend(text.as_bytes()),
+            Self::Link(link) => {
+                out.extend([link.kind as u8 | (u8::from(link.https) << 7), link.redirects, link.tries]);
+                write_number(u64::from(link.lane.0), out);
+                write_number(u64::from(link.depth), out);
+                write_number(back(link.via), out);
+                write_number(back(link.replaces), out);
+                out.extend(link.rest.as_bytes());
+            }
+            Self::Fate { lane, link, outcome, status, line } => {
+                out.push(outcome as u8);
+                write_number(u64::from(status.unwrap_or(0)), out);
+                write_number(u64::from(lane.0), out);
+                write_number(back(Some(link)), out);
+                out.extend(line);
+            }
+            Self::Line { line } => out.extend(line),
+            Self::LaneState { lane, state } => {
+                write_number(u64::from(lane.0), out);
+                out.extend(state);
+            }
+            Self::Output { position, name } => {
+                write_number(position, out);
+                out.extend(name.as_bytes());
+            }
+        }
+        let (envelope, body) = out[start..].split_at_mut(ENVELOPE);
+        envelope[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        envelope[5..9].copy_from_slice(&check(self.tag(), body, crawl, position).to_le_bytes());
+    }
+
+    /// Reads the record at the front of `bytes`; gives its whole length too.
+    pub fn decode(bytes: &'a [u8], crawl: u64, position: u64) -> Result<(Self, usize), Unreadable> {
+        let Some((&[tag, l0, l1, l2, l3, c0, c1, c2, c3], rest)) = bytes.split_first_chunk::<ENVELOPE>() else {
+            return Err(Unreadable::Short(ENVELOPE));
+        };
+        let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let body = rest.get(..length).ok_or(Unreadable::Short(ENVELOPE + length))?;
+        if check(tag, body, crawl, position) != u32::from_le_bytes([c0, c1, c2, c3]) {
+            return Err(Unreadable::Wrong);
+        }
+        let record = Self::decode_body(tag, body, position).ok_or(Unreadable::Wrong)?;
+        Ok((record, ENVELOPE + length))
+    }
+
+    fn decode_body(tag: u8, body: &'a [u8], position: u64) -> Option<Self> {
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        let mut body = Bytes(body);
+        let earlier = |distance: u64| match distance {
+            0 => Some(None),
+            _ => position.checked_sub(distance).map(Some),
+        };
+        Some(match tag {
+            LANE => Self::Lane { name: text(body.0)? },
+            PAGE => Self::Page { url: text(body.0)? },
+            LINK => {
+                let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
+                Self::Link(LinkRecord {
+                    redirects,
+                    tries,
+                    kind: LinkKind::from_number(flags & 0x7F)?,
+                    https: flags & 0x80 != 0,
+                    lane: body.lane()?,
+                    depth: u32::try_from(body.number()?).ok()?,
+                    via: earlier(body.number()?)?,
+                    replaces: earlier(body.number()?)?,
+                    rest: text(body.0)?,
+                })
+            }
+            FATE => {
+                let outcome = *Outcome::ALL.get(usize::from(body.byte()?))?;
+                let status = u16::try_from(body.number()?).ok()?;
+                Self::Fate {
+                    outcome,
+                    status: (status != 0).then_some(status),
+                    lane: body.lane()?,
+                    link: earlier(body.number()?)??,
+                    line: body.0,
+                }
+            }
+            LINE => Self::Line { line: body.0 },
+            LANE_STATE => Self::LaneState { lane: body.lane()?, state: body.0 },
+            OUTPUT => Self::Output { position: body.number()?, name: text(body.0)? },
+            _ => return None,
+        })
+    }
+}
+
+/// Why there is no record in some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// So many bytes are needed.
+    Short(usize),
+    /// They are not what was written.
+    Wrong,
+}
+
+fn check(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
+    xxh3_64_with_seed(body, crawl ^ position ^ (u64::from(tag) << 56)) as u32
+}
+
+/// Appends a number, seven bits a byte, low ones first.
+pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Bytes that are read from the front.
+pub(super) struct Bytes<'a>(pub &'a [u8]);
+
+impl Bytes<'_> {
+    pub fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub fn lane(&mut self) -> Option<LaneId> {
+        u32::try_from(self.number()?).ok().map(LaneId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Record<'static>> {
+        let link = LinkRecord {
+            lane: LaneId(300),
+            depth: 2,
+            redirects: 10,
+            tries: 0,
+            kind: LinkKind::Other,
+            https: true,
+            via: Some(1_000_000 - 77),
+            replaces: None,
+            rest: ":8080/é?q",
+        };
+        vec![
+            Record::Lane { name: "h.example" },
+            Record::Page { url: "https://h.example/" },
+            Record::Link(link),
+            Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
+            Record::Fate { lane: LaneId(0), link: 999_999, outcome: Outcome::Refused, status: None, line: b"{}" },
+            Record::Fate { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
+            Record::Line { line: b"{\"type\":\"run\"}" },
+            Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
+            Record::Output { position: u64::MAX, name: "pages.jsonl" },
+        ]
+    }
+
+    #[test]
+    fn a_record_is_read_back_at_its_position_and_nowhere_else() {
+        for record in samples() {
+            let mut bytes = b"before".to_vec();
+            record.encode(7, 1_000_000, &mut bytes);
+            let own = &bytes[6..];
+            assert_eq!(Record::decode(own, 7, 1_000_000), Ok((record, own.len())));
+            assert_eq!(Record::decode(own, 7, 1_000_001), Err(Unreadable::Wrong), "{record:?}");
+            assert_eq!(Record::decode(own, 8, 1_000_000), Err(Unreadable::Wrong), "{record:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_or_a_missing_one_is_noticed() {
+        for record in samples() {
+            let mut bytes = Vec::new();
+            record.encode(7, 1_000_000, &mut bytes);
+            for at in 0..bytes.len() {
+                assert!(matches!(Record::decode(&bytes[..at], 7, 1_000_000), Err(Unreadable::Short(_))));
+                let mut other = bytes.clone();
+                other[at] ^= 0x10;
+                let read = Record::decode(&other, 7, 1_000_000);
+                assert!(read.is_err(), "byte {at} of {record:?} gives {read:?}");
+            }
+        }
+    }
+}

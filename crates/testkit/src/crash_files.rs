@@ -1,0 +1,318 @@
+//! [`CrashFiles`]: files in memory that can lose power.
+//!
+//! Whatever was not synced when the power goes is kept, lost or torn, sector by sector, in any order; names that were
+//! not synced are kept up to some moment. Before that, any call can be made to fail. So a test can run the same history
+//! with an accident at each single call.
+
+use argiope_store::disk::{File, Files};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const SECTOR: usize = 512;
+
+/// What happens at the chosen call, and at all calls after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accident {
+    /// The power goes before the call has any effect.
+    PowerCut,
+    /// The call fails, this one alone.
+    Once(io::ErrorKind),
+    /// The call and all that follow fail. A write may have been done in part.
+    Always(io::ErrorKind),
+}
+
+/// Files in memory that can lose power. Clones are the same files.
+#[derive(Clone, Default)]
+pub struct CrashFiles {
+    disk: Arc<Mutex<Disk>>,
+}
+
+#[derive(Clone, Default)]
+struct Disk {
+    contents: BTreeMap<u64, Content>,
+    names: BTreeMap<String, u64>,
+    lasting_names: BTreeMap<String, u64>,
+    /// By folder.
+    unsynced_names: BTreeMap<String, Vec<Naming>>,
+    next: u64,
+    calls: u64,
+    accident: Option<(u64, Accident)>,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    now: Vec<u8>,
+    lasting: Vec<u8>,
+    unsynced: Vec<Change>,
+}
+
+#[derive(Clone)]
+enum Change {
+    Write { position: usize, bytes: Vec<u8> },
+    Length(usize),
+}
+
+#[derive(Clone)]
+enum Naming {
+    Create(String, u64),
+    Rename(String, String),
+    Remove(String),
+}
+
+impl Naming {
+    fn apply(&self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            Self::Create(name, id) => {
+                names.insert(name.clone(), *id);
+            }
+            Self::Rename(from, to) => {
+                if let Some(id) = names.remove(from) {
+                    names.insert(to.clone(), id);
+                }
+            }
+            Self::Remove(name) => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>, mut keep: impl FnMut() -> bool) {
+        match self {
+            Self::Length(length) => {
+                if keep() {
+                    bytes.resize(*length, 0);
+                }
+            }
+            Self::Write { position, bytes: new } => {
+                let mut at = *position;
+                let end = position + new.len();
+                while at < end {
+                    let next = ((at / SECTOR + 1) * SECTOR).min(end);
+                    if keep() {
+                        if bytes.len() < next {
+                            bytes.resize(next, 0);
+                        }
+                        bytes[at..next].copy_from_slice(&new[at - position..next - position]);
+                    }
+                    at = next;
+                }
+            }
+        }
+    }
+}
+
+impl CrashFiles {
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls there were that change something.
+    pub fn calls(&self) -> u64 {
+        self.disk().calls
+    }
+
+    /// Lets something happen at the call with this number.
+    pub fn plan(&self, call: u64, accident: Accident) {
+        self.disk().accident = Some((call, accident));
+    }
+
+    /// What another process finds after this one died: all writes, as the operating system has them.
+    pub fn after_kill(&self) -> Self {
+        let mut disk = self.disk().clone();
+        disk.accident = None;
+        Self { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    /// What is found after the power came back. `below` gives random numbers.
+    pub fn after_power_cut(&self, mut below: impl FnMut(u64) -> u64) -> Self {
+        let mut disk = self.disk().clone();
+        disk.accident = None;
+        // All is lost, all is kept, or anything between.
+        let share = below(5) * 25;
+        for namings in std::mem::take(&mut disk.unsynced_names).into_values() {
+            let kept = below(namings.len() as u64 + 1) as usize;
+            namings.iter().take(kept).for_each(|naming| naming.apply(&mut disk.lasting_names));
+        }
+        disk.names = disk.lasting_names.clone();
+        for content in disk.contents.values_mut() {
+            for change in std::mem::take(&mut content.unsynced) {
+                change.apply(&mut content.lasting, || below(100) < share);
+            }
+            content.now = content.lasting.clone();
+        }
+        Self { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    /// Changes the bytes of a file behind everybody's back.
+    pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut disk = self.disk();
+        if let Some(id) = disk.names.get(name).copied()
+            && let Some(content) = disk.contents.get_mut(&id)
+        {
+            change(&mut content.now);
+            content.lasting = content.now.clone();
+        }
+    }
+
+    /// All names with the length of their files.
+    pub fn names(&self) -> Vec<(String, usize)> {
+        let disk = self.disk();
+        let length = |id: &u64| disk.contents.get(id).map_or(0, |content| content.now.len());
+        disk.names.iter().map(|(name, id)| (name.clone(), length(id))).collect()
+    }
+}
+
+impl Disk {
+    /// Counts a call that changes something; fails where an accident was planned.
+    fn call(&mut self) -> io::Result<()> {
+        let number = self.calls;
+        self.calls += 1;
+        let lost = || Err(io::Error::other("the power is gone"));
+        match self.accident {
+            Some((at, Accident::PowerCut)) if number >= at => lost(),
+            Some((at, Accident::Once(kind))) if number == at => Err(kind.into()),
+            Some((at, Accident::Always(kind))) if number >= at => Err(kind.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&mut self, folder_of: &str, naming: Naming) {
+        naming.apply(&mut self.names);
+        self.unsynced_names.entry(folder(folder_of).to_owned()).or_default().push(naming);
+    }
+}
+
+fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn missing() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+impl Files for CrashFiles {
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let id = *self.disk().names.get(name).ok_or_else(missing)?;
+        Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let mut disk = self.disk();
+        disk.call()?;
+        if let Some(id) = disk.names.get(name).copied() {
+            if let Some(content) = disk.contents.get_mut(&id) {
+                content.now.clear();
+                content.unsynced.push(Change::Length(0));
+            }
+            return Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }));
+        }
+        let id = disk.next;
+        disk.next += 1;
+        disk.contents.insert(id, Content::default());
+        disk.name(name, Naming::Create(name.to_owned(), id));
+        Ok(Box::new(CrashFile { disk: Arc::clone(&self.disk), id }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.call()?;
+        disk.name(to, Naming::Rename(from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.names.get(name).ok_or_else(missing)?;
+        disk.call()?;
+        disk.name(name, Naming::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    fn make_folder(&self, _name: &str) -> io::Result<()> {
+        self.disk().call()
+    }
+
+    fn list(&self, inside: &str) -> io::Result<Vec<String>> {
+        let disk = self.disk();
+        let names = disk.names.keys().filter(|name| folder(name) == inside);
+        Ok(names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect())
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.call()?;
+        for naming in disk.unsynced_names.remove(folder).unwrap_or_default() {
+            naming.apply(&mut disk.lasting_names);
+        }
+        Ok(())
+    }
+
+    fn describe(&self, name: &str) -> String {
+        format!("crawl/{name}")
+    }
+}
+
+struct CrashFile {
+    disk: Arc<Mutex<Disk>>,
+    id: u64,
+}
+
+impl CrashFile {
+    fn with<T>(&self, act: impl FnOnce(&mut Content) -> T) -> T {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        act(disk.contents.entry(self.id).or_default())
+    }
+
+    fn call(&self) -> io::Result<()> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner).call()
+    }
+
+    fn change(&self, change: Change) {
+        self.with(|content| {
+            change.apply(&mut content.now, || true);
+            content.unsynced.push(change);
+        });
+    }
+}
+
+impl File for CrashFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.with(|content| content.now.len() as u64))
+    }
+
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.with(|content| {
+            let rest = content.now.get(position as usize..).unwrap_or_default();
+            let length = rest.len().min(into.len());
+            into[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        })
+    }
+
+    fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
+        let position = position as usize;
+        let failed = self.call();
+        // A write that fails, or that the power cut short, may have been done in part.
+        let done = if failed.is_ok() { bytes } else { bytes.get(..bytes.len() / 2).unwrap_or_default() };
+        self.change(Change::Write { position, bytes: done.to_vec() });
+        failed
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.call()?;
+        self.change(Change::Length(len as usize));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.call()?;
+        self.with(|content| {
+            content.lasting = content.now.clone();
+            content.unsynced.clear();
+        });
+        Ok(())
+    }
+}

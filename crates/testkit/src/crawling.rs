@@ -1,0 +1,102 @@
+//! A crawl for tests: real sockets, real engine, the frontier in memory; all visits and lines collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use argiope::keeping::{Keeping, Setting, Summary, Taker};
+use argiope_core::Outcome;
+use argiope_core::keeper::Settled;
+use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
+use argiope_core::visit::Visit;
+use argiope_engine::Clock;
+use argiope_practice::Running;
+use argiope_store::MemoryFrontier;
+
+/// Everything that a crawl brought.
+pub struct Crawled {
+    pub summary: Summary,
+    /// Pages, in the order of completion.
+    pub pages: Vec<Box<Visit>>,
+    /// robots.txt and sitemaps.
+    pub errands: Vec<Box<Visit>>,
+    /// Records, one JSON object each.
+    pub lines: Vec<serde_json::Value>,
+}
+
+/// Settings for tests: one root, no politeness that a test would have to wait for, robots.txt ignored.
+pub fn config(engine: EngineName, roots: &[&str]) -> Config {
+    Config {
+        roots: roots.iter().map(|root| (*root).to_owned()).collect(),
+        engine,
+        robots: RobotsPolicy::Ignore,
+        retry_wait: Span(Duration::from_millis(20)),
+        ..Config::default()
+    }
+}
+
+/// Trusts the web's own authority.
+pub fn trust(config: &mut Config, web: &Running) -> tempfile::TempPath {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(web.ca_pem().as_bytes()).expect("the certificate is written");
+    config.ca_cert = Some(file.path().to_owned());
+    file.into_temp_path()
+}
+
+/// Crawls to the end.
+pub fn crawl(config: &Config) -> Crawled {
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let rules = Arc::new(argiope::rules(config).expect("the settings are right"));
+    let keeping = Keeping::start(Setting {
+        frontier: MemoryFrontier::new(rules.fingerprint_key),
+        engine: argiope::crawl::engine_kind(config.engine),
+        rules,
+        clock: Clock::start(),
+        taker: Collect(Arc::clone(&taken)),
+        open: false,
+    })
+    .expect("the threads start");
+    let summary = keeping.join().expect("the crawl ends");
+    let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut crawled = Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new() };
+    for Settled { visit, line } in settled {
+        crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));
+        if visit.is_page() { crawled.pages.push(visit) } else { crawled.errands.push(visit) }
+    }
+    crawled
+}
+
+struct Collect(Arc<Mutex<Vec<Settled>>>);
+
+impl Taker for Collect {
+    fn take(&mut self, settled: Settled) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
+    }
+
+    fn rest(&mut self) {}
+}
+
+impl Crawled {
+    /// The one visit to this address.
+    pub fn page(&self, url: &str) -> &Visit {
+        let mut found = self.pages.iter().filter(|visit| visit.link.url.as_str() == url);
+        let visit = found.next().unwrap_or_else(|| panic!("{url} was not visited; {:?}", self.urls()));
+        assert!(found.next().is_none(), "{url} was visited twice");
+        visit
+    }
+
+    pub fn urls(&self) -> BTreeSet<&str> {
+        let urls: BTreeSet<&str> = self.pages.iter().map(|visit| visit.link.url.as_str()).collect();
+        assert_eq!(urls.len(), self.pages.len(), "a page was visited twice");
+        urls
+    }
+
+    /// Outcome, status and count of links, by address: what every engine must agree on.
+    pub fn facts(&self) -> BTreeMap<String, (Outcome, Option<u16>, u32)> {
+        self.pages
+            .iter()
+            .map(|visit| (visit.link.url.to_string(), (visit.outcome, visit.status, visit.links)))
+            .collect()
+    }
+}

@@ -1,0 +1,210 @@
+//! How answers come, and how they go wrong.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use argiope_core::rules::{EngineName, Size, Span};
+use argiope_core::visit::Visit;
+use argiope_core::{ErrorKind, Outcome, Truncated};
+use argiope_practice::Answer;
+
+use super::{serve, site};
+use crate::crawling::{Crawled, config, crawl};
+
+const SHORT: Span = Span(Duration::from_millis(300));
+
+fn kind(visit: &Visit) -> Option<ErrorKind> {
+    visit.error.as_ref().map(|failure| failure.kind)
+}
+
+/// Crawls a site of one page, once, with short time-outs.
+fn one(engine: EngineName, address: &str, answer: Answer) -> Crawled {
+    let site = site(address).page("/", answer);
+    let root = site.url("/");
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.idle_timeout = SHORT;
+    config.max_tries = 1;
+    crawl(&config)
+}
+
+pub fn a_server_that_keeps_the_connection(engine: EngineName) {
+    let crawled = one(engine, "127.2.0.1", Answer::html("<title>kept</title>"));
+    assert_eq!(crawled.pages[0].title.as_deref(), Some("kept"));
+    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
+}
+
+pub fn a_body_that_ends_by_closing(engine: EngineName) {
+    for answer in [Answer::html("<title>all</title>").until_close(), Answer::html("<title>all</title>").http10()] {
+        let crawled = one(engine, "127.2.0.2", answer);
+        let page = &crawled.pages[0];
+        assert_eq!((page.outcome, page.truncated, page.title.as_deref()), (Outcome::Ok, None, Some("all")));
+    }
+}
+
+pub fn chunked_and_gzip(engine: EngineName) {
+    let body = "<title>long</title>".to_owned() + &"words and more words ".repeat(5_000);
+    for answer in [
+        Answer::html(body.clone()).chunked([1, 2, 3, 1000, 7]),
+        Answer::html(body.clone()).gzip(),
+        Answer::html(body.clone()).gzip().chunked([10]),
+    ] {
+        let crawled = one(engine, "127.2.0.3", answer);
+        let page = &crawled.pages[0];
+        assert_eq!((page.outcome, page.truncated, page.bytes_body), (Outcome::Ok, None, body.len() as u64));
+        assert_eq!(page.title.as_deref(), Some("long"));
+    }
+}
+
+pub fn charset_and_title(engine: EngineName) {
+    let site = site("127.2.0.4")
+        .page("/", Answer::links(["/latin", "/meta", "/none"]))
+        .page(
+            "/latin",
+            Answer::html(b"<title>caf\xe9 \n noir</title>".to_vec()).content_type("text/html; charset=ISO-8859-1"),
+        )
+        .page(
+            "/meta",
+            Answer::html(b"<meta charset=koi8-r><title>\xf0\xd2\xc9\xd7\xc5\xd4</title>".to_vec())
+                .content_type("text/html"),
+        )
+        .page("/none", Answer::html("<title>naïve</title>").content_type("text/html"));
+    let urls = ["/latin", "/meta", "/none"].map(|path| site.url(path));
+    let root = site.url("/");
+    let _web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    let seen = |url: &str| (crawled.page(url).charset, crawled.page(url).title.clone());
+    assert_eq!(seen(&urls[0]), (Some("windows-1252"), Some("café noir".into())));
+    assert_eq!(seen(&urls[1]), (Some("koi8-r"), Some("Привет".into())));
+    assert_eq!(seen(&urls[2]), (Some("utf-8"), Some("naïve".into())));
+}
+
+pub fn truncation(engine: EngineName) {
+    let crawled =
+        one(engine, "127.2.0.5", Answer::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
+    let page = &crawled.pages[0];
+    assert_eq!((page.outcome, page.truncated), (Outcome::Ok, Some(Truncated::Disconnect)));
+    assert_eq!((page.bytes_body, page.title.as_deref()), (1_900, Some("half")));
+}
+
+pub fn a_reset_mid_body(engine: EngineName) {
+    let answer =
+        Answer::filled("<title>cut</title>", 200_000).truncate_at(100_000).ending(argiope_practice::Ending::Reset);
+    let crawled = one(engine, "127.2.0.6", answer);
+    let page = &crawled.pages[0];
+    // A reset may overtake bytes that were sent before it: what arrived is kept, and it is never whole.
+    match page.outcome {
+        Outcome::Ok => assert_eq!((page.truncated, kind(page)), (Some(Truncated::Disconnect), Some(ErrorKind::Reset))),
+        outcome => assert_eq!((outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Reset))),
+    }
+}
+
+pub fn a_slow_drip(engine: EngineName) {
+    // Slow, but it moves: it is read to its end.
+    let crawled = one(engine, "127.2.0.7", Answer::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
+    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
+    // It stops moving: what came is kept.
+    let stall = Answer::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::Ending::Hang);
+    let crawled = one(engine, "127.2.0.7", stall);
+    let page = &crawled.pages[0];
+    assert_eq!(
+        (page.outcome, page.truncated, kind(page)),
+        (Outcome::Ok, Some(Truncated::Time), Some(ErrorKind::TimeoutIdle))
+    );
+    assert_eq!(page.bytes_body, 10);
+}
+
+pub fn a_stalled_head(engine: EngineName) {
+    for answer in [Answer::hang(), Answer::html("x").drip_all(1, Duration::from_millis(100))] {
+        let crawled = one(engine, "127.2.0.8", answer);
+        let page = &crawled.pages[0];
+        assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte)));
+    }
+}
+
+pub fn a_huge_head(engine: EngineName) {
+    let crawled = one(engine, "127.2.0.9", Answer::html("x").huge_head(500, 1_000));
+    let page = &crawled.pages[0];
+    assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::HeaderTooLarge)));
+    let crawled = one(engine, "127.2.0.9", Answer::html("x").huge_head(100, 1_000));
+    assert_eq!(crawled.pages[0].outcome, Outcome::Ok);
+}
+
+pub fn a_huge_body(engine: EngineName) {
+    let site = site("127.2.0.10").page("/", Answer::filled("<title>huge</title>", 50 << 20));
+    let root = site.url("/");
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_size = Size(1 << 20);
+    let crawled = crawl(&config);
+    let page = &crawled.pages[0];
+    assert_eq!(
+        (page.outcome, page.truncated, kind(page)),
+        (Outcome::Ok, Some(Truncated::Length), Some(ErrorKind::TooLarge))
+    );
+    assert_eq!((page.bytes_body, page.title.as_deref()), (1 << 20, Some("huge")));
+    config.max_size = Size(64 << 20);
+    let crawled = crawl(&config);
+    assert_eq!((crawled.pages[0].bytes_body, crawled.pages[0].truncated), (50 << 20, None));
+}
+
+pub fn interim_answers(engine: EngineName) {
+    let answer =
+        Answer::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
+    let crawled = one(engine, "127.2.0.11", answer);
+    assert_eq!((crawled.pages[0].status, crawled.pages[0].title.as_deref()), (Some(200), Some("after")));
+}
+
+pub fn a_stale_connection(engine: EngineName) {
+    // Every answer promises to keep the connection, and every connection is closed: nobody would call the silent
+    // second attempt a try.
+    let links: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
+    let site = site("127.2.0.12")
+        .page("/", Answer::links(&links).keep_alive_then_close())
+        .fallback(Answer::html("page").keep_alive_then_close());
+    let root = site.url("/");
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_tries = 1;
+    config.per_host = Some(1);
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 21);
+    for page in &crawled.pages {
+        assert_eq!((page.outcome, page.link.tries), (Outcome::Ok, 1), "{} {:?}", page.link.url, page.error);
+    }
+}
+
+pub fn keep_alive_is_used(engine: EngineName) {
+    let links: Vec<String> = (0..50).map(|n| format!("/{n}")).collect();
+    let site = site("127.2.0.13").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.per_host = Some(3);
+    assert_eq!(crawl(&config).pages.len(), 51);
+    assert!(web.stats().connections <= 3, "{} connections for three slots", web.stats().connections);
+}
+
+pub fn connection_refused(engine: EngineName) {
+    let listener = TcpListener::bind("127.2.0.14:0").expect("a loopback address");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let crawled = crawl(&config(engine, &[&format!("http://{address}/")]));
+    let page = &crawled.pages[0];
+    assert_eq!((page.outcome, kind(page), page.link.tries), (Outcome::Failed, Some(ErrorKind::ConnectRefused), 4));
+}
+
+pub fn an_empty_reply(engine: EngineName) {
+    let crawled = one(engine, "127.2.0.15", Answer::close());
+    assert_eq!(kind(&crawled.pages[0]), Some(ErrorKind::EmptyReply));
+    let crawled = one(engine, "127.2.0.15", Answer::reset());
+    assert_eq!(kind(&crawled.pages[0]), Some(ErrorKind::Reset));
+}
+
+pub fn garbage(engine: EngineName) {
+    for wire in [&b"\x16\x03\x01 this is no HTTP\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/9.9 200 OK\r\n\r\n"] {
+        let crawled = one(engine, "127.2.0.16", Answer::raw(wire));
+        let page = &crawled.pages[0];
+        assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Protocol)), "{wire:?}");
+    }
+}

@@ -1,0 +1,368 @@
+//! What a crawler is: links, scope, redirects, limits, and an end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use argiope_core::keeper::End;
+use argiope_core::rules::{Breadth, EngineName, Pace, Size, Span};
+use argiope_core::{ErrorKind, Outcome};
+use argiope_practice::{Answer, Graph, Plan, Reach, Site, Web};
+
+use super::{serve, site};
+use crate::crawling::{config, crawl};
+
+pub fn links_and_cycles(engine: EngineName) {
+    let site = site("127.1.0.1")
+        .page("/", Answer::links(["/a", "/b", "/#top", "/a#x"]))
+        .page("/a", Answer::links(["/b", "/c?x=1", "/"]))
+        .page("/b", Answer::links(["/a"]))
+        .page("/c?x=1", Answer::links(["c?x=2", "/gone"]))
+        .page("/c?x=2", Answer::html("end"));
+    let root = site.url("/");
+    let url = |path| site.url(path);
+    let expected: BTreeSet<String> = ["/", "/a", "/b", "/c?x=1", "/c?x=2", "/gone"].map(url).into();
+    let web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!(crawled.urls(), expected.iter().map(String::as_str).collect());
+    assert_eq!(crawled.summary.end, End::Finished);
+    assert_eq!(crawled.summary.left, 0);
+    let first = crawled.page(&root);
+    assert_eq!((first.links, first.new_links, first.link.depth), (3, 2, 0));
+    let gone = crawled.pages.iter().find(|visit| visit.link.url.path() == "/gone").expect("visited");
+    assert_eq!((gone.outcome, gone.status, gone.link.depth), (Outcome::HttpError, Some(404), 3));
+    assert_eq!(gone.link.via.as_ref().map(|via| via.path()), Some("/c"));
+    assert_eq!(web.requests(), 6);
+}
+
+/// Two sites on two addresses with one link from the first to the second.
+fn two_hosts() -> (Site, Site, String) {
+    let second = site("127.1.0.3").page("/", Answer::html("second"));
+    let away = second.url("/");
+    let first = site("127.1.0.2").page("/", Answer::links(["/a", &away])).page("/a", Answer::html("a"));
+    (first, second, away)
+}
+
+pub fn a_prohibited_host(engine: EngineName) {
+    let (first, second, away) = two_hosts();
+    let root = first.url("/");
+    let web = serve([first, second]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert!(!crawled.urls().contains(away.as_str()));
+    assert!(web.log().iter().all(|seen| seen.site == 0));
+    assert_eq!(crawled.page(&root).rejected.iter().map(|(_, n)| n).sum::<u32>(), 1);
+}
+
+/// Hosts by name, all on one address: what names mean is decided by scope alone.
+fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
+    let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
+    let mut site = site("127.1.0.4");
+    let port = site.address().port();
+    let links: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/{name}")).collect();
+    site = site.page("/", Answer::links(&links));
+    for name in names {
+        site = site.page(&format!("/{name}"), Answer::html(name));
+    }
+    let address = site.address();
+    let _web = serve([site]);
+    let mut config = config(engine, &[&format!("http://example.com:{port}/")]);
+    config.scope = breadth;
+    config.resolve =
+        names.iter().map(|name| format!("{name}:{port}:{}", address.ip()).parse().expect("a mapping")).collect();
+    let crawled = crawl(&config);
+    crawled.pages.iter().map(|visit| visit.link.url.path().trim_start_matches('/').to_owned()).collect()
+}
+
+pub fn strict_hosts(engine: EngineName) {
+    assert_eq!(named(engine, Breadth::Host), ["", "example.com", "www.example.com"].map(String::from).into());
+}
+
+pub fn lenient_hosts(engine: EngineName) {
+    let expected = ["", "example.com", "www.example.com", "sub.example.com"].map(String::from).into();
+    assert_eq!(named(engine, Breadth::Domain), expected);
+}
+
+pub fn exclude_and_include(engine: EngineName) {
+    let site = site("127.1.0.5")
+        .page("/", Answer::links(["/doc/a", "/doc/b.zip", "/other"]))
+        .page("/doc/a", Answer::links(["/doc/private"]))
+        .page("/doc/b.zip", Answer::bytes("zip"))
+        .page("/doc/private", Answer::html("private"))
+        .page("/other", Answer::html("other"));
+    let root = site.url("/");
+    let expected: BTreeSet<String> = ["/", "/doc/a"].map(|path| site.url(path)).into();
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.include = vec!["/doc/".into()];
+    config.exclude = vec![r"\.zip$".into(), "private".into()];
+    assert_eq!(crawl(&config).urls(), expected.iter().map(String::as_str).collect());
+}
+
+pub fn several_roots(engine: EngineName) {
+    let first = site("127.1.0.6").page("/", Answer::links(["/a"])).page("/a", Answer::html("a"));
+    let second = site("127.1.0.7").page("/start", Answer::links(["/b"])).page("/b", Answer::html("b"));
+    let (one, two) = (first.url("/"), second.url("/start"));
+    let expected: BTreeSet<String> = [first.url("/"), first.url("/a"), second.url("/start"), second.url("/b")].into();
+    let _web = serve([first, second]);
+    assert_eq!(crawl(&config(engine, &[&one, &two])).urls(), expected.iter().map(String::as_str).collect());
+}
+
+pub fn a_deep_root(engine: EngineName) {
+    let site = site("127.1.0.8")
+        .page("/x/y/z", Answer::links(["../up", "sibling"]))
+        .page("/x/up", Answer::html("up"))
+        .page("/x/y/sibling", Answer::html("sibling"));
+    let root = site.url("/x/y/z");
+    let expected: BTreeSet<String> = ["/x/y/z", "/x/up", "/x/y/sibling"].map(|path| site.url(path)).into();
+    let _web = serve([site]);
+    assert_eq!(crawl(&config(engine, &[&root])).urls(), expected.iter().map(String::as_str).collect());
+}
+
+pub fn depth(engine: EngineName) {
+    let site = site("127.1.0.9")
+        .page("/", Answer::links(["/1"]))
+        .redirect("/1", "/one", 302)
+        .page("/one", Answer::links(["/2"]))
+        .page("/2", Answer::links(["/3"]))
+        .page("/3", Answer::html("too deep"));
+    let root = site.url("/");
+    let expected: BTreeSet<String> = ["/", "/1", "/one", "/2"].map(|path| site.url(path)).into();
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.depth = Some(2);
+    assert_eq!(crawl(&config).urls(), expected.iter().map(String::as_str).collect());
+}
+
+pub fn prefix_and_page_scope(engine: EngineName) {
+    let make = || {
+        site("127.1.0.10")
+            .page("/docs/start", Answer::links(["/docs/a", "/blog/b"]))
+            .page("/docs/a", Answer::html("a"))
+            .page("/blog/b", Answer::html("b"))
+    };
+    let site = make();
+    let root = site.url("/docs/start");
+    let below: BTreeSet<String> = ["/docs/start", "/docs/a"].map(|path| site.url(path)).into();
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.scope = Breadth::Prefix;
+    assert_eq!(crawl(&config).urls(), below.iter().map(String::as_str).collect());
+    config.scope = Breadth::Page;
+    assert_eq!(crawl(&config).urls(), [root.as_str()].into());
+    drop(web);
+}
+
+pub fn redirect_chains(engine: EngineName) {
+    let site = site("127.1.0.11")
+        .redirect("/", "/1", 301)
+        .redirect("/1", "/2", 302)
+        .redirect("/2", "3", 307)
+        .redirect("/3", "/end", 308)
+        .page("/end", Answer::html("<title>End</title>"));
+    let root = site.url("/");
+    let end = site.url("/end");
+    let _web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!(crawled.pages.len(), 5);
+    let first = crawled.page(&root);
+    assert_eq!((first.outcome, first.status), (Outcome::Redirect, Some(301)));
+    assert!(first.redirect.as_ref().is_some_and(|target| target.path() == "/1"));
+    let last = crawled.page(&end);
+    assert_eq!((last.outcome, last.link.depth, last.title.as_deref()), (Outcome::Ok, 0, Some("End")));
+}
+
+pub fn redirect_cycles(engine: EngineName) {
+    let site = site("127.1.0.12").redirect("/", "/a", 302).redirect("/a", "/b", 302).redirect("/b", "/", 302);
+    let root = site.url("/");
+    let web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!(crawled.pages.len(), 3);
+    assert!(crawled.pages.iter().all(|visit| visit.outcome == Outcome::Redirect && visit.error.is_none()));
+    assert_eq!(web.requests(), 3, "as many requests as there are addresses");
+}
+
+pub fn redirects_join(engine: EngineName) {
+    let site = site("127.1.0.13")
+        .page("/", Answer::links(["/a", "/b", "/c"]))
+        .redirect("/a", "/x", 302)
+        .redirect("/b", "/x", 302)
+        .redirect("/c", "/a", 302)
+        .page("/x", Answer::html("x"));
+    let root = site.url("/");
+    let web = serve([site]);
+    assert_eq!(crawl(&config(engine, &[&root])).pages.len(), 5);
+    assert_eq!(web.log().iter().filter(|seen| seen.path == "/x").count(), 1);
+}
+
+pub fn the_limit_of_redirects(engine: EngineName) {
+    let mut site = site("127.1.0.14");
+    for n in 0..8 {
+        site = site.redirect(&format!("/{n}"), &format!("/{}", n + 1), 302);
+    }
+    let (root, last) = (site.url("/0"), site.url("/5"));
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_redirects = 5;
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 6);
+    let stopped = crawled.page(&last);
+    assert_eq!(stopped.outcome, Outcome::Redirect);
+    assert_eq!(stopped.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RedirectLimit));
+}
+
+pub fn an_off_scope_redirect(engine: EngineName) {
+    let (_, second, away) = two_hosts();
+    let first = site("127.1.0.15").page("/", Answer::links(["/leave"])).redirect("/leave", &away, 302);
+    let (root, leave) = (first.url("/"), first.url("/leave"));
+    let web = serve([first, second]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!(crawled.pages.len(), 2);
+    assert_eq!(crawled.page(&leave).outcome, Outcome::Redirect);
+    assert!(web.log().iter().all(|seen| seen.site == 0), "the other host was asked");
+}
+
+pub fn a_bad_redirect(engine: EngineName) {
+    let site = site("127.1.0.16")
+        .page("/", Answer::links(["/ftp", "/odd", "/none"]))
+        .redirect("/ftp", "ftp://host/file", 302)
+        .redirect("/odd", "http://[bad", 302)
+        .page("/none", Answer::status(302));
+    let (root, ftp, odd, none) = (site.url("/"), site.url("/ftp"), site.url("/odd"), site.url("/none"));
+    let _web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    let kind = |url: &str| crawled.page(url).error.as_ref().map(|failure| failure.kind);
+    assert_eq!(kind(&ftp), Some(ErrorKind::RedirectBlocked));
+    assert_eq!(kind(&odd), Some(ErrorKind::RedirectInvalid));
+    assert_eq!((crawled.page(&none).outcome, kind(&none)), (Outcome::HttpError, None));
+}
+
+pub fn non_html(engine: EngineName) {
+    let site = site("127.1.0.17")
+        .page("/", Answer::links(["/text", "/image"]))
+        .page("/text", Answer::text("<a href=/hidden>no link</a>"))
+        .page("/image", Answer::bytes("<a href=/hidden>").content_type("image/png"));
+    let (root, text, image) = (site.url("/"), site.url("/text"), site.url("/image"));
+    let _web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!(crawled.pages.len(), 3);
+    assert_eq!(crawled.page(&text).content_type.as_deref(), Some("text/plain"));
+    assert_eq!(crawled.page(&image).content_type.as_deref(), Some("image/png"));
+    assert_eq!(crawled.page(&image).links, 0);
+}
+
+pub fn non_http_links(engine: EngineName) {
+    let links = ["mailto:a@b.c", "javascript:alert(1)", "ftp://h/f", "data:text/html,x", "tel:+1", "/a"];
+    let site = site("127.1.0.18").page("/", Answer::links(links)).page("/a", Answer::html("a"));
+    let root = site.url("/");
+    let _web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!((crawled.pages.len(), crawled.page(&root).links), (2, 1));
+}
+
+pub fn exact_max_pages(engine: EngineName) {
+    let graph = Plan { pages: 3_000, links: 20, size: 2_000, ..Plan::default() };
+    let (web, root, _) = graph_web(graph);
+    let mut config = config(engine, &[&root]);
+    config.pace = Pace::Full;
+    config.concurrency = 200;
+    config.max_pages = Some(1_000);
+    let crawled = crawl(&config);
+    let asked: BTreeSet<String> = web.log().into_iter().map(|seen| seen.path).collect();
+    assert_eq!((crawled.pages.len(), asked.len(), web.requests()), (1_000, 1_000, 1_000));
+    assert_eq!(crawled.summary.end, End::MaxPages);
+    assert!(crawled.summary.left > 0);
+}
+
+/// A graph on one host, its root and its server.
+fn graph_web(plan: Plan) -> (argiope_practice::Running, String, Arc<Graph>) {
+    let site = Site::http("0.0.0.0:0").expect("all of loopback");
+    let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+    let root = graph.url(graph.roots().next().expect("a root"));
+    let web = Web::new().site(site.graph(&graph)).start().expect("the practice web starts");
+    (web, root, graph)
+}
+
+pub fn a_graph_is_found_whole(engine: EngineName) {
+    let plan = Plan { pages: 800, links: 12, size: 3_000, missing: 50, broken: 20, redirects: 50, ..Plan::default() };
+    let (_web, root, graph) = graph_web(plan);
+    let expected = graph.reachable(graph.roots().take(1), Reach::RootHosts);
+    let mut config = config(engine, &[&root]);
+    config.pace = Pace::Full;
+    config.concurrency = 50;
+    config.max_tries = 1;
+    let crawled = crawl(&config);
+    let found: BTreeSet<&str> = crawled.urls();
+    assert_eq!(found, expected.keys().map(String::as_str).collect());
+    for visit in &crawled.pages {
+        let expect = &expected[visit.link.url.as_str()];
+        assert_eq!(visit.status, Some(expect.status), "{}", visit.link.url);
+    }
+}
+
+pub fn ends_at_once(engine: EngineName) {
+    // The last answers are an error, a failure and a retry that gives up. No timer may decide the end: the crawl is
+    // over within far less than any of its time-outs.
+    let site = site("127.1.0.21")
+        .page("/", Answer::links(["/error", "/reset", "/again"]))
+        .page("/error", Answer::status(404))
+        .page("/reset", Answer::reset())
+        .page("/again", Answer::status(500));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_tries = 2;
+    let crawled = crawl(&config);
+    let last = web.log().iter().map(|seen| web.started() + seen.start).max().expect("requests were made");
+    assert_eq!(crawled.pages.len(), 4);
+    assert!(Instant::now() - last < Duration::from_secs(5), "the end was waited for");
+}
+
+pub fn ten_thousand_links(engine: EngineName) {
+    let links: Vec<String> = (0..10_000).map(|n| format!("/p/{n}")).collect();
+    let site = site("127.1.0.22").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let root = site.url("/");
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.pace = Pace::Full;
+    config.concurrency = 64;
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 10_001);
+    assert_eq!((crawled.page(&root).links, crawled.page(&root).new_links), (10_000, 10_000));
+}
+
+pub fn wide_hosts_use_all_slots(engine: EngineName) {
+    let links: Vec<String> = (0..200).map(|n| format!("/p/{n}")).collect();
+    let slow = Answer::html("page").delay(Duration::from_millis(50));
+    let site = site("127.1.0.23").page("/", Answer::links(&links)).fallback(slow);
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.pace = Pace::Full;
+    config.concurrency = 40;
+    assert_eq!(crawl(&config).pages.len(), 201);
+    assert_eq!(web.stats().max_at_once, 40);
+}
+
+pub fn max_bytes(engine: EngineName) {
+    let plan = Plan { pages: 500, links: 20, size: 10_000, ..Plan::default() };
+    let (_web, root, _) = graph_web(plan);
+    let mut config = config(engine, &[&root]);
+    config.concurrency = 1;
+    config.max_bytes = Some(Size(100_000));
+    let crawled = crawl(&config);
+    assert_eq!(crawled.summary.end, End::MaxBytes);
+    let bytes: u64 = crawled.pages.iter().map(|visit| visit.bytes_wire).sum();
+    assert!((100_000..130_000).contains(&bytes), "{bytes}");
+}
+
+pub fn max_time(engine: EngineName) {
+    let site = site("127.1.0.25").page("/", Answer::links(["/hang"])).page("/hang", Answer::hang());
+    let root = site.url("/");
+    let _web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_time = Some(Span(Duration::from_millis(300)));
+    let begun = Instant::now();
+    let crawled = crawl(&config);
+    assert_eq!((crawled.summary.end, crawled.pages.len(), crawled.summary.left), (End::MaxTime, 1, 1));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}

@@ -1,0 +1,237 @@
+//! Politeness, retries, robots.txt, and what must not be done: judged by what the server saw.
+
+use std::time::Duration;
+
+use argiope_core::rules::{EngineName, HeaderLine, Pace, RobotsPolicy, Span};
+use argiope_core::{ErrorKind, Outcome};
+use argiope_practice::{Answer, Seen, Web};
+
+use super::{serve, site};
+use crate::crawling::{config, crawl};
+
+pub fn retries_that_succeed(engine: EngineName) {
+    let site = site("127.3.0.1")
+        .page("/", Answer::links(["/flaky", "/reset"]))
+        .fail_times("/flaky", 2, Answer::status(503), Answer::html("<title>well</title>"))
+        .fail_times("/reset", 1, Answer::reset(), Answer::html("ok"));
+    let (root, flaky, reset) = (site.url("/"), site.url("/flaky"), site.url("/reset"));
+    let web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!((crawled.page(&flaky).outcome, crawled.page(&flaky).link.tries), (Outcome::Ok, 3));
+    assert_eq!((crawled.page(&reset).outcome, crawled.page(&reset).link.tries), (Outcome::Ok, 2));
+    assert_eq!(web.requests(), 6);
+}
+
+pub fn retries_that_give_up(engine: EngineName) {
+    let site = site("127.3.0.2")
+        .page("/", Answer::links(["/down", "/gone"]))
+        .page("/down", Answer::status(502))
+        .page("/gone", Answer::status(410));
+    let (root, down, gone) = (site.url("/"), site.url("/down"), site.url("/gone"));
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.max_tries = 3;
+    let crawled = crawl(&config);
+    let seen = |url: &str| (crawled.page(url).outcome, crawled.page(url).status, crawled.page(url).link.tries);
+    assert_eq!(seen(&down), (Outcome::HttpError, Some(502), 3));
+    assert_eq!(seen(&gone), (Outcome::HttpError, Some(410), 1), "a status that will not pass is not asked again");
+    assert_eq!(web.requests(), 5);
+}
+
+pub fn concurrency_is_reached_and_not_exceeded(engine: EngineName) {
+    let sites: Vec<_> = (1..=8)
+        .map(|n| {
+            let links: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
+            site(&format!("127.3.1.{n}"))
+                .page("/", Answer::links(&links))
+                .fallback(Answer::html("page").delay(Duration::from_millis(40)))
+        })
+        .collect();
+    let roots: Vec<String> = sites.iter().map(|site| site.url("/")).collect();
+    let web = serve(sites);
+    let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
+    config.pace = Pace::Full;
+    config.concurrency = 12;
+    assert_eq!(crawl(&config).pages.len(), 8 * 21);
+    assert_eq!(web.stats().max_at_once, 12);
+}
+
+pub fn per_host_is_kept(engine: EngineName) {
+    let links: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
+    let site = site("127.3.0.4")
+        .page("/", Answer::links(&links))
+        .fallback(Answer::html("page").delay(Duration::from_millis(20)));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.per_host = Some(4);
+    assert_eq!(crawl(&config).pages.len(), 41);
+    assert_eq!(web.stats().max_at_once, 4, "the window opens to its width and no further");
+}
+
+pub fn per_ip_is_shared(engine: EngineName) {
+    let mut site = site("127.3.0.5").fallback(Answer::html("page").delay(Duration::from_millis(20)));
+    let (ip, port) = (site.address().ip(), site.address().port());
+    let names: Vec<String> = (0..10).map(|n| format!("host{n}.example")).collect();
+    let roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
+    let links: Vec<String> = (0..5).map(|n| format!("/{n}")).collect();
+    site = site.page("/", Answer::links(&links));
+    let web = serve([site]);
+    let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
+    config.pace = Pace::Full;
+    config.per_ip = Some(3);
+    config.resolve = names.iter().map(|name| format!("{name}:{port}:{ip}").parse().expect("a mapping")).collect();
+    assert_eq!(crawl(&config).pages.len(), 60);
+    assert_eq!(web.stats().max_at_once, 3);
+}
+
+/// Checks that the starts of requests lie this far apart. The server sees them later than they were sent, and not
+/// always by as much: single gaps may look shorter than they were, all of them together may not.
+fn assert_spaced(log: &[Seen], delay: Duration) {
+    let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
+    starts.sort_unstable();
+    let gaps: Vec<Duration> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let total: Duration = gaps.iter().sum();
+    assert!(total + delay / 4 >= delay * gaps.len() as u32, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= delay / 2), "{gaps:?}");
+}
+
+pub fn the_delay_is_kept(engine: EngineName) {
+    // robots.txt, retries and redirect hops count as well.
+    let site = site("127.3.0.6")
+        .robots("User-agent: *\nDisallow:\n")
+        .page("/", Answer::links(["/a", "/b", "/c"]))
+        .redirect("/a", "/d", 302)
+        .fail_times("/b", 1, Answer::status(500), Answer::html("b"))
+        .fallback(Answer::html("page"));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.robots = RobotsPolicy::Obey;
+    config.delay = Span(Duration::from_millis(100));
+    crawl(&config);
+    assert_eq!(web.requests(), 7);
+    assert_spaced(&web.log(), Duration::from_millis(100));
+}
+
+pub fn crawl_delay_is_kept(engine: EngineName) {
+    let site = site("127.3.0.7")
+        .robots("User-agent: *\nCrawl-delay: 0.1\n")
+        .page("/", Answer::links(["/a", "/b", "/c"]))
+        .fallback(Answer::html("page"));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.robots = RobotsPolicy::Obey;
+    assert_eq!(crawl(&config).pages.len(), 4);
+    let pages: Vec<Seen> = web.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
+    assert_spaced(&pages, Duration::from_millis(100));
+    assert_eq!(web.stats().max_at_once, 1);
+}
+
+pub fn retry_after_is_kept(engine: EngineName) {
+    let site = site("127.3.0.8").fail_times("/", 1, Answer::status(429).header("Retry-After", "1"), Answer::html("ok"));
+    let root = site.url("/");
+    let web = serve([site]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].link.tries), (Outcome::Ok, 2));
+    assert_spaced(&web.log(), Duration::from_secs(1));
+}
+
+pub fn robots_are_obeyed(engine: EngineName) {
+    let site = site("127.3.0.9")
+        .robots("User-agent: *\nDisallow: /secret/\nAllow: /secret/open\nDisallow: /*.pdf$\n")
+        .page("/", Answer::links(["/secret/x", "/secret/open", "/a.pdf", "/a.pdf?x"]))
+        .fallback(Answer::html("page"));
+    let (root, secret, pdf) = (site.url("/"), site.url("/secret/x"), site.url("/a.pdf"));
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.robots = RobotsPolicy::Obey;
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 5);
+    assert_eq!(crawled.page(&secret).outcome, Outcome::Robots);
+    assert_eq!(crawled.page(&pdf).outcome, Outcome::Robots);
+    let log = web.log();
+    assert_eq!(log[0].path, "/robots.txt", "robots.txt goes first");
+    assert_eq!(log.iter().filter(|seen| seen.path == "/robots.txt").count(), 1, "and once");
+    assert!(log.iter().all(|seen| seen.path != "/secret/x" && seen.path != "/a.pdf"));
+    assert_eq!(crawled.errands.len(), 1);
+    assert_eq!(crawled.lines.iter().filter(|line| line["type"] == "aux" && line["for"] == "robots").count(), 1);
+}
+
+pub fn robots_of_every_origin(engine: EngineName) {
+    let second = site("127.3.0.10").robots("User-agent: *\nDisallow: /no\n").fallback(Answer::html("second"));
+    let (yes, no) = (second.url("/yes"), second.url("/no"));
+    let first = site("127.3.0.10").robots("User-agent: *\nDisallow: /yes\n").page("/", Answer::links([&yes, &no]));
+    let root = first.url("/");
+    let web = serve([first, second]);
+    let mut config = config(engine, &[&root, &yes]);
+    config.robots = RobotsPolicy::Obey;
+    let crawled = crawl(&config);
+    assert_eq!(crawled.page(&yes).outcome, Outcome::Ok, "another port is another origin");
+    assert_eq!(crawled.page(&no).outcome, Outcome::Robots);
+    assert_eq!(web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 2);
+}
+
+pub fn robots_unreachable(engine: EngineName) {
+    let site = site("127.3.0.11").page("/robots.txt", Answer::status(503)).fallback(Answer::html("page"));
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.robots = RobotsPolicy::Obey;
+    config.max_tries = 2;
+    let crawled = crawl(&config);
+    let page = crawled.page(&root);
+    assert_eq!(page.outcome, Outcome::Robots);
+    assert_eq!(page.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RobotsUnreachable));
+    assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"));
+    assert_eq!(web.requests(), 2, "it is tried again before it is given up");
+}
+
+pub fn robots_missing(engine: EngineName) {
+    for status in [404, 403, 401] {
+        let site = site("127.3.0.12").page("/robots.txt", Answer::status(status)).fallback(Answer::html("page"));
+        let root = site.url("/");
+        let _web = serve([site]);
+        let mut config = config(engine, &[&root]);
+        config.robots = RobotsPolicy::Obey;
+        assert_eq!(crawl(&config).page(&root).outcome, Outcome::Ok, "{status}");
+    }
+}
+
+pub fn private_is_refused(engine: EngineName) {
+    // The root was named by the user, so it may be private; what it leads to was not.
+    let second = site("127.3.0.14").fallback(Answer::html("secret"));
+    let secret = second.url("/");
+    let first = site("127.3.0.13").page("/", Answer::links([&secret])).redirect("/hop", &secret, 302);
+    let (root, hop) = (first.url("/"), first.url("/hop"));
+    let web = serve([first, second]);
+    let mut config = config(engine, &[&root, &hop]);
+    config.scope = argiope_core::rules::Breadth::Any;
+    let crawled = crawl(&config);
+    let page = crawled.page(&secret);
+    assert_eq!(
+        (page.outcome, page.error.as_ref().map(|f| f.kind)),
+        (Outcome::Refused, Some(ErrorKind::PrivateAddress))
+    );
+    assert!(web.log().iter().all(|seen| seen.site == 0));
+    config.allow_private = true;
+    assert_eq!(crawl(&config).page(&secret).outcome, Outcome::Ok);
+}
+
+pub fn headers_stay_at_home(engine: EngineName) {
+    let second = site("127.3.0.16").fallback(Answer::html("away"));
+    let away = second.url("/");
+    let first = site("127.3.0.15").page("/", Answer::links([&away]));
+    let root = first.url("/");
+    let web = Web::new().site(first).site(second).keep_headers().start().expect("the practice web starts");
+    let mut config = config(engine, &[&root]);
+    config.scope = argiope_core::rules::Breadth::Any;
+    config.allow_private = true;
+    config.header = vec!["X-Key: secret".parse::<HeaderLine>().expect("a header")];
+    assert_eq!(crawl(&config).pages.len(), 2);
+    for seen in web.log() {
+        let sent = seen.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("x-key"));
+        assert_eq!(sent, seen.site == 0, "headers go to the origins of the roots only");
+    }
+}

@@ -1,0 +1,59 @@
+//! The suite that every engine passes, whole, with no flags: an engine that fails a case is not done.
+//!
+//! [`engine_suite!`](crate::engine_suite) stamps every case on one engine. The first cases are those that the founding
+//! crawler tested itself with.
+
+pub mod answers;
+pub mod basics;
+pub mod manners;
+pub mod tls;
+
+use argiope_practice::{Running, Site, Web};
+
+/// Serves these sites.
+pub(crate) fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
+    sites.into_iter().fold(Web::new(), Web::site).start().expect("the practice web starts")
+}
+
+/// A site on its own loopback address.
+pub(crate) fn site(address: &str) -> Site {
+    Site::http(&format!("{address}:0")).expect("a loopback address")
+}
+
+/// Stamps the whole suite on one engine, as a module of tests.
+#[macro_export]
+macro_rules! engine_suite {
+    ($name:ident, $engine:ident) => {
+        mod $name {
+            $crate::engine_cases!($engine;
+                basics: links_and_cycles, a_prohibited_host, strict_hosts, lenient_hosts, exclude_and_include,
+                    several_roots, a_deep_root, depth, prefix_and_page_scope, redirect_chains, redirect_cycles,
+                    redirects_join, the_limit_of_redirects, an_off_scope_redirect, a_bad_redirect, non_html,
+                    non_http_links, exact_max_pages, ends_at_once, ten_thousand_links, wide_hosts_use_all_slots,
+                    a_graph_is_found_whole, max_bytes, max_time;
+                answers: a_server_that_keeps_the_connection, a_body_that_ends_by_closing, chunked_and_gzip,
+                    charset_and_title, truncation, a_reset_mid_body, a_slow_drip, a_stalled_head, a_huge_head, a_huge_body,
+                    interim_answers, a_stale_connection, keep_alive_is_used, connection_refused, an_empty_reply, garbage;
+                manners: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
+                    per_host_is_kept, per_ip_is_shared, the_delay_is_kept, crawl_delay_is_kept, retry_after_is_kept,
+                    robots_are_obeyed, robots_of_every_origin, robots_unreachable, robots_missing, private_is_refused,
+                    headers_stay_at_home;
+                tls: a_good_certificate, a_self_signed_certificate, an_expired_certificate, a_wrong_name, insecure_on_demand,
+                    tls_keep_alive, tls_until_close, both_families;
+            );
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! engine_cases {
+    ($engine:ident; $($group:ident: $($case:ident),+;)+) => {
+        $($(
+            #[test]
+            fn $case() {
+                $crate::engine_suite::$group::$case($crate::EngineName::$engine);
+            }
+        )+)+
+    };
+}

@@ -1,0 +1,260 @@
+//! The rules of ARCHITECTURE.md, each as a test: a claim about the architecture is checkable, or it is false in a year.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON")
+}
+
+/// Every source file below `folder`, with its text.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the project").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("source is UTF-8");
+                let name = path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned();
+                found.push((name, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The code of a file: without comments, and without its unit tests.
+fn code(text: &str) -> String {
+    let production = text.split("#[cfg(test)]").next().unwrap_or(text);
+    production.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn files_naming(folders: &[&str], needle: &str) -> Vec<String> {
+    let all = folders.iter().flat_map(|folder| sources(folder));
+    let is_test = |name: &str| name.ends_with("/tests.rs") || name.contains("/tests/") || name.contains("/examples/");
+    all.filter(|(name, text)| !is_test(name) && code(text).contains(needle)).map(|(name, _)| name).collect()
+}
+
+/// Names of the packages that `package` depends on, itself included, without development dependencies.
+fn dependency_tree(metadata: &Value, package: &str) -> BTreeSet<String> {
+    let packages = metadata["packages"].as_array().expect("packages");
+    let name_of: BTreeMap<&str, &str> = packages
+        .iter()
+        .map(|package| (package["id"].as_str().expect("id"), package["name"].as_str().expect("name")))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(|node| (node["id"].as_str().expect("id"), node))
+        .collect();
+    let start = name_of.iter().find(|(_, name)| **name == package).expect("the package is in the workspace").0;
+    let (mut seen, mut todo) = (BTreeSet::new(), vec![*start]);
+    while let Some(id) = todo.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        for dependency in nodes[id]["deps"].as_array().expect("deps") {
+            let kinds = dependency["dep_kinds"].as_array().expect("kinds");
+            if kinds.iter().any(|kind| kind["kind"].is_null()) {
+                todo.push(dependency["pkg"].as_str().expect("pkg"));
+            }
+        }
+    }
+    seen.into_iter().map(|id| name_of[id].to_string()).collect()
+}
+
+#[test]
+fn the_core_has_no_runtime_in_its_dependency_tree() {
+    let tree = dependency_tree(&metadata(), "argiope-core");
+    for banned in ["tokio", "mio", "rustix", "redis", "async-io", "polling", "socket2"] {
+        assert!(!tree.contains(banned), "argiope-core depends on {banned}");
+    }
+}
+
+#[test]
+fn engine_and_store_never_see_each_other() {
+    let metadata = metadata();
+    assert!(!dependency_tree(&metadata, "argiope-engine").contains("argiope-store"));
+    assert!(!dependency_tree(&metadata, "argiope-store").contains("argiope-engine"));
+    assert!(!dependency_tree(&metadata, "argiope-core").contains("argiope-engine"));
+    assert!(!dependency_tree(&metadata, "argiope-core").contains("argiope-store"));
+}
+
+#[test]
+fn engine_and_store_meet_in_one_file() {
+    let both: Vec<String> = sources("crates/argiope/src")
+        .into_iter()
+        .filter(|(_, text)| {
+            let code = code(text);
+            code.contains("argiope_engine::{") && code.contains("argiope_store::")
+        })
+        .map(|(name, _)| name)
+        .collect();
+    assert!(both.len() <= 1, "engine and store meet in {both:?}");
+}
+
+#[test]
+fn one_file_names_rustls() {
+    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    assert_eq!(files_naming(&folders, "rustls::"), ["crates/core/src/conn/tls.rs"]);
+}
+
+#[test]
+fn one_file_names_epoll() {
+    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    assert_eq!(files_naming(&folders, "event::epoll"), ["crates/engine/src/epoll.rs"]);
+}
+
+#[test]
+fn one_file_names_the_networking_of_tokio() {
+    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    let files = files_naming(&folders, "tokio::net");
+    assert!(files.len() <= 1, "tokio::net is named in {files:?}");
+}
+
+#[test]
+fn the_hand_made_engines_use_no_runtime() {
+    for (name, text) in sources("crates/engine/src") {
+        let own = ["callbacks", "coroutines", "threads"].iter().any(|engine| name.contains(engine));
+        assert!(!own || !code(&text).contains("tokio::"), "{name} names tokio");
+    }
+}
+
+#[test]
+fn unsafe_code_is_forbidden_everywhere() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
+    assert!(manifest.contains("unsafe_code = \"forbid\""));
+    for member in ["core", "engine", "store", "practice", "argiope", "testkit"] {
+        let path = root().join("crates").join(member).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(path).expect("a crate has a manifest");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{member} does not take the shared lints");
+    }
+}
+
+#[test]
+fn a_fault_in_one_page_does_not_end_the_crawl() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
+    assert!(!manifest.contains("panic = \"abort\""));
+}
+
+#[test]
+fn no_module_is_named_for_having_no_name() {
+    for (name, _) in sources("crates") {
+        let stem = Path::new(&name).file_stem().expect("a file has a name").to_string_lossy().into_owned();
+        assert!(!["util", "utils", "common", "helper", "helpers", "misc"].contains(&stem.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_left_open() {
+    for (name, text) in sources("crates") {
+        if name.ends_with("architecture.rs") {
+            continue;
+        }
+        for banned in ["todo!(", "unimplemented!(", "#[ignore", "FIXME"] {
+            assert!(!text.contains(banned), "{name} contains {banned}");
+        }
+    }
+}
+
+/// Versions below these have known faults.
+const FLOORS: &[(&str, [u64; 3])] = &[
+    ("h2", [0, 4, 16]),
+    ("hyper", [1, 11, 0]),
+    ("url", [2, 5, 4]),
+    ("idna", [1, 0, 3]),
+    ("quick-xml", [0, 41, 0]),
+    ("tracing-subscriber", [0, 3, 20]),
+    ("rustls-webpki", [0, 103, 13]),
+    ("hickory-proto", [0, 26, 1]),
+    ("hickory-resolver", [0, 26, 1]),
+    ("quinn-proto", [0, 11, 15]),
+    ("bytes", [1, 11, 1]),
+    ("reqwest", [0, 13, 4]),
+    ("tar", [0, 4, 45]),
+    ("zip", [2, 3, 0]),
+];
+
+#[test]
+fn dependencies_are_above_the_version_floors() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is committed");
+    let mut checked = 0;
+    for block in lock.split("[[package]]").skip(1) {
+        let field = |key: &str| {
+            let line = block.lines().find_map(|line| line.strip_prefix(&format!("{key} = \"")));
+            line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_string()
+        };
+        let (name, version) = (field("name"), field("version"));
+        let Some((_, floor)) = FLOORS.iter().find(|(floored, _)| *floored == name) else {
+            continue;
+        };
+        let numbers = version.split(['.', '-', '+']).map(|part| part.parse::<u64>().unwrap_or(0));
+        let numbers: Vec<u64> = numbers.chain([0, 0, 0]).take(3).collect();
+        assert!(numbers >= floor.to_vec(), "{name} {version} is below {floor:?}");
+        checked += 1;
+    }
+    assert!(checked >= 5, "only {checked} floors were checked: has Cargo.lock changed its form?");
+}
+
+/// Every licence in the tree must be one of these.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "MIT-0",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "CC0-1.0",
+    "Unicode-3.0",
+    "MPL-2.0",
+    "BSL-1.0",
+    "CDLA-Permissive-2.0",
+    "Unlicense",
+    "OpenSSL",
+    "Unicode-DFS-2016",
+];
+
+/// Dependencies that were considered and turned down.
+const BANNED: &[&str] =
+    &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono", "lazy_static"];
+
+#[test]
+fn licences_are_permissive_and_no_banned_crate_is_used() {
+    let metadata = metadata();
+    let tree = dependency_tree(&metadata, "argiope");
+    for package in metadata["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("name");
+        if !tree.contains(name) {
+            continue;
+        }
+        assert!(!BANNED.contains(&name), "{name} is banned");
+        let expression = package["license"].as_str().unwrap_or("").replace('/', " OR ");
+        // `A OR B` needs one that we accept, `A AND B` needs both.
+        let accepted = expression
+            .replace(['(', ')'], "")
+            .split(" AND ")
+            .all(|all| all.split(" OR ").any(|one| LICENCES.contains(&one.trim())));
+        assert!(accepted, "{name} is under {expression:?}");
+    }
+}

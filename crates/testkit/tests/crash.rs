@@ -1,0 +1,237 @@
+//! The crawl directory under accidents: power cuts with torn and reordered writes, failing calls, changed bytes.
+//!
+//! Every test plays a random history, commits now and then, and after the accident opens the directory again. What it
+//! finds must be the last acknowledged commit, or the one that was on its way; nothing else, and never a wrong state.
+
+use argiope_core::{Frontier, StoreErrorKind};
+use argiope_store::disk::{Event, Files, Settings, cut_back, history_in, open_in};
+use argiope_testkit::crash_files::{Accident, CrashFiles};
+use argiope_testkit::frontier_suite::{History, Model};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+const OUTPUT: &str = "pages.jsonl";
+
+/// A commit: the frontier's state, and how long the output was.
+#[derive(Clone, Default)]
+struct Commit {
+    model: Model,
+    output: u64,
+}
+
+/// What a history left behind.
+struct Played {
+    /// The last commit that was acknowledged, and the one that was on its way, if any.
+    acknowledged: Commit,
+    on_its_way: Option<Commit>,
+    /// Whether the accident happened.
+    stopped: bool,
+}
+
+/// Plays a history on the files until it ends or a call fails.
+fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize) -> Played {
+    let mut played = Played { acknowledged: start, on_its_way: None, stopped: true };
+    history.model = played.acknowledged.model.clone();
+    history.model.restart();
+    let Ok(opened) = open_in(Arc::new(files.clone()), &Settings::new()) else { return played };
+    let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    frontier.set_full_file(1_500);
+    let mut output = played.acknowledged.output;
+    if cut_back(files, OUTPUT, output).is_err() {
+        return played;
+    }
+    let file = if output == 0 { files.create(OUTPUT) } else { files.open(OUTPUT) };
+    let Ok(mut file) = file else { return played };
+    for number in 0..commits {
+        for _ in 0..1 + history.below(6) {
+            history.call(&mut frontier);
+        }
+        let line = vec![b'0' + (number % 10) as u8; 1 + history.below(900) as usize];
+        frontier.keep_line(&line).expect("keeps");
+        if file.write_at(&line, output).is_err() || file.sync().is_err() || files.sync_folder("").is_err() {
+            return played;
+        }
+        output += line.len() as u64;
+        let at_end = history.below(4) == 0;
+        let positions = [(OUTPUT, output)];
+        let commit = Commit { model: history.model.clone(), output };
+        let batch = if at_end { frontier.commit_at_end(&positions) } else { frontier.commit(&positions) };
+        let Ok(batch) = batch else { return played };
+        let batch = batch.expect("something happened");
+        played.on_its_way = Some(commit);
+        if writer.write(&batch).is_err() {
+            return played;
+        }
+        if let Some(commit) = played.on_its_way.take() {
+            played.acknowledged = commit;
+        }
+        // Some commits are never acknowledged to the frontier: it reads what it needs from memory then.
+        if history.below(3) > 0 && frontier.acknowledge(&batch).is_err() {
+            return played;
+        }
+    }
+    Played { stopped: false, ..played }
+}
+
+/// Opens what is left and finds out which commit it is. Gives that commit.
+fn examine(files: &CrashFiles, played: Played) -> Commit {
+    let files = files.after_kill();
+    let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens after every accident");
+    let mut frontier = opened.frontier;
+    let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
+    let mut commit = match played.on_its_way {
+        Some(commit) if commit.output == output => commit,
+        _ => played.acknowledged,
+    };
+    assert_eq!(commit.output, output, "neither the acknowledged commit nor the one on its way");
+    commit.model.restart();
+    cut_back(&files, OUTPUT, output).expect("the output is there up to the commit");
+    // The history says the same as the frontier.
+    let (mut links, mut fates, mut lines) = (0, 0, 0);
+    let told = history_in(Arc::new(files), |event| {
+        match event {
+            Event::Link { again, .. } => links += u64::from(!again),
+            Event::Fate { .. } => fates += 1,
+            Event::Line { line } => lines += line.len() as u64,
+        }
+        Ok(())
+    });
+    told.expect("a history");
+    let counts = frontier.counts();
+    assert_eq!((links, fates, lines), (counts.known, counts.settled, output));
+    commit.model.clone().compare_all(&mut frontier);
+    commit
+}
+
+/// How many calls the history of a seed makes when nothing happens.
+fn calls_of(seed: u64, commits: usize) -> u64 {
+    let files = CrashFiles::default();
+    let played = play(&files, &mut History::new(seed), Commit::default(), commits);
+    assert!(!played.stopped);
+    examine(&files, played);
+    files.calls()
+}
+
+#[test]
+fn the_power_may_go_at_any_call() {
+    for seed in 0..6 {
+        for call in 0..calls_of(seed, 14) {
+            let files = CrashFiles::default();
+            files.plan(call, Accident::PowerCut);
+            let mut history = History::new(seed);
+            let played = play(&files, &mut history, Commit::default(), 14);
+            let left = files.after_power_cut(|bound| history.below(bound));
+            let commit = examine(&left, played);
+            // And again, on what was left: recovery itself may be cut short.
+            let soon = left.calls() + history.below(12);
+            left.plan(soon, Accident::PowerCut);
+            let played = play(&left, &mut history, commit, 5);
+            let left = left.after_power_cut(|bound| history.below(bound));
+            let commit = examine(&left, played);
+            let played = play(&left, &mut history, commit, 3);
+            assert!(!played.stopped, "goes on after two power cuts");
+            examine(&left, played);
+        }
+    }
+}
+
+#[test]
+fn any_call_may_fail_once_or_for_ever() {
+    let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
+    for seed in 0..4 {
+        for call in 0..calls_of(seed, 10) {
+            let kind = kinds[(call % 4) as usize];
+            for accident in [Accident::Once(kind), Accident::Always(kind)] {
+                let files = CrashFiles::default();
+                files.plan(call, accident);
+                let mut history = History::new(seed);
+                let played = play(&files, &mut history, Commit::default(), 10);
+                assert!(played.stopped, "call {call} failed, and somebody noticed");
+                let left = files.after_kill();
+                let commit = examine(&left, played);
+                let played = play(&left, &mut history, commit, 3);
+                assert!(!played.stopped, "goes on once the cause is removed");
+                examine(&left, played);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
+    let files = CrashFiles::default();
+    let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+    let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    frontier.keep_line(b"{}").expect("keeps");
+    let batch = frontier.commit(&[]).expect("commits").expect("a batch");
+    files.plan(files.calls(), Accident::Once(ErrorKind::StorageFull));
+    let error = writer.write(&batch).expect_err("full");
+    assert_eq!(error.kind, StoreErrorKind::Full);
+    assert!(error.message.contains("crawl/log/000001.log") && error.message.contains("make room"), "{error}");
+    assert_eq!(writer.write(&batch).expect_err("still"), error);
+}
+
+/// Bytes of every file, changed in one way or cut off there: recovered to some commit, or refused by name.
+#[test]
+fn a_changed_byte_is_never_a_wrong_state() {
+    let mut commits = vec![Commit::default()];
+    let files = CrashFiles::default();
+    let mut history = History::new(77);
+    for number in 0..6 {
+        let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+        let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        frontier.set_full_file(2_500);
+        history.model.restart();
+        history.run(&mut frontier, 12);
+        let positions = [(OUTPUT, number + 1)];
+        let batch = if number == 3 { frontier.commit_at_end(&positions) } else { frontier.commit(&positions) };
+        writer.write(&batch.expect("commits").expect("a batch")).expect("writes");
+        commits.push(Commit { model: history.model.clone(), output: number + 1 });
+    }
+    let (mut recovered, mut refused) = (0, 0);
+    for (name, length) in files.names() {
+        // Not quite every byte of the longer ones, and not always the same bit.
+        let step = 1 + length / 300;
+        for at in (0..length).step_by(step) {
+            for cut in [false, true] {
+                let tampered = files.after_kill();
+                tampered.tamper(&name, |bytes| if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << (at % 8) });
+                match open_in(Arc::new(tampered), &Settings::new()) {
+                    Ok(opened) => {
+                        let mut frontier = opened.frontier;
+                        let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
+                        let mut model = commits[output as usize].model.clone();
+                        model.restart();
+                        if opened.resumed {
+                            compare_or_refuse(model, &mut frontier);
+                        }
+                        recovered += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.message.contains("crawl/"), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(recovered > 200 && refused > 200, "{recovered} recovered, {refused} refused");
+}
+
+/// A link whose bytes were changed is refused when it is taken, at the latest.
+fn compare_or_refuse(model: Model, frontier: &mut argiope_store::disk::DiskFrontier) {
+    for lane in frontier.lanes_with_work() {
+        match frontier.take(lane, usize::MAX) {
+            Ok(links) => {
+                for link in links {
+                    frontier.give_back(link).expect("gives back");
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.kind, StoreErrorKind::Damaged, "{error}");
+                return;
+            }
+        }
+    }
+    model.compare_all(frontier);
+}
