@@ -61,6 +61,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// What people should know about how it ran.
+    pub notices: Vec<String>,
 }
 
 /// What a keeper needs.
@@ -147,12 +149,13 @@ where
     let left = running.keeper.unfinished();
     running.paint(picture, running.clock.now(), true);
     drop(writer.join());
+    let notices = running.crew.notices();
     running.crew.join();
-    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally })
+    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
-fn wall_clock(clock: &Clock) -> WallClock {
+pub fn wall_clock(clock: &Clock) -> WallClock {
     let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
@@ -280,10 +280,15 @@ impl<F: Frontier> Keeper<F> {
 
     /// A visit gets its record; its links go in, and the link itself is settled.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        let found = std::mem::take(&mut visit.found);
-        if !found.is_empty() {
-            let new = self.put(found, now)?;
-            visit.new_links = u32::try_from(new).unwrap_or(u32::MAX);
+        let mut lanes = Vec::new();
+        for link in &visit.found {
+            lanes.extend(self.frontier.offer(LinkRef::from(link))?);
+        }
+        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        lanes.sort_unstable();
+        lanes.dedup();
+        for lane in lanes {
+            self.offer(lane, now);
         }
         if visit.link.kind == LinkKind::Root
             && visit.outcome == Outcome::Failed

@@ -103,6 +103,16 @@ enum Move<'a> {
     Done,
 }
 
+/// How far an answer came.
+enum Played {
+    /// It is complete, and the connection is free for the next request.
+    ToTheEnd,
+    /// It has to wait for the alarm, for room, or for ever.
+    NotYet,
+    /// The connection ends with it.
+    Closed,
+}
+
 /// How far a move came.
 enum Progress {
     Next,
@@ -144,7 +154,7 @@ impl Connection {
             Received::Nothing => self.proceed(bench, &[]),
             Received::Decrypted => self.proceed(bench, &decrypted),
             Received::Plain(n) => {
-                // The thread's buffer is lent to the rest of the work as well, so it is taken out for the while.
+                // The bytes stay in the thread's buffer while they are worked on: it is taken out of the bench for the while.
                 let buffer = std::mem::take(&mut bench.buffer);
                 let fate = self.proceed(bench, &buffer[..n]);
                 bench.buffer = buffer;
@@ -179,9 +189,9 @@ impl Connection {
         loop {
             if self.play.is_some() {
                 match self.play(bench) {
-                    Ok(Some(true)) => {}
-                    Ok(Some(false)) | Err(_) => return Fate::Drop,
-                    Ok(None) => break,
+                    Ok(Played::ToTheEnd) => {}
+                    Ok(Played::NotYet) => break,
+                    Ok(Played::Closed) | Err(_) => return Fate::Drop,
                 }
             }
             if rest.is_empty() {
@@ -259,10 +269,9 @@ impl Connection {
         self.play = Some(Play { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
-    /// Plays on. Some(true): the answer is complete and the connection is free for the next request.
-    /// Some(false): the connection is over. None: it has to wait.
-    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Option<bool>> {
-        let Some(mut play) = self.play.take() else { return Ok(Some(true)) };
+    /// Plays on, as far as that is possible now.
+    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Played> {
+        let Some(mut play) = self.play.take() else { return Ok(Played::ToTheEnd) };
         loop {
             let progress = match self.act(&mut play, bench) {
                 Ok(progress) => progress,
@@ -281,7 +290,7 @@ impl Connection {
                     play.at += sent;
                     self.blocked = true;
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
@@ -289,24 +298,24 @@ impl Connection {
                     // Woken early by bytes of the client, the alarm keeps its time.
                     self.wake.get_or_insert(bench.now + duration);
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Hang => {
                     self.play = Some(play);
-                    return Ok(None);
+                    return Ok(Played::NotYet);
                 }
                 Progress::Finished if play.last => {
                     self.wire.farewell();
                     self.log.end(&play.host, self.site, play.entry, true, Instant::now());
-                    return Ok(Some(false));
+                    return Ok(Played::Closed);
                 }
                 Progress::Finished => {
                     self.log.end(&play.host, self.site, play.entry, true, bench.now);
-                    return Ok(Some(true));
+                    return Ok(Played::ToTheEnd);
                 }
                 Progress::Over(whole) => {
                     self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
-                    return Ok(Some(false));
+                    return Ok(Played::Closed);
                 }
             }
         }

@@ -33,6 +33,7 @@ pub(crate) enum Step {
 /// An answer made ready to be played any number of times.
 #[derive(Debug)]
 pub(crate) struct Score {
+    /// 0 where the answer has none.
     pub(crate) status: u16,
     pub(crate) steps: Vec<Step>,
     /// The steps for a HEAD request: everything up to the end of the head.
@@ -71,7 +72,7 @@ impl Score {
             _ => unchanged(answer),
         };
         Score {
-            status: answer.status,
+            status: if answer.raw.is_some() { 0 } else { answer.status },
             steps,
             head,
             unchanged,

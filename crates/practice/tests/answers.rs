@@ -123,6 +123,7 @@ fn hang_reset_and_close_give_no_answer() {
     assert!(web.wait_open(1, PATIENCE));
     drop(stream);
     assert!(web.wait_open(0, PATIENCE), "the server sees that a client gave up");
+    assert!(web.log().iter().all(|seen| seen.status == 0));
     let ends: Vec<bool> = web.log().iter().map(|seen| seen.end.is_some()).collect();
     assert_eq!(ends, [true, true, false]);
 }
@@ -251,6 +252,14 @@ fn one_address_can_be_several_hosts() {
     };
     assert_eq!(ask_as("b.test:80"), b"b");
     assert_eq!(ask_as("c.test"), b"anyone");
+}
+
+#[test]
+fn a_page_can_stand_for_every_query() {
+    let (_web, at) = serve(site().page("/find?*", Answer::text("any")).page("/find?q=1", Answer::text("one")));
+    assert_eq!(get(at, "/find?q=2").1, b"any");
+    assert_eq!(get(at, "/find?q=1").1, b"one");
+    assert_eq!(status(&get(at, "/find").0), 404);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod client;
 
-use argiope_practice::{Expected, Graph, PageId, Plan, Reach, Running, Shape, Site, Web, spawn_child};
+use argiope_practice::{Expected, Graph, Kind, PageId, Plan, Reach, Running, Shape, Site, Web, spawn_child};
 use client::*;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -132,6 +132,19 @@ fn unknown_hosts_and_pages_are_404_and_robots_too() {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n").unwrap();
         assert_eq!(status(&one(&mut stream).0), wanted, "{host}{path}");
     }
+}
+
+#[test]
+fn dead_hosts_take_requests_and_stay_silent() {
+    let (web, graph, port) = serve_plan(Plan { hosts: 50, seeds: 50, dead: 500, ..Plan::default() });
+    let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == Kind::Dead).unwrap();
+    let address = graph.address_of(dead);
+    let mut stream = connect((address, port).into());
+    write!(stream, "GET /robots.txt HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    assert!(web.wait_requests(1, PATIENCE));
+    assert_eq!((web.log()[0].status, web.stats().answered), (0, 0));
+    let found = graph.reachable(graph.roots(), Reach::RootHosts);
+    assert_eq!(found[&graph.url(PageId { host: dead, page: 0 })].status, 0);
 }
 
 /// Many slow answers at once take as long as one of them.

@@ -97,3 +97,23 @@ fn it_ends_when_its_input_ends() {
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
 }
+
+/// More clients than files: those who wait are served when others leave, and the server does not spin meanwhile.
+#[test]
+fn running_out_of_files_is_survived() {
+    let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");
+    let mut child = spawn_child(Path::new("/bin/sh"), ["-c", &shell]).unwrap();
+    let root = child.ready().roots[0].clone();
+    let (address, host) = target(&root);
+    let mut streams: Vec<_> = (0..60).map(|_| connect(address)).collect();
+    for stream in &mut streams {
+        write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    }
+    // Each one leaves when it has its answer, and makes room for one that was not let in.
+    for mut stream in streams {
+        assert_eq!(status(&one(&mut stream).0), 200);
+    }
+    let stats = child.stats().unwrap();
+    assert_eq!(stats.requests, 60);
+    assert!(stats.peak_open < 40, "{}", stats.peak_open);
+}
