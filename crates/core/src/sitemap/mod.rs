@@ -21,6 +21,8 @@ use crate::url::Url;
 pub use date::parse as parse_date;
 use markup::Markup;
 
+/// What a sitemap may hold, by the protocol: bytes after decoding.
+pub const MAX_BYTES: u64 = 50 << 20;
 /// How many bytes are looked at to learn the character encoding.
 const SNIFF: usize = 256;
 /// One line, tag or comment may be this long.
@@ -42,6 +44,8 @@ pub struct Sitemap {
     pub skipped: u32,
     /// Why it was not read to its end, or what in it could not be understood.
     pub fault: Option<String>,
+    /// The fault is a limit that was reached.
+    pub limited: bool,
 }
 
 /// An address that a sitemap lists.
@@ -104,7 +108,7 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The limits of the sitemap protocol.
     fn default() -> Self {
-        Self { reach: Reach::default(), vouched: Vec::new(), index: true, max_entries: 50_000, max_bytes: 50 << 20 }
+        Self { reach: Reach::default(), vouched: Vec::new(), index: true, max_entries: 50_000, max_bytes: MAX_BYTES }
     }
 }
 
@@ -251,6 +255,7 @@ impl Reader {
         let cut = taken.len() < bytes.len();
         self.decode(taken, cut);
         if cut && !self.done {
+            self.found.sitemap.limited = true;
             self.found.fault(format!("longer than {} bytes: the rest was not read", self.found.bounds.max_bytes));
             self.done = true;
         }
@@ -393,7 +398,8 @@ impl Found {
         Ok(())
     }
 
-    fn too_many(&self) -> Fault {
+    fn too_many(&mut self) -> Fault {
+        self.sitemap.limited = true;
         Fault(format!("more than {} entries: the rest was not read", self.bounds.max_entries))
     }
 
