@@ -6,7 +6,7 @@ use std::time::Duration;
 use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Time, Truncated};
 
-use crate::{piece, steered};
+use super::{piece, steered};
 
 /// Any bytes can be an answer: it ends, within its limits, and the same however it is cut.
 pub fn answer(data: &[u8]) {

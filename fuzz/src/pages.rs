@@ -5,7 +5,7 @@ use std::sync::Arc;
 use argiope_core::examine::{Caps, Examiner, Findings};
 use argiope_core::{Url, UrlRef};
 
-use crate::{piece, steered};
+use super::{piece, steered};
 
 /// Addresses that hrefs are relative to.
 const BASES: [&str; 6] = [
@@ -43,8 +43,7 @@ pub fn url(data: &[u8]) {
         page.push_str("\">");
         let findings = examine(&base, b"text/html", &[page.as_bytes()]);
         let links: Vec<&str> = findings.links.iter().map(|link| link.url.as_str()).collect();
-        let expected: Vec<&str> =
-            joined.iter().map(Url::as_str).filter(|text| text.len() <= caps().max_url).collect();
+        let expected: Vec<&str> = joined.iter().map(Url::as_str).filter(|text| text.len() <= caps().max_url).collect();
         assert_eq!(links, expected, "{href:?} at {base}");
     }
 }

@@ -2,7 +2,7 @@
 
 use argiope_core::robots::{Field, Lines, Pattern, Robots, prepare, product_token};
 
-use crate::steered;
+use super::steered;
 
 const AGENT: &str = "argiope";
 

@@ -3,7 +3,7 @@
 use argiope_core::Url;
 use argiope_core::sitemap::{Bounds, Reader, Sitemap};
 
-use crate::{piece, steered};
+use super::{piece, steered};
 
 /// What is read does not depend on the pieces, keeps the limits, and is of the sitemap's own site.
 pub fn sitemap(data: &[u8]) {

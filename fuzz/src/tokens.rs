@@ -10,7 +10,7 @@ use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer as Html5everTokenizer, TokenizerOpts,
 };
 
-use crate::{piece, steered};
+use super::{piece, steered};
 
 /// Both see the same tags, however the page is cut.
 pub fn tokenizer(data: &[u8]) {

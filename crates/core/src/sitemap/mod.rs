@@ -232,11 +232,16 @@ impl Reader {
         for piece in bytes.chunks(4096) {
             let Packing::Gzip(decoder) = &mut self.packing else { return };
             let result = decoder.write_all(piece);
+            if result.is_err() {
+                // What was unpacked before the fault is still inside; the next byte makes it come out, and fails too.
+                let _ = decoder.write(&[0]);
+            }
             let unpacked = std::mem::take(decoder.get_mut());
             self.measure(&unpacked);
             if result.is_err() && !self.done {
+                self.found.fault("the gzip data is broken");
                 self.decode(&[], true);
-                self.stop("the gzip data is broken");
+                self.done = true;
             }
             if self.done {
                 return;
