@@ -2,6 +2,7 @@
 //!
 //! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
 
+use hashbrown::HashSet;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
@@ -9,6 +10,7 @@ use crate::job::Purpose;
 use crate::link::LinkList;
 use crate::outcome::{Failure, Outcome, Truncated};
 use crate::time::Time;
+use crate::url::Url;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.
@@ -83,6 +85,8 @@ struct Line<'a> {
     nofollow: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     canonical: Option<&'a str>,
+    #[serde(skip_serializing_if = "Languages::is_empty")]
+    hreflang: Languages<'a>,
     ms: Millis,
     started: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,6 +150,23 @@ impl Serialize for Digest<'_> {
     }
 }
 
+/// `{"de": "https://h/de"}`: of several addresses for one language the first.
+struct Languages<'a>(&'a [(Box<str>, Url)]);
+
+impl Languages<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Languages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let first = self.0.iter().filter(|(language, _)| seen.insert(language));
+        serializer.collect_map(first.map(|(language, url)| (language, url.as_str())))
+    }
+}
+
 struct LinkTexts<'a>(&'a LinkList);
 
 impl Serialize for LinkTexts<'_> {
@@ -198,6 +219,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
         noindex: visit.noindex,
         nofollow: visit.nofollow,
         canonical: visit.canonical.as_ref().map(|url| url.as_str()),
+        hreflang: Languages(&visit.hreflang),
         ms: Millis::from(&visit.timings),
         started: clock.text(visit.started),
         ip: visit.ip,
