@@ -4,7 +4,7 @@
 //! everything.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,6 +33,9 @@ pub const PAUSE: Duration = Duration::from_millis(50);
 
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
 pub const BUFFER: usize = 64 << 10;
+
+/// A vector that once held many jobs keeps room for this many.
+pub const FEW: usize = 64;
 
 /// What a worker works with.
 pub struct Worker {
@@ -114,7 +117,8 @@ impl Worker {
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
-    pub fn begin(&self, job: Job, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn begin(&self, job: Box<Job>, started: Time, ip: IpAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
             let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
@@ -122,17 +126,18 @@ impl Worker {
         } else {
             Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
         };
-        let origins = Origins { started, connected: Some(now), ip: Some(peer.ip()) };
+        let origins = Origins { started, connected: Some(now), ip: Some(ip) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
-            Err(failure) => Err(Box::new(Visit::failed(job, failure, started, now))),
+            Ok(conn) => Ok(Fetch::new(*job, conn, Arc::clone(&self.rules), origins, now)),
+            Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Job, conn: Conn, ip: IpAddr, now: Time) -> Fetch {
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None, ip: Some(ip) };
-        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+        Fetch::new(*job, *conn, Arc::clone(&self.rules), origins, now)
     }
 
     /// A socket was refused for want of files.
@@ -151,7 +156,8 @@ impl Worker {
     }
 
     /// A job that never got a connection.
-    pub fn lost(&self, job: Job, failure: Failure, started: Time) -> Box<Visit> {
-        Box::new(Visit::failed(job, failure, started, self.clock.now()))
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn lost(&self, job: Box<Job>, failure: Failure, started: Time) -> Box<Visit> {
+        Box::new(Visit::failed(*job, failure, started, self.clock.now()))
     }
 }
