@@ -30,6 +30,7 @@ use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
+    table.worker.is_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         // 1. Nothing is left to do but wait. What was found out goes to the keeper first.

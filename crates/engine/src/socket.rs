@@ -72,17 +72,16 @@ impl<S> Attempts<S> {
         now: Time,
         connected: impl Fn(&S) -> io::Result<bool>,
     ) -> Option<(SocketAddr, S)> {
-        for _ in 0..=self.more.len() {
-            let (address, socket) = self.one.take()?;
-            match connected(&socket) {
-                Ok(true) => return Some((address, socket)),
-                // Behind the others: each is looked at once.
-                Ok(false) => self.more.insert(0, (address, socket)),
+        let attempts = std::mem::take(self);
+        let mut winner = None;
+        for (address, socket) in attempts.one.into_iter().chain(attempts.more) {
+            match if winner.is_none() { connected(&socket) } else { Ok(false) } {
+                Ok(true) => winner = Some((address, socket)),
+                Ok(false) => self.push(address, socket),
                 Err(error) => race.failed(address, connect_failure(address, &error), now),
             }
-            self.one = self.more.pop();
         }
-        None
+        winner
     }
 }
 

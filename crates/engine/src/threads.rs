@@ -39,6 +39,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let shop = Shop::new(worker);
+    shop.worker.is_ready();
     thread::scope(|scope| {
         let mut jobs = Vec::new();
         loop {

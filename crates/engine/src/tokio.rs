@@ -39,6 +39,7 @@ use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    worker.is_ready();
     let shop = Rc::new(Shop::new(worker));
     // What is unfinished when `receive` returns is dropped with its sockets.
     LocalSet::new().block_on(&runtime, receive(shop));

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use argiope_core::conn::Conn;
@@ -45,6 +45,8 @@ pub struct Worker {
     pub reports: Reports,
     pub notices: Notices,
     pub files: Files,
+    /// Told once the engine has all that it needs to run; dropped without a word where it could not get it.
+    pub ready: mpsc::Sender<()>,
 }
 
 /// Whether the process has run out of files lately. All workers draw on the same ones: a worker that has connections at
@@ -109,6 +111,12 @@ pub fn seat(job: &Job) -> Seat {
 }
 
 impl Worker {
+    /// The engine has all that it needs.
+    pub fn is_ready(&self) {
+        // Nobody waits for it where the crew is gone already.
+        let _ = self.ready.send(());
+    }
+
     pub fn race(&self, job: &Job, started: Time) -> Race {
         let (host, port) = (job.link.url.host(), job.link.url.port());
         let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);

@@ -48,6 +48,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
 /// The same, with somebody looking on.
 pub fn run_watched(worker: Worker, onlooker: Option<impl Fn(Happening) + 'static>) -> io::Result<()> {
     let executor = Executor::new(worker.clock)?;
+    worker.is_ready();
     if let Some(onlooker) = onlooker {
         executor.watch(onlooker);
     }
