@@ -14,7 +14,7 @@ use argiope_core::keeper::{End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
-use argiope_core::{Link, Time};
+use argiope_core::{Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
 use crate::picture::{Tally, snapshot};
@@ -31,6 +31,8 @@ pub enum Mail {
     Resolved(Answer),
     /// Links from outside.
     Feed(Vec<Link>),
+    /// Fetch this robots.txt for its own sake.
+    Robots(Url),
     /// Whoever reads the visits has read this many and waits for more.
     Read(u64),
     /// Hand out no more work; leave when what is under way has ended, or after the drain time.
@@ -61,6 +63,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// What people should know about how it ran.
+    pub notices: Vec<String>,
 }
 
 /// What a keeper needs.
@@ -123,7 +127,9 @@ where
     let wall = wall_clock(&clock);
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
     keeper.bench_mut().limit_concurrency(crew.most());
-    keeper.set_open(open);
+    if open {
+        keeper.set_fed();
+    }
     keeper.begin(clock.now())?;
     let mut running = Running {
         keeper,
@@ -147,12 +153,13 @@ where
     let left = running.keeper.unfinished();
     running.paint(picture, running.clock.now(), true);
     drop(writer.join());
+    let notices = running.crew.notices();
     running.crew.join();
-    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally })
+    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
-fn wall_clock(clock: &Clock) -> WallClock {
+pub fn wall_clock(clock: &Clock) -> WallClock {
     let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
@@ -250,6 +257,7 @@ impl<F: Frontier> Running<F> {
             }
             Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),
             Mail::Feed(links) => drop(self.keeper.put(links, now)?),
+            Mail::Robots(url) => self.keeper.ask_robots(url, now)?,
             Mail::Read(count) => {
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
@@ -273,10 +281,7 @@ impl<F: Frontier> Running<F> {
         for one in &settled {
             self.tally.count(&one.visit);
         }
-        self.delivered += settled.len() as u64;
-        if self.open {
-            self.keeper.set_open(true);
-        }
+        self.delivered += settled.iter().filter(|one| one.visit.is_page()).count() as u64;
         if let Some(write) = &self.write {
             // A writer that is gone has said why; the crawl is being stopped.
             let _ = write.send(settled);

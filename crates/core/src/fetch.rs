@@ -180,7 +180,10 @@ impl Receiver for Page {
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
         self.head = Some(head.clone());
-        Want::Body
+        match &self.reader {
+            Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
+            Reader::None | Reader::Page(_) | Reader::Robots(_) => Want::Body,
+        }
     }
 
     fn wire(&mut self, raw: &[u8]) {
@@ -195,7 +198,8 @@ impl Receiver for Page {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(bytes) => {
-                let room = robots::LIMIT.saturating_sub(bytes.len());
+                // One byte more than is read tells a file that ends there from one that goes on.
+                let room = (robots::LIMIT + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),
@@ -273,6 +277,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.title = findings.title;
     visit.digest = Some(findings.digest);
     visit.canonical = findings.canonical;
+    visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
     visit.noindex = directives.noindex;
     visit.nofollow = directives.nofollow;

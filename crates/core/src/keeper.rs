@@ -12,14 +12,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
-use crate::robots::Robots;
+use crate::robots::{Robots, RobotsAnswer};
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::scope::Verdict;
 use crate::sitemap::Sitemap;
@@ -49,6 +49,8 @@ pub struct Keeper<F> {
     ended: Option<End>,
     /// Whether more links may come from outside.
     open: bool,
+    /// Whether everything that is settled opens it.
+    fed: bool,
 }
 
 /// A visit that is over, and its line.
@@ -106,6 +108,7 @@ impl<F: Frontier> Keeper<F> {
             bytes: 0,
             ended: None,
             open: false,
+            fed: false,
         }
     }
 
@@ -146,6 +149,13 @@ impl<F: Frontier> Keeper<F> {
         Ok(put.count())
     }
 
+    /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
+    /// and [`Keeper::set_open`] closes it when all of it was dealt with.
+    pub fn set_fed(&mut self) {
+        self.fed = true;
+        self.open = true;
+    }
+
     /// While open, the crawl goes on waiting for links from outside when no work is left.
     pub fn set_open(&mut self, open: bool) {
         self.open = open;
@@ -178,12 +188,32 @@ impl<F: Frontier> Keeper<F> {
         let errand = visit.errand.take().map(|errand| *errand);
         match (&visit.purpose, errand) {
             (Purpose::Page, _) => {}
-            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => self.read_robots(&visit, &bytes, now)?,
+            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
+                self.read_robots(&visit, &bytes, now)?;
+                // For those who want to show it.
+                visit.errand = Some(Box::new(Errand::Robots(bytes)));
+            }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => self.read_sitemap(&visit, &sitemap, now)?,
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
+                self.read_sitemap(&visit, &sitemap, now)?;
+                if let (Some(fault), None) = (sitemap.fault, &visit.error) {
+                    let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
+                    visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
+                }
+            }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
         }
         self.settle(visit, now)
+    }
+
+    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
+    pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
+        let lane = self.frontier.lane_of(url.host())?;
+        let purpose = Purpose::Robots(Box::new(url.origin()));
+        let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
+        link.kind = LinkKind::Other;
+        self.bench.errand(lane, link, purpose, now);
+        Ok(())
     }
 
     /// What to do next.
@@ -280,10 +310,15 @@ impl<F: Frontier> Keeper<F> {
 
     /// A visit gets its record; its links go in, and the link itself is settled.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        let found = std::mem::take(&mut visit.found);
-        if !found.is_empty() {
-            let new = self.put(found, now)?;
-            visit.new_links = u32::try_from(new).unwrap_or(u32::MAX);
+        let mut lanes = Vec::new();
+        for link in &visit.found {
+            lanes.extend(self.frontier.offer(LinkRef::from(link))?);
+        }
+        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        lanes.sort_unstable();
+        lanes.dedup();
+        for lane in lanes {
+            self.offer(lane, now);
         }
         if visit.link.kind == LinkKind::Root
             && visit.outcome == Outcome::Failed
@@ -297,6 +332,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
+        // Whoever is given a page may feed links because of it.
+        self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line });
         Ok(())
     }
@@ -337,12 +374,12 @@ impl<F: Frontier> Keeper<F> {
         let unreachable = |why: String| {
             workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
         };
-        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
+        match RobotsAnswer::of(visit, bytes, &self.rules.agent_token) {
+            RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
+            RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::default(), now),
+            RobotsAnswer::Unreachable { .. } => {}
+        }
         match (visit.outcome, visit.status) {
-            (Outcome::Ok, _) if is_whole => workbench::robots_rules(Robots::parse(bytes, &self.rules.agent_token), now),
-            (Outcome::HttpError, Some(status @ 400..=499)) if status != 429 => {
-                workbench::robots_rules(Robots::default(), now)
-            }
             (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
             (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
                 unreachable(format!("{origin}/robots.txt answered {status}"))
@@ -383,15 +420,9 @@ impl<F: Frontier> Keeper<F> {
         let mut links = Vec::new();
         for entry in &sitemap.entries {
             let kind = LinkKind::Sitemap;
-            if self.rules.scope.judge(entry.url.as_ref(), 1, kind) == Verdict::Follow {
-                links.push(Link {
-                    url: entry.url.clone(),
-                    via: Some(via.clone()),
-                    depth: 1,
-                    redirects,
-                    tries: 0,
-                    kind,
-                });
+            let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
+            if self.rules.scope.judge(url.as_ref(), 1, kind) == Verdict::Follow {
+                links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind });
             }
         }
         if visit.link.depth < SITEMAP_DEPTH {

@@ -153,6 +153,8 @@ fn serve_once(shop: &Shop, buffer: &mut [u8]) -> bool {
         };
         drive(shop, &line.stream, &mut fetch, buffer);
         match finish(shop, line, fetch) {
+            // Where all is over, the connection was shut under the fetch: that is no reason to try again.
+            Some(_) if shop.lock().over => return false,
             Some(same) => job = same,
             None => return true,
         }

@@ -5,6 +5,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
+use super::robots::RobotsArgs;
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -18,8 +19,6 @@ const NOT_YET: &[(&str, Given)] = &[
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("cert", |config| config.cert.is_some()),
-    ("key", |config| config.key.is_some()),
     ("warc", |config| config.warc),
     ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
@@ -28,7 +27,7 @@ const NOT_YET: &[(&str, Given)] = &[
 type Given = fn(&Config) -> bool;
 
 /// Engines that are built.
-const ENGINES: &[&str] = &["tokio"];
+const ENGINES: &[&str] = &["tokio", "coroutines", "callbacks", "threads"];
 
 #[derive(Parser, Debug)]
 #[command(
@@ -52,6 +51,8 @@ pub enum Command {
     Crawl(Box<CrawlArgs>),
     /// Fetch one URL and show the exchange in full
     Fetch(Box<FetchArgs>),
+    /// Judge URLs by a robots.txt, with the line that decides
+    Robots(Box<RobotsArgs>),
     /// Crawl the built-in practice web; needs no network
     Demo(DemoArgs),
     /// Print a completion script for a shell
@@ -211,9 +212,7 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{
-        exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs, robots::RobotsArgs,
-    };
+    use crate::cli::{exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs};
 
     #[test]
     fn the_command_line_is_sound() {
@@ -242,7 +241,10 @@ mod tests {
             assert!(Config::keys().contains(key), "{key}");
         }
         let help = command().find_subcommand_mut("crawl").unwrap().render_help().to_string();
-        assert!(!help.contains("--warc") && !help.contains("--engine") && help.contains("--jsonl"), "{help}");
+        assert!(help.contains("--engine") && help.contains("--jsonl"), "{help}");
+        for (key, _) in NOT_YET {
+            assert!(!help.contains(&format!("--{key} ")), "{key} is shown and does nothing");
+        }
     }
 
     fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {

@@ -1,13 +1,24 @@
 //! `argiope fetch`: one exchange in full, as text. An [`Exchange`] in, text out.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use argiope::crawl::engine_kind;
+use argiope::keeping::{Keeping, Setting, Taker};
+use argiope::{Error, Visit};
 use argiope_core::Failure;
+use argiope_core::keeper::Settled;
+use argiope_core::rules::{Breadth, Config, RobotsPolicy};
+use argiope_engine::Clock;
+use argiope_store::MemoryFrontier;
 
+use super::config::Usage;
 use super::escape::{visible, visible_bytes};
-use super::words;
+use super::{FAILED, complain, words};
 
 /// Headers whose values are secrets: they are shown to be there, and no more.
 const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
@@ -41,6 +52,81 @@ pub struct Times {
     /// From the request to the first byte of the answer.
     pub first_byte: Option<Duration>,
     pub total: Option<Duration>,
+}
+
+/// Fetches one address as a crawl would, and shows it.
+pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
+    config.scope = Breadth::Page;
+    config.robots = RobotsPolicy::Ignore;
+    config.max_tries = 1;
+    config.no_sitemap = true;
+    let mut rules = match argiope::rules(&config) {
+        Ok(rules) => rules,
+        Err(Error::Config(error)) => return Err(error.into()),
+        Err(error) => {
+            complain(&error.to_string());
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    rules.keep_wire = true;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keeping = Keeping::start(Setting {
+        frontier: MemoryFrontier::new(rules.fingerprint_key),
+        rules: Arc::new(rules),
+        engine: engine_kind(config.engine),
+        clock: Clock::start(),
+        taker: Collect(Arc::clone(&seen)),
+        open: false,
+    });
+    let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));
+    if let Err(why) = ended {
+        complain(&visible(&why));
+        return Ok(ExitCode::from(FAILED));
+    }
+    let mut out = std::io::stdout().lock();
+    for Settled { visit, line } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // Where standard output is closed nobody reads on.
+        let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Collect(Arc<Mutex<Vec<Settled>>>);
+
+impl Taker for Collect {
+    fn take(&mut self, settled: Settled) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
+    }
+
+    fn rest(&mut self) {}
+}
+
+impl Exchange {
+    fn of(visit: &Visit, line: &[u8]) -> Self {
+        let url = &visit.link.url;
+        let timings = &visit.timings;
+        let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
+        let wire = visit.wire.as_deref();
+        let answer = wire.map(|wire| wire.response.as_slice()).unwrap_or_default();
+        let head_end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+        Self {
+            url: url.to_string(),
+            addresses: visit.ip.into_iter().collect(),
+            connected: visit.ip.map(|ip| SocketAddr::new(ip, url.port())),
+            secured: None,
+            request: wire.map(|wire| wire.request.clone()).unwrap_or_default(),
+            head: if visit.status.is_some() { answer.get(..head_end).unwrap_or_default().to_vec() } else { Vec::new() },
+            times: Times {
+                name: timings.dns,
+                connect: timings.connect,
+                tls: timings.tls,
+                first_byte: timings.ttfb.map(|ttfb| ttfb.saturating_sub(setup)),
+                total: timings.total,
+            },
+            failure: visit.error.clone(),
+            record: serde_json::from_slice(line).unwrap_or_default(),
+        }
+    }
 }
 
 /// The whole exchange, as a person reads it.

@@ -5,7 +5,7 @@
 
 mod args;
 mod config;
-#[allow(dead_code, reason = "shown once there is an exchange to show")]
+mod crawl;
 mod escape;
 #[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod exhibition;
@@ -13,31 +13,20 @@ mod exhibition;
 mod explain;
 #[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod export;
-#[allow(dead_code, reason = "shown once there is an exchange to show")]
 mod fetch;
 mod flags;
-#[allow(dead_code, reason = "watched once there is a crawl to interrupt")]
 mod interrupt;
-#[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod live;
-#[allow(dead_code, reason = "written once there is a crawl to record")]
 mod output;
-#[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod report;
-#[allow(dead_code, reason = "joins `Command` once robots.txt can be fetched")]
 mod robots;
-#[allow(dead_code, reason = "told once there is a crawl to tell of")]
 mod teller;
-#[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod view;
-#[allow(dead_code, reason = "shown once there is a crawl to show")]
 mod words;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
-
-use argiope_core::rules::Config;
 
 use args::Command;
 use config::Usage;
@@ -57,25 +46,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
     };
-    let settings = match &arguments.command {
-        Command::Crawl(args) => config::of_crawl(args),
-        Command::Fetch(args) => config::of_fetch(args),
-        Command::Demo(args) => config::of_demo(args),
+    let done = match &arguments.command {
+        Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
+        Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
+        Command::Robots(args) => robots::run(args),
+        Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
         Command::Completions(args) => return completions(args.shell),
     };
-    match settings.and_then(|config| begin(&arguments.command, &config)) {
+    match done {
         Ok(code) => code,
         Err(Usage(message)) => {
             complain(&format!("{message}\n\nFor more information, try '--help'."));
             ExitCode::from(USAGE)
         }
     }
-}
-
-fn begin(_command: &Command, config: &Config) -> Result<ExitCode, Usage> {
-    let _rules = config.compile(0)?;
-    complain("this build has no engine yet");
-    Ok(ExitCode::from(FAILED))
 }
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {
