@@ -1,7 +1,7 @@
 //! The directory as a whole: what it is, whose it is, and how it is opened.
 //!
-//! `crawl.json` is written last when a directory is made, aside and renamed: where it is, there is a crawl; where it is
-//! not, there is none yet, whatever else lies there from an attempt that died.
+//! `crawl.json` is written by the first commit, aside and renamed: where it is, there is a crawl; where it is not, there
+//! is none yet, whatever else lies there from an attempt that died.
 
 use super::fault::{damaged, failed};
 use super::files::{Files, Folder};
@@ -36,7 +36,7 @@ pub struct CrawlFile {
     pub(super) crawl: u64,
     /// The key of the fingerprints.
     #[serde(with = "hex")]
-    key: u64,
+    pub(super) key: u64,
     pub settings: Settings,
     /// The hash of all of the above, as it is written, with a check of zero.
     #[serde(with = "hex")]
@@ -94,7 +94,8 @@ impl CrawlFile {
         Ok(Some(found))
     }
 
-    fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
+    /// Says that there is a crawl: written aside, synced, renamed.
+    pub(super) fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
         self.check = self.sum();
         let write = || -> io::Result<()> {
             let mut file = files.create(ASIDE)?;
@@ -178,19 +179,20 @@ pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, Sto
             Ok(Opened { frontier, writer, resumed: true, notes, lock: None })
         }
         None => {
-            let mut crawl = CrawlFile::new(settings);
-            let (frontier, writer) = DiskFrontier::create(Arc::clone(&files), crawl.crawl, crawl.key)?;
-            crawl.write(&*files)?;
+            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings))?;
             Ok(Opened { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
         }
     }
 }
 
-/// A folder with things of other people in it does not become a crawl directory.
+/// A folder with things of other people in it does not become a crawl directory. An empty file is nobody's work: it may
+/// be an output that an attempt which died had only opened.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed(files, "", "list", &error))?;
     let ours = |name: &String| {
-        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str()) || name.starts_with(snapshot::NAME)
+        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str())
+            || name.starts_with(snapshot::NAME)
+            || files.open(name).and_then(|file| file.len()).is_ok_and(|length| length == 0)
     };
     match names.iter().find(|name| !ours(name)) {
         Some(other) if !names.iter().any(|name| name == NAME) => {

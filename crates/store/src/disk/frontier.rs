@@ -2,6 +2,7 @@
 //!
 //! Invariant: what the journal says, played from the beginning, gives exactly this state, apart from leases.
 
+use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
 use super::journal::Journal;
@@ -60,9 +61,10 @@ pub(super) struct Recovered {
 
 impl DiskFrontier {
     /// Begins a log.
-    pub(super) fn create(files: Arc<dyn Files>, crawl: u64, key: u64) -> Result<(Self, LogWriter), StoreError> {
+    pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile) -> Result<(Self, LogWriter), StoreError> {
+        let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
-        let writer = LogWriter::create(Arc::clone(&files), crawl)?;
+        let writer = LogWriter::create(Arc::clone(&files), file)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl)?;
         Ok((Self::new(files, crawl, key, State::default(), log, LogReader::FIRST), writer))
     }
