@@ -57,6 +57,23 @@ pub struct Settled {
     pub visit: Box<Visit>,
     /// The record with its line feed.
     pub line: Vec<u8>,
+    /// What it adds to an archive.
+    pub archive: Option<Chunk>,
+}
+
+/// Bytes that are appended to an output file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its name within the crawl directory.
+    pub file: Box<str>,
+    pub bytes: Vec<u8>,
+}
+
+impl Settled {
+    /// Whether the frontier never heard of this visit: a robots.txt is nobody's link.
+    pub fn is_unsettled_errand(&self) -> bool {
+        matches!(self.visit.purpose, Purpose::Robots(_))
+    }
 }
 
 /// What to do next.
@@ -302,7 +319,7 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
-        self.settled.push(Settled { visit, line });
+        self.settled.push(Settled { visit, line, archive: None });
         Ok(())
     }
 

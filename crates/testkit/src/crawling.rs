@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope::keeping::{Keeping, Setting, Summary, Taker};
+use argiope::writing::Desk;
 use argiope_core::Outcome;
 use argiope_core::keeper::Settled;
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
@@ -54,13 +55,14 @@ pub fn crawl(config: &Config) -> Crawled {
         rules,
         clock: Clock::start(),
         taker: Collect(Arc::clone(&taken)),
+        desk: Desk::default(),
         open: false,
     })
     .expect("the threads start");
     let summary = keeping.join().expect("the crawl ends");
     let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
     let mut crawled = Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new() };
-    for Settled { visit, line } in settled {
+    for Settled { visit, line, .. } in settled {
         crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));
         if visit.is_page() { crawled.pages.push(visit) } else { crawled.errands.push(visit) }
     }

@@ -22,6 +22,8 @@ const ASIDE: &str = "crawl.json.new";
 const LOCK: &str = "lock";
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
+/// What the last run said at its end.
+pub const REPORT: &str = "report.txt";
 
 /// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
 /// list of values, as texts.
@@ -225,10 +227,16 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 }
 
 /// Removes what a crawl made, for `--fresh`; gives the names of what was removed. A folder that is no crawl directory is
-/// refused. `crawl.json` goes first: from then on there is no crawl, whatever happens.
-pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
+/// refused. An output outside of the directory is removed only where it is `outside`, which the user has named: nobody
+/// else's word is good enough. `crawl.json` goes first: from then on there is no crawl, whatever happens.
+pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
-    CrawlFile::read(&*files)?;
+    refuse_foreign(&*files)?;
+    match CrawlFile::find(&*files) {
+        // What cannot be read is a crawl's all the same, where there is a log of one.
+        Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&*files) => return Err(error),
+        _ => {}
+    }
     let _lock = Lock::take(&directory.join(LOCK))?;
     let mut outputs = Vec::new();
     // A damaged log can be removed as well; its outputs are then found by their folder only.
@@ -236,13 +244,17 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(&files), crawl.crawl)
     {
         let names = log.walk(log::LogReader::FIRST, |_, record| {
-            if let super::record::Record::Output { name, .. } = record {
+            if let super::record::Record::Output { name, .. } = record
+                && (is_inside(name) || outside == Some(name))
+            {
                 outputs.push(name.to_owned());
             }
             Ok(())
         });
         drop(names);
     }
+    let archives = files.list(ARCHIVE).map_err(|error| failed(&*files, ARCHIVE, "list", &error))?;
+    outputs.extend(archives.into_iter().map(|name| format!("{ARCHIVE}/{name}")));
     outputs.sort_unstable();
     outputs.dedup();
     let in_log = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
@@ -250,6 +262,7 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         vec![NAME.to_owned(), ASIDE.to_owned(), snapshot::NAME.to_owned(), format!("{}.new", snapshot::NAME)];
     names.extend(in_log.iter().filter_map(|name| log::file_number(name)).map(log::file_name));
     names.extend(outputs);
+    names.push(REPORT.to_owned());
     let mut removed = Vec::new();
     for name in names {
         match files.remove(&name) {
@@ -259,4 +272,9 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         }
     }
     Ok(removed)
+}
+
+/// Whether a name leads to a file in the directory, and cannot lead out of it.
+pub fn is_inside(name: &str) -> bool {
+    Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }

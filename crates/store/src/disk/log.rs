@@ -90,6 +90,13 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
+/// Whether a log begins here, in any state.
+pub(super) fn is_there(files: &dyn Files) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = files.open(&file_name(1)).and_then(|file| file.read_at(&mut magic, 0));
+    read.is_ok_and(|read| magic.get(..read) == Some(MAGIC))
+}
+
 /// Puts frames on the disk, one after the other. Lives with whoever may wait for a disk.
 pub struct LogWriter {
     files: Arc<dyn Files>,
