@@ -3,11 +3,13 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use argiope::directory::{self, Directory};
 use argiope::keeping::{Keeping, Mail, Setting, Taker};
 use argiope::report::Report;
+use argiope::snapshot::Snapshot;
 use argiope::writing::{Desk, Lasting};
 use argiope::{Error, crawl::engine_kind, run_lines};
 use argiope_core::frontier::{StoreError, StoreErrorKind};
@@ -85,7 +87,7 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
     Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path) }))
 }
 
-/// What a crawl works on.
+/// What a crawl works on, and where it tells of it.
 struct Places<'a, F> {
     frontier: F,
     desk: Desk,
@@ -111,6 +113,11 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         Ok(live) => Arc::new(live),
         Err(error) => return fail(&format!("the live view could not be started: {error}")),
     };
+    let drain = shown.clone();
+    let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
+        Ok(interrupt) => interrupt,
+        Err(error) => return fail(&format!("signals could not be watched: {error}")),
+    };
     let stop = shown.clone();
     let teller = Teller::new(Arc::clone(&rules), output, config.verbose > 0, Arc::clone(&live), move || {
         stop.tell(Mail::Leave);
@@ -130,11 +137,6 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         Err(error) => return fail(&format!("the crawl could not be started: {error}")),
     };
     shown.set(&keeping);
-    let drain = shown.clone();
-    let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
-        Ok(interrupt) => interrupt,
-        Err(error) => return fail(&format!("signals could not be watched: {error}")),
-    };
     let ended = keeping.join();
     let teller = teller.lock().unwrap_or_else(PoisonError::into_inner).take();
     let summary = match ended {
@@ -239,29 +241,46 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// What other threads may ask of the crawl once it runs.
+/// What other threads may ask of the crawl; what they say before it runs waits for it.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Option<(std::sync::mpsc::Sender<Mail>, Arc<Mutex<argiope::snapshot::Snapshot>>)>>>);
+struct Shown(Arc<Mutex<Link>>);
+
+#[derive(Default)]
+enum Link {
+    #[default]
+    NotYet,
+    /// This was said before it ran.
+    Early(Mail),
+    Runs(Sender<Mail>, Arc<Mutex<Snapshot>>),
+}
 
 impl Shown {
     fn set(&self, keeping: &Keeping) {
-        let pair = (keeping.inbox.clone(), Arc::clone(&keeping.picture));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+        let runs = Link::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
+        if let Link::Early(mail) = std::mem::replace(&mut *self.link(), runs) {
+            self.tell(mail);
+        }
     }
 
     fn tell(&self, mail: Mail) {
-        if let Some((inbox, _)) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A crawl that is over needs no telling.
-            let _ = inbox.send(mail);
+        match &mut *self.link() {
+            Link::Runs(inbox, _) => {
+                // A crawl that is over needs no telling.
+                let _ = inbox.send(mail);
+            }
+            link => *link = Link::Early(mail),
         }
     }
 
-    fn snapshot(&self) -> argiope::snapshot::Snapshot {
-        let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*shared {
-            Some((_, picture)) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            None => argiope::snapshot::Snapshot::default(),
+    fn snapshot(&self) -> Snapshot {
+        match &*self.link() {
+            Link::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Link::NotYet | Link::Early(_) => Snapshot::default(),
         }
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
