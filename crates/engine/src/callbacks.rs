@@ -25,7 +25,7 @@ use slab::Slab;
 use crate::epoll::{Interest, Poller};
 use crate::mail::Ending;
 use crate::socket;
-use crate::worker::{BUFFER, Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -36,7 +36,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
         table.worker.reports.send();
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
         let timeout = table.worker.clock.until(next);
-        table.poller.wait(&mut events, timeout)?;
+        let glance = (!table.resting.is_empty()).then_some(GLANCE);
+        table.poller.wait(&mut events, timeout.into_iter().chain(glance).min())?;
 
         // 2. Sockets that are ready: go on where each of them stopped.
         for event in events.drain(..) {
@@ -50,6 +51,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
             table.silence(token);
             table.call(token, Why::Late);
         }
+
+        while table.worker.files.are_short(now) && table.close_a_resting_one() {}
 
         // 4. New jobs. They come last: an event of step 2 never finds another connection under its token.
         let ending = table.worker.orders.take(&mut jobs);
@@ -208,7 +211,7 @@ impl Table {
                         let again = if self.close_a_resting_one() { now } else { now + SHORTAGE };
                         *started = again;
                         *race = self.worker.race(job, again);
-                        self.worker.notices.say_no_files();
+                        self.worker.out_of_files(now);
                     }
                     Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
                 },
@@ -291,7 +294,7 @@ impl Table {
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
         match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
-                let kept = conn.filter(|_| self.resting.len() < self.worker.rules.concurrency);
+                let kept = conn.filter(|_| self.worker.may_rest(self.resting.len(), now));
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {

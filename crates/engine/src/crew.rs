@@ -13,6 +13,7 @@ use argiope_core::rules::Rules;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;
+use crate::worker::Files;
 use crate::{Clock, Ending, Notices, Orders, Reports, Worker};
 
 /// Files that a crawl needs besides its sockets: outputs, event loops, the resolver's own.
@@ -95,6 +96,7 @@ pub struct Crew {
 impl Crew {
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, reports: &Reports) -> io::Result<Self> {
         kind.check()?;
+        let files = Files::default();
         let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: room(kind) };
         for index in 0..kind.workers(rules) {
             let orders = Orders::new();
@@ -104,6 +106,7 @@ impl Crew {
                 orders: orders.clone(),
                 reports: reports.clone(),
                 notices: crew.notices.clone(),
+                files: files.clone(),
             };
             let notices = crew.notices.clone();
             let run = move || {
@@ -149,11 +152,18 @@ impl Crew {
     }
 
     /// Waits until all workers have ended.
-    pub fn join(self) {
-        for (_, thread) in self.workers {
+    pub fn join(&mut self) {
+        for (_, thread) in self.workers.drain(..) {
             // A worker that panicked has said so on standard error; the others still end in order.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Crew {
+    /// Nobody can be told of what the workers still find out: they drop it and leave.
+    fn drop(&mut self) {
+        self.end(Ending::AtOnce);
     }
 }
 

@@ -24,7 +24,7 @@ use slab::Slab;
 
 use crate::mail::Ending;
 use crate::socket;
-use crate::worker::{Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// A stack must hold a TLS handshake and a page being searched. It is reserved, not used: what is never touched costs
 /// no memory.
@@ -35,9 +35,6 @@ const BUFFER: usize = 16 << 10;
 
 /// A thread without a job leaves after this long.
 const IDLE: Duration = Duration::from_secs(10);
-
-/// How long anything blocks before it looks whether it is still wanted.
-const GLANCE: Duration = Duration::from_millis(250);
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -155,6 +152,8 @@ fn serve_once(shop: &Shop, buffer: &mut [u8]) -> bool {
         };
         drive(shop, &line.stream, &mut fetch, buffer);
         match finish(shop, line, fetch) {
+            // Where all is over, the connection was shut under the fetch: that is no reason to try again.
+            Some(_) if shop.lock().over => return false,
             Some(same) => job = same,
             None => return true,
         }
@@ -181,7 +180,7 @@ fn connect(shop: &Shop, job: &Job, started: &mut Time) -> Result<Line, Failure> 
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
                     race = shop.worker.race(job, *started);
-                    shop.worker.notices.say_no_files();
+                    shop.worker.out_of_files(now);
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
             },
@@ -307,7 +306,12 @@ impl Shop {
 
     fn open(&self, stream: TcpStream, peer: SocketAddr) -> Line {
         let stream = Arc::new(stream);
-        let key = self.lock().open.insert(Arc::clone(&stream));
+        let mut state = self.lock();
+        if state.over {
+            // All others have been shut already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let key = state.open.insert(Arc::clone(&stream));
         Line { stream, key, peer }
     }
 
@@ -317,7 +321,7 @@ impl Shop {
 
     fn rest(&self, seat: Seat, resting: Resting) {
         let mut state = self.lock();
-        let room = state.resting.len() < self.worker.rules.concurrency;
+        let room = self.worker.may_rest(state.resting.len(), self.now());
         let replaced = if room { state.resting.insert(seat, resting) } else { Some(resting) };
         if let Some(replaced) = replaced {
             state.open.try_remove(replaced.line.key);

@@ -34,7 +34,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::mail::{Ending, Reports};
 use crate::socket;
 use crate::timers::{Alarm, Timers};
-use crate::worker::{BUFFER, Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -74,6 +74,7 @@ struct Line {
 async fn receive(shop: Rc<Shop>) {
     let bell = Arc::clone(&shop.bell);
     shop.worker.orders.on_arrival(move || bell.notify_one());
+    spawn_local(tidy(Rc::clone(&shop)));
     let mut alarm_clock = pin!(sleep(Duration::ZERO));
     let mut jobs = Vec::new();
     loop {
@@ -170,7 +171,7 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
                     race = shop.worker.race(job, *started);
-                    shop.worker.notices.say_no_files();
+                    shop.worker.out_of_files(now);
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
             },
@@ -242,7 +243,8 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
 async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm, own: &Own) -> Option<Job> {
-    if shop.resting.borrow().len() >= shop.worker.rules.concurrency || shop.resting.borrow().contains_key(&seat) {
+    let taken = shop.resting.borrow().contains_key(&seat);
+    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
     }
     let task = own.borrow().clone()?;
@@ -259,6 +261,14 @@ async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm, ow
     .await;
     shop.resting.borrow_mut().remove(&seat);
     next
+}
+
+/// Gives up what rests while files are short: another worker may need them.
+async fn tidy(shop: Rc<Shop>) {
+    loop {
+        sleep(GLANCE).await;
+        while shop.worker.files.are_short(shop.now()) && shop.close_a_resting_one() {}
+    }
 }
 
 /// Ready when something has come on a connection that nobody uses, be it its end.

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How long a fetch waits when the system has no file left for its socket.
 pub const SHORTAGE: Duration = Duration::from_millis(250);
 
+/// How often a worker looks whether its resting connections are in another worker's way.
+pub const GLANCE: Duration = Duration::from_millis(250);
+
 /// How long a fetch that must not read now waits before it asks again.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
@@ -37,6 +41,23 @@ pub struct Worker {
     pub orders: Orders,
     pub reports: Reports,
     pub notices: Notices,
+    pub files: Files,
+}
+
+/// Whether the process has run out of files lately. All workers draw on the same ones: a worker that has connections at
+/// rest must give them up for another that has none.
+#[derive(Clone, Default)]
+pub struct Files(Arc<AtomicU64>);
+
+impl Files {
+    /// For a second from now on, nobody keeps what he does not use.
+    fn ran_out(&self, now: Time) {
+        self.0.fetch_max((now + Duration::from_secs(1)).as_micros(), Ordering::Relaxed);
+    }
+
+    pub fn are_short(&self, now: Time) -> bool {
+        now.as_micros() < self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// What a person should know about the engine: each thing is said once, by whichever worker meets it first.
@@ -56,14 +77,6 @@ impl Notices {
         if said.ever.insert(about) {
             said.unread.push(words());
         }
-    }
-
-    pub fn say_no_files(&self) {
-        self.say("files", || {
-            "the system has no more files for sockets: fetches wait until others end \
-             (raise `ulimit -n`, or lower --concurrency)"
-                .to_owned()
-        });
     }
 
     /// What was said since the last time.
@@ -120,6 +133,21 @@ impl Worker {
     pub fn begin_again(&self, job: Job, conn: Conn, ip: IpAddr, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None, ip: Some(ip) };
         Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+    }
+
+    /// A socket was refused for want of files.
+    pub fn out_of_files(&self, now: Time) {
+        self.files.ran_out(now);
+        self.notices.say("files", || {
+            "the system has no more files for sockets: fetches wait until others end \
+             (raise `ulimit -n`, or lower --concurrency)"
+                .to_owned()
+        });
+    }
+
+    /// Whether one more connection may stay open unused.
+    pub fn may_rest(&self, resting: usize, now: Time) -> bool {
+        resting < self.rules.concurrency && !self.files.are_short(now)
     }
 
     /// A job that never got a connection.

@@ -35,7 +35,7 @@ use crate::epoll::Interest;
 use crate::mail::{Ending, Reports};
 use crate::socket;
 use crate::timers::Alarm;
-use crate::worker::{BUFFER, Door, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 use executor::{Executor, Happening, TaskId, first};
 use queue::JoinQueue;
 use reactor::Socket;
@@ -52,6 +52,7 @@ pub fn run_watched(worker: Worker, onlooker: Option<impl Fn(Happening) + 'static
         executor.watch(onlooker);
     }
     let shop = Rc::new(Shop::new(worker, &executor));
+    executor.spawn(tidy(Rc::clone(&shop)));
     // What is unfinished when `receive` returns is dropped with its sockets.
     executor.run(receive(shop))
 }
@@ -173,7 +174,7 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
                     race = shop.worker.race(job, *started);
-                    shop.worker.notices.say_no_files();
+                    shop.worker.out_of_files(now);
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
             },
@@ -242,7 +243,8 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
 async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Job> {
-    if shop.resting.borrow().len() >= shop.worker.rules.concurrency || shop.resting.borrow().contains_key(&seat) {
+    let taken = shop.resting.borrow().contains_key(&seat);
+    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
     }
     shop.executor.mark("resting");
@@ -262,6 +264,15 @@ async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Op
     .await;
     shop.resting.borrow_mut().remove(&seat);
     next
+}
+
+/// Gives up what rests while files are short: another worker may need them.
+async fn tidy(shop: Rc<Shop>) {
+    shop.executor.mark("tidying");
+    loop {
+        shop.executor.sleep(GLANCE).await;
+        while shop.worker.files.are_short(shop.now()) && shop.close_a_resting_one() {}
+    }
 }
 
 /// How a wait for a socket ended.

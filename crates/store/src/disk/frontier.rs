@@ -108,7 +108,7 @@ impl DiskFrontier {
         if tail.torn > 0 {
             notes.push(format!("{} bytes of a commit that was never finished were cut off", tail.torn));
         }
-        let writer = log.into_writer(&tail, unused)?;
+        let writer = log.writer(&tail, unused)?;
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
         frontier.snapshots = Snapshots { at: from, length, on_its_way: None };
         let Counts { known, queued, settled, .. } = frontier.counts();

@@ -24,6 +24,7 @@ pub(super) enum LaneQueue {
     /// In order; each link as its depth and position, both as the step from the link before, where the position starts
     /// from zero again when the depth has changed. Written anew at each change, which is cheap while it is short.
     Few(Box<[u8]>),
+    #[expect(clippy::box_collection, reason = "a lane is as large as its largest form, and most lanes are short")]
     Many(Box<VecDeque<Level>>),
 }
 
@@ -131,47 +132,53 @@ impl LaneQueue {
         queue
     }
 
-    /// Appends the queue's bytes as a snapshot holds them: for each level depth, count, first, last, length of the
-    /// steps, and the steps.
+    /// Appends the queue's bytes as a snapshot holds them: its form, and what that form holds.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut gathered = VecDeque::new();
-        let levels = match self {
-            Self::Many(levels) => levels,
-            Self::Empty => &gathered,
+        match self {
+            Self::Empty => out.push(0),
             Self::One { depth, position } => {
-                push_into(&mut gathered, *depth, *position);
-                &gathered
+                out.push(1);
+                write_number(u64::from(*depth), out);
+                write_number(*position, out);
             }
             Self::Few(bytes) => {
-                few(bytes).for_each(|(depth, position)| push_into(&mut gathered, depth, position));
-                &gathered
+                out.push(2);
+                write_number(bytes.len() as u64, out);
+                out.extend_from_slice(bytes);
             }
-        };
-        write_number(levels.len() as u64, out);
-        for Level { depth, count, first, last, steps } in levels {
-            let length: usize = steps.pieces().map(<[u8]>::len).sum();
-            for number in [u64::from(*depth), u64::from(*count), *first, last - first, length as u64] {
-                write_number(number, out);
+            Self::Many(levels) => {
+                out.push(3);
+                write_number(levels.len() as u64, out);
+                for Level { depth, count, first, last, steps } in levels.iter() {
+                    let length: usize = steps.pieces().map(<[u8]>::len).sum();
+                    for number in [u64::from(*depth), u64::from(*count), *first, last - first, length as u64] {
+                        write_number(number, out);
+                    }
+                    steps.pieces().for_each(|piece| out.extend_from_slice(piece));
+                }
             }
-            steps.pieces().for_each(|piece| out.extend_from_slice(piece));
         }
     }
 
     /// Reads back what `encode` wrote.
     pub fn decode(bytes: &mut Bytes<'_>) -> Option<Self> {
-        let mut levels = VecDeque::new();
-        for _ in 0..bytes.number()? {
-            let (depth, count) = (u32::try_from(bytes.number()?).ok()?, u32::try_from(bytes.number()?).ok()?);
-            let first = bytes.number()?;
-            let last = first.checked_add(bytes.number()?)?;
-            let length = usize::try_from(bytes.number()?).ok()?;
-            let (steps, rest) = bytes.0.split_at_checked(length)?;
-            bytes.0 = rest;
-            levels.push_back(Level { depth, count, first, last, steps: ByteQueue::from_piece(steps.to_vec()) });
-        }
-        let short = levels.iter().map(|level| level.steps.front().len() + 8).sum::<usize>() < FEW;
-        let mut queue = Self::Many(Box::new(levels));
-        Some(if short { Self::gather(queue.drain()) } else { queue })
+        Some(match bytes.byte()? {
+            0 => Self::Empty,
+            1 => Self::One { depth: u32::try_from(bytes.number()?).ok()?, position: bytes.number()? },
+            2 => Self::Few(Box::from(bytes.piece()?)),
+            3 => {
+                let mut levels = VecDeque::new();
+                for _ in 0..bytes.number()? {
+                    let (depth, count) = (u32::try_from(bytes.number()?).ok()?, u32::try_from(bytes.number()?).ok()?);
+                    let first = bytes.number()?;
+                    let last = first.checked_add(bytes.number()?)?;
+                    let steps = ByteQueue::from_piece(bytes.piece()?.to_vec());
+                    levels.push_back(Level { depth, count, first, last, steps });
+                }
+                Self::Many(Box::new(levels))
+            }
+            _ => return None,
+        })
     }
 
     /// The bytes of memory that it holds beside itself.

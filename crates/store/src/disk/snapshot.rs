@@ -170,7 +170,7 @@ pub(super) struct Loaded {
 /// Reads the snapshot. `None` where there is none, or none that is whole.
 pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
     let file = files.open(NAME).ok()?;
-    let length = file.len().ok()?;
+    let length = file.length().ok()?;
     let mut from = BlockReader::new(file, crawl);
     if from.u64()? != MAGIC {
         return None;

@@ -85,11 +85,15 @@ pub fn per_ip_is_shared(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 3);
 }
 
-/// The least time between the starts of two requests.
-fn least_gap(log: &[Seen]) -> Duration {
+/// Checks that the starts of requests lie this far apart. The server sees them later than they were sent, and not
+/// always by as much: single gaps may look shorter than they were, all of them together may not.
+fn assert_spaced(log: &[Seen], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();
-    starts.windows(2).map(|pair| pair[1] - pair[0]).min().expect("at least two requests")
+    let gaps: Vec<Duration> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let total: Duration = gaps.iter().sum();
+    assert!(total + delay / 4 >= delay * gaps.len() as u32, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= delay / 2), "{gaps:?}");
 }
 
 pub fn the_delay_is_kept(engine: EngineName) {
@@ -107,7 +111,7 @@ pub fn the_delay_is_kept(engine: EngineName) {
     config.delay = Span(Duration::from_millis(100));
     crawl(&config);
     assert_eq!(web.requests(), 7);
-    assert!(least_gap(&web.log()) >= Duration::from_millis(90), "{:?}", least_gap(&web.log()));
+    assert_spaced(&web.log(), Duration::from_millis(100));
 }
 
 pub fn crawl_delay_is_kept(engine: EngineName) {
@@ -121,7 +125,7 @@ pub fn crawl_delay_is_kept(engine: EngineName) {
     config.robots = RobotsPolicy::Obey;
     assert_eq!(crawl(&config).pages.len(), 4);
     let pages: Vec<Seen> = web.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
-    assert!(least_gap(&pages) >= Duration::from_millis(90), "{:?}", least_gap(&pages));
+    assert_spaced(&pages, Duration::from_millis(100));
     assert_eq!(web.stats().max_at_once, 1);
 }
 
@@ -131,7 +135,7 @@ pub fn retry_after_is_kept(engine: EngineName) {
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!((crawled.pages[0].outcome, crawled.pages[0].link.tries), (Outcome::Ok, 2));
-    assert!(least_gap(&web.log()) >= Duration::from_millis(990), "{:?}", least_gap(&web.log()));
+    assert_spaced(&web.log(), Duration::from_secs(1));
 }
 
 pub fn robots_are_obeyed(engine: EngineName) {

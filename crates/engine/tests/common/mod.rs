@@ -1,0 +1,138 @@
+//! A crew of any kind, jobs for it, and a scripted server on plain sockets.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use argiope_core::job::{Job, LaneId, Purpose};
+use argiope_core::rules::{Config, Rules, Span};
+use argiope_core::visit::Visit;
+use argiope_core::{Link, Url};
+use argiope_engine::{Clock, Crew, Ending, EngineKind, Reports};
+
+/// A crew at work, and what it reports.
+pub struct Bench {
+    pub crew: Crew,
+    pub visits: mpsc::Receiver<Box<Visit>>,
+}
+
+pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
+    let mut config = Config { roots: vec!["http://127.0.0.1/".into()], ..Config::default() };
+    config.connect_timeout = Span(Duration::from_secs(5));
+    adapt(&mut config);
+    config.compile(7).unwrap()
+}
+
+impl Bench {
+    pub fn new(kind: EngineKind, rules: Rules) -> Self {
+        let (sender, visits) = mpsc::channel();
+        let reports = Reports::new(move |batch: &mut Vec<Box<Visit>>| {
+            for visit in batch.drain(..) {
+                // The bench may be gone before its crew.
+                let _ = sender.send(visit);
+            }
+        });
+        let crew = Crew::start(kind, &Arc::new(rules), Clock::start(), &reports).unwrap();
+        Self { crew, visits }
+    }
+
+    /// Every worker is as good as another here; a lane always has the same one.
+    pub fn send(&self, job: Job) {
+        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![job]);
+    }
+
+    pub fn visit(&self) -> Box<Visit> {
+        self.visits.recv_timeout(Duration::from_secs(30)).expect("every job comes back as a visit")
+    }
+
+    pub fn fetch(&self, job: Job) -> Box<Visit> {
+        self.send(job);
+        self.visit()
+    }
+
+    pub fn end(mut self, ending: Ending) -> Duration {
+        let begun = Instant::now();
+        self.crew.end(ending);
+        self.crew.join();
+        begun.elapsed()
+    }
+}
+
+pub fn job(lane: u32, address: SocketAddr, path: &str) -> Job {
+    job_at(lane, &[address.ip()], address.port(), path)
+}
+
+pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
+    let url = Url::parse(&format!("http://host-{lane}.test:{port}{path}")).unwrap();
+    Job {
+        link: Link::root(url, 10),
+        purpose: Purpose::Page,
+        lane: LaneId(lane),
+        slot: 0,
+        addresses: addresses.into(),
+        dns: None,
+        conditional: None,
+    }
+}
+
+/// A server that answers each request by its path, one thread per connection, and counts its connections.
+pub struct Server {
+    pub address: SocketAddr,
+    pub connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// `answer` writes the answer and says whether the connection stays.
+    pub fn start(answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (count, answer) = (Arc::clone(&connections), Arc::new(answer));
+        thread::spawn(move || {
+            loop {
+                // Out of files, where a test has made them few: somebody will close one.
+                let Ok((stream, _)) = listener.accept() else {
+                    thread::yield_now();
+                    continue;
+                };
+                count.fetch_add(1, Ordering::SeqCst);
+                let answer = Arc::clone(&answer);
+                thread::spawn(move || converse(stream, &*answer));
+            }
+        });
+        Self { address, connections }
+    }
+
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+fn converse(mut stream: TcpStream, answer: &dyn Fn(&str, &mut TcpStream) -> bool) {
+    // Sharing a file is no way here: files are what one of the tests is short of.
+    let mut lines = Vec::new();
+    loop {
+        lines.clear();
+        let mut head = BufReader::with_capacity(1, &stream);
+        while !lines.ends_with(b"\r\n\r\n") {
+            match head.read_until(b'\n', &mut lines) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+        let head = String::from_utf8_lossy(&lines);
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        if !answer(&path, &mut stream) {
+            return;
+        }
+    }
+}
+
+/// A page with its length, on a connection that stays open.
+pub fn page(stream: &mut TcpStream, body: &str) -> bool {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).is_ok() && stream.write_all(body.as_bytes()).is_ok()
+}

@@ -1,0 +1,248 @@
+//! What every engine does with its sockets, seen from a server. How pages are judged is tested elsewhere, once for all.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use argiope_core::budget::Budget;
+use argiope_core::rules::Span;
+use argiope_core::{ErrorKind, Outcome};
+use argiope_engine::{Ending, EngineKind};
+
+use common::{Bench, Server, job, job_at, page, rules};
+
+/// Stamps every case on every engine.
+macro_rules! every_engine {
+    ($($case:ident)+) => {
+        every_engine!(tokio Tokio, $($case)+);
+        every_engine!(coroutines Coroutines, $($case)+);
+        every_engine!(callbacks Callbacks, $($case)+);
+        every_engine!(threads Threads, $($case)+);
+    };
+    ($name:ident $kind:ident, $($case:ident)+) => {
+        mod $name {
+            $(#[test]
+            fn $case() {
+                super::$case(super::EngineKind::$kind);
+            })+
+        }
+    };
+}
+
+every_engine! {
+    a_page_is_fetched
+    a_connection_is_used_again
+    a_connection_leads_to_one_port
+    a_connection_that_was_closed_is_replaced_in_silence
+    a_resting_connection_is_closed_when_the_host_closes_it
+    a_closed_port_is_refused
+    the_second_address_is_tried
+    a_host_that_never_answers_is_late
+    a_drip_is_read_to_its_end
+    a_large_page_is_read_whole
+    many_fetches_wait_at_once
+    bodies_wait_for_the_budget
+    the_last_jobs_end_before_the_crew_does
+    everything_can_be_dropped_at_once
+    a_reset_is_told
+}
+
+fn a_page_is_fetched(kind: EngineKind) {
+    let server = Server::start(|path, stream| page(stream, &format!("<title>{path}</title>")));
+    let bench = Bench::new(kind, rules(|_| {}));
+    let visit = bench.fetch(job(1, server.address, "/one"));
+    assert_eq!((visit.status, visit.outcome), (Some(200), Outcome::Ok));
+    assert_eq!(visit.title.as_deref(), Some("/one"));
+    assert_eq!(visit.ip, Some(server.address.ip()));
+    assert!(visit.timings.connect.is_some() && visit.timings.total.is_some());
+}
+
+fn a_connection_is_used_again(kind: EngineKind) {
+    let server = Server::start(|_, stream| page(stream, "x"));
+    let bench = Bench::new(kind, rules(|_| {}));
+    for number in 0..20 {
+        let visit = bench.fetch(job(1, server.address, "/"));
+        assert_eq!(visit.status, Some(200));
+        assert_eq!(visit.timings.connect.is_some(), number == 0);
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+fn a_connection_leads_to_one_port(kind: EngineKind) {
+    let servers = [Server::start(|_, stream| page(stream, "a")), Server::start(|_, stream| page(stream, "bb"))];
+    let bench = Bench::new(kind, rules(|_| {}));
+    for (server, length) in servers.iter().zip([1, 2]) {
+        assert_eq!(bench.fetch(job(1, server.address, "/")).bytes_body, length);
+    }
+}
+
+fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
+    // It promises to stay, and leaves.
+    let server = Server::start(|_, stream| {
+        page(stream, "x");
+        false
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    for number in 1..=10 {
+        let visit = bench.fetch(job(1, server.address, "/"));
+        assert_eq!((visit.status, visit.link.tries), (Some(200), 1), "{:?}", visit.error);
+        assert_eq!(server.connections(), number);
+    }
+}
+
+fn a_resting_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
+    let (sender, closed) = mpsc::channel();
+    let server = Server::start(move |_, stream| {
+        page(stream, "x");
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // The other side has closed when there is nothing more to read.
+        let left = stream.read(&mut [0; 64]);
+        sender.send(matches!(left, Ok(0))).unwrap();
+        false
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    bench.fetch(job(1, server.address, "/"));
+    assert!(closed.recv_timeout(Duration::from_secs(10)).unwrap());
+}
+
+fn a_closed_port_is_refused(kind: EngineKind) {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let bench = Bench::new(kind, rules(|_| {}));
+    let visit = bench.fetch(job(1, address, "/"));
+    assert_eq!(visit.outcome, Outcome::Failed);
+    assert_eq!(visit.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
+    assert_eq!(visit.slot, Some((argiope_core::job::LaneId(1), 0)));
+}
+
+fn the_second_address_is_tried(kind: EngineKind) {
+    let server = Server::start(|_, stream| page(stream, "x"));
+    let bench = Bench::new(kind, rules(|_| {}));
+    // Nobody listens there; whether it refuses at once, or stays silent, the other one is tried soon.
+    for dead in ["127.0.0.9", "192.0.2.1"] {
+        let begun = Instant::now();
+        let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
+        let visit = bench.fetch(job_at(1, &addresses, server.address.port(), "/"));
+        assert_eq!(visit.status, Some(200), "{:?}", visit.error);
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
+}
+
+fn a_host_that_never_answers_is_late(kind: EngineKind) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bench = Bench::new(kind, rules(|config| config.idle_timeout = Span(Duration::from_millis(300))));
+    let begun = Instant::now();
+    let visit = bench.fetch(job(1, listener.local_addr().unwrap(), "/"));
+    assert_eq!(visit.error.as_ref().unwrap().kind, ErrorKind::TimeoutFirstByte);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+}
+
+fn a_drip_is_read_to_its_end(kind: EngineKind) {
+    let server = Server::start(|_, stream| {
+        for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" {
+            stream.write_all(&[*byte]).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        true
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    for _ in 0..2 {
+        let visit = bench.fetch(job(1, server.address, "/"));
+        assert_eq!((visit.bytes_body, visit.truncated), (3, None));
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+fn a_large_page_is_read_whole(kind: EngineKind) {
+    let server = Server::start(|_, stream| page(stream, &"<p>text</p>".repeat(500_000)));
+    let bench = Bench::new(kind, rules(|_| {}));
+    let visit = bench.fetch(job(1, server.address, "/"));
+    assert_eq!((visit.bytes_body, visit.truncated), (5_500_000, None));
+}
+
+fn many_fetches_wait_at_once(kind: EngineKind) {
+    let server = Server::start(|_, stream| {
+        thread::sleep(Duration::from_millis(500));
+        page(stream, "x")
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    let begun = Instant::now();
+    for lane in 0..200 {
+        bench.send(job(lane, server.address, "/"));
+    }
+    for _ in 0..200 {
+        assert_eq!(bench.visit().status, Some(200));
+    }
+    // One after the other would take 100 seconds.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(server.connections(), 200);
+}
+
+fn bodies_wait_for_the_budget(kind: EngineKind) {
+    let server = Server::start(|_, stream| page(stream, &"x".repeat(300_000)));
+    let mut rules = rules(|_| {});
+    rules.keep_wire = true;
+    rules.budget = Budget::new(100_000);
+    let budget = rules.budget.clone();
+    let bench = Bench::new(kind, rules);
+    for lane in 0..10 {
+        bench.send(job(lane, server.address, "/"));
+    }
+    for _ in 0..10 {
+        let visit = bench.visit();
+        assert_eq!((visit.bytes_body, visit.truncated), (300_000, None));
+        assert!(visit.wire.as_ref().unwrap().response.len() > 300_000);
+    }
+    bench.end(Ending::WhenDone);
+    assert_eq!(budget.held(), 0);
+}
+
+fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
+    let server = Server::start(|_, stream| {
+        thread::sleep(Duration::from_millis(400));
+        page(stream, "x")
+    });
+    let mut bench = Bench::new(kind, rules(|_| {}));
+    for lane in 0..5 {
+        bench.send(job(lane, server.address, "/"));
+    }
+    bench.crew.end(Ending::WhenDone);
+    bench.crew.join();
+    assert_eq!(bench.visits.try_iter().filter(|visit| visit.status == Some(200)).count(), 5);
+}
+
+fn everything_can_be_dropped_at_once(kind: EngineKind) {
+    let (sender, gone) = mpsc::channel();
+    let server = Server::start(move |_, stream| {
+        let left = stream.read(&mut [0; 64]);
+        sender.send(left.is_ok_and(|count| count == 0)).unwrap();
+        false
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    for lane in 0..20 {
+        bench.send(job(lane, server.address, "/"));
+    }
+    while server.connections() < 20 {
+        thread::yield_now();
+    }
+    let took = bench.end(Ending::AtOnce);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    for _ in 0..20 {
+        gone.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+}
+
+fn a_reset_is_told(kind: EngineKind) {
+    let server = Server::start(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").unwrap();
+        false
+    });
+    let bench = Bench::new(kind, rules(|_| {}));
+    let visit = bench.fetch(job(1, server.address, "/"));
+    assert_eq!(visit.status, Some(200));
+    assert!(visit.truncated.is_some() && visit.error.is_some());
+}

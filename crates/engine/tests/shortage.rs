@@ -1,0 +1,69 @@
+//! Fewer files than fetches: every fetch still ends well, and a person is told once. In a process of its own, since
+//! the limit holds for the whole process; the server has another, since its files are not the ones to be short of.
+
+// Each test uses a part of it.
+#[allow(dead_code)]
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use argiope_engine::{Ending, EngineKind};
+use common::{Bench, Server, job, page, rules};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const FETCHES: u32 = 300;
+const ROLE: &str = "ARGIOPE_TEST_SERVES";
+
+/// The server's side: this very program, started once more by the test below.
+#[test]
+fn serve() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let server = Server::start(|_, stream| {
+        std::thread::sleep(Duration::from_millis(20));
+        page(stream, "x")
+    });
+    writeln!(std::io::stderr(), "{}", server.address).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+struct Leaves(Child);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        // It may have left already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn fetches_wait_for_files() {
+    let mut server = Command::new(std::env::current_exe().unwrap());
+    server.args(["--exact", "serve", "--nocapture"]).env(ROLE, "1").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Leaves(server.spawn().unwrap());
+    let words = BufReader::new(server.0.stderr.take().unwrap());
+    let address = words.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server says where it is");
+    let before = getrlimit(Resource::Nofile);
+    for kind in EngineKind::ALL {
+        setrlimit(Resource::Nofile, before).unwrap();
+        let bench = Bench::new(kind, rules(|_| {}));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(50), maximum: before.maximum }).unwrap();
+        for lane in 0..FETCHES {
+            bench.send(job(lane, address, "/"));
+        }
+        for _ in 0..FETCHES {
+            let visit = bench.visit();
+            assert_eq!(visit.status, Some(200), "{kind}: {:?}", visit.error);
+        }
+        let notices = bench.crew.notices();
+        assert_eq!(notices.len(), 1, "{kind}: {notices:?}");
+        assert!(notices[0].contains("ulimit"), "{kind}: {notices:?}");
+        bench.end(Ending::AtOnce);
+    }
+}
