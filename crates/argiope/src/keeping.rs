@@ -155,12 +155,13 @@ where
     running.paint(picture, running.clock.now(), true);
     let left = running.keeper.unfinished();
     let elapsed = clock.now() - Time::ZERO;
-    let Running { mut keeper, mut outbox, tally, crew, .. } = running;
+    let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
     let end = end.and_then(|end| {
         if tells_runs {
             let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed);
             outbox.line(last, keeper.frontier_mut(), clock.now())?;
         }
+        keeper.note_progress(clock.now())?;
         Ok(end)
     });
     // The crawl's own fault comes first; but the writer must have ended either way.
@@ -237,7 +238,10 @@ impl<F: Lasting> Running<F> {
                 self.crew.send(worker, batch);
             }
             self.gather(now)?;
-            self.outbox.tend(self.keeper.frontier_mut(), now)?;
+            if self.outbox.is_time(now) {
+                self.keeper.note_progress(now)?;
+                self.outbox.send(self.keeper.frontier_mut())?;
+            }
             self.paint(picture, now, false);
             if now >= self.leave_at {
                 return Ok(End::Interrupted);

@@ -208,18 +208,20 @@ impl Outbox {
         self.items.push(item);
     }
 
-    /// Sends off what was gathered, if it is time. Waits for the writer only when it is far behind.
-    pub fn tend<F: Lasting>(&mut self, frontier: &mut F, now: Time) -> Result<(), StoreError> {
-        let Some(since) = self.since else { return Ok(()) };
+    /// Whether what was gathered should be sent off now. Only when the writer is far behind does that mean waiting for it.
+    pub fn is_time(&self, now: Time) -> bool {
+        let Some(since) = self.since else { return false };
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / COMMIT_BYTES);
-        let is_time = !self.lasts || size > 0 || now >= since + COMMIT_AFTER;
-        if is_time && (self.on_their_way < ON_THEIR_WAY || size >= FAR_BEHIND || !self.lasts) {
-            self.seal(frontier, false)?;
-        }
-        Ok(())
+        let is_ripe = size > 0 || now >= since + COMMIT_AFTER;
+        !self.lasts || (is_ripe && (self.on_their_way < ON_THEIR_WAY || size >= FAR_BEHIND))
     }
 
-    /// When to come back and tend, if nothing happens before.
+    /// Sends off what was gathered.
+    pub fn send<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+        self.seal(frontier, false)
+    }
+
+    /// When it will be time, if nothing happens before.
     pub fn due(&self) -> Time {
         match self.since {
             Some(since) if self.on_their_way < ON_THEIR_WAY => since + COMMIT_AFTER,

@@ -243,10 +243,10 @@ fn fail(why: &str) -> ExitCode {
 
 /// What other threads may ask of the crawl; what they say before it runs waits for it.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Link>>);
+struct Shown(Arc<Mutex<Crawling>>);
 
 #[derive(Default)]
-enum Link {
+enum Crawling {
     #[default]
     NotYet,
     /// This was said before it ran.
@@ -256,30 +256,30 @@ enum Link {
 
 impl Shown {
     fn set(&self, keeping: &Keeping) {
-        let runs = Link::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
-        if let Link::Early(mail) = std::mem::replace(&mut *self.link(), runs) {
+        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
+        if let Crawling::Early(mail) = std::mem::replace(&mut *self.crawling(), runs) {
             self.tell(mail);
         }
     }
 
     fn tell(&self, mail: Mail) {
-        match &mut *self.link() {
-            Link::Runs(inbox, _) => {
+        match &mut *self.crawling() {
+            Crawling::Runs(inbox, _) => {
                 // A crawl that is over needs no telling.
                 let _ = inbox.send(mail);
             }
-            link => *link = Link::Early(mail),
+            before => *before = Crawling::Early(mail),
         }
     }
 
     fn snapshot(&self) -> Snapshot {
-        match &*self.link() {
-            Link::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            Link::NotYet | Link::Early(_) => Snapshot::default(),
+        match &*self.crawling() {
+            Crawling::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Crawling::NotYet | Crawling::Early(_) => Snapshot::default(),
         }
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
+    fn crawling(&self) -> MutexGuard<'_, Crawling> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -194,7 +194,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let ours = |name: &String| {
         [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str())
             || name.starts_with(snapshot::NAME)
-            || files.open(name).and_then(|file| file.len()).is_ok_and(|length| length == 0)
+            || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
     };
     match names.iter().find(|name| !ours(name)) {
         Some(other) if !names.iter().any(|name| name == NAME) => {

@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
 
+/// No lane has this number: notes under it are about the crawl itself.
+const THE_CRAWL: LaneId = LaneId(u32::MAX);
+
 /// A frontier whose every commit lasts.
 pub struct DiskFrontier {
     files: Arc<dyn Files>,
@@ -348,6 +351,14 @@ impl Frontier for DiskFrontier {
     fn lanes_with_work(&self) -> Vec<LaneId> {
         let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !matches!(queue, LaneQueue::Empty));
         with_work.map(|(number, _)| LaneId(number)).collect()
+    }
+
+    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
+        self.keep_lane_state(about.unwrap_or(THE_CRAWL), note)
+    }
+
+    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        self.lane_state(about.unwrap_or(THE_CRAWL))
     }
 
     fn counts(&self) -> Counts {
