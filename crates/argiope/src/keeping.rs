@@ -16,12 +16,11 @@ use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
-use argiope_store::disk::Batch;
 
 use crate::picture::{Tally, snapshot};
 use crate::run_lines;
 use crate::snapshot::Snapshot;
-use crate::writing::{Desk, Lasting, Outbox, no_threads};
+use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
@@ -131,7 +130,9 @@ where
     });
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
     keeper.bench_mut().limit_concurrency(crew.most());
-    keeper.set_open(open);
+    if open {
+        keeper.set_fed();
+    }
     keeper.begin(clock.now())?;
     let first_line = desk.first_line.take();
     let mut running = Running {
@@ -296,10 +297,7 @@ impl<F: Lasting> Running<F> {
     fn gather(&mut self, now: Time) -> Result<(), StoreError> {
         for settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            if settled.visit.is_page() {
-                self.delivered += 1;
-                self.keeper.set_open(self.open);
-            }
+            self.delivered += u64::from(settled.visit.is_page());
             self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())

@@ -422,8 +422,11 @@ impl Model {
             return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
         }
         if let ("/sitemap.xml", Some(Robots { then: RobotsThen::Rules { sitemap, .. }, .. })) = (at.path(), robots) {
-            let entries = sitemap.iter().map(|url| Entry { url: url.clone() }).collect();
-            return (Said::Sitemap(Sitemap { entries, children: Vec::new() }), None, 400);
+            let entries = sitemap
+                .iter()
+                .map(|url| Entry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
+                .collect();
+            return (Said::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }
         let Some(page) = self.pages.get(at) else {
             return (Said::Status(404), None, 100);
