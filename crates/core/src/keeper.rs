@@ -49,6 +49,8 @@ pub struct Keeper<F> {
     ended: Option<End>,
     /// Whether more links may come from outside.
     open: bool,
+    /// Whether everything that is settled opens it.
+    fed: bool,
 }
 
 /// A visit that is over, and its line.
@@ -106,6 +108,7 @@ impl<F: Frontier> Keeper<F> {
             bytes: 0,
             ended: None,
             open: false,
+            fed: false,
         }
     }
 
@@ -144,6 +147,13 @@ impl<F: Frontier> Keeper<F> {
             self.offer(*lane, now);
         }
         Ok(put.count())
+    }
+
+    /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
+    /// and [`Keeper::set_open`] closes it when all of it was dealt with.
+    pub fn set_fed(&mut self) {
+        self.fed = true;
+        self.open = true;
     }
 
     /// While open, the crawl goes on waiting for links from outside when no work is left.
@@ -322,6 +332,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
+        // Whoever is given a page may feed links because of it.
+        self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line });
         Ok(())
     }

@@ -60,7 +60,7 @@ pub fn crawl(config: &Config) -> Crawled {
     let summary = keeping.join().expect("the crawl ends");
     let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
     let mut crawled = Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new() };
-    for Settled { visit, line } in settled {
+    for Settled { visit, line, .. } in settled {
         crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));
         if visit.is_page() { crawled.pages.push(visit) } else { crawled.errands.push(visit) }
     }

@@ -268,6 +268,8 @@ pub struct LanePace {
     pub delay: Duration,
     crawl_delay: bool,
     last_start: Option<Time>,
+    /// Requests so far, as far as it matters.
+    starts: u8,
     /// With the gentle pace: the next request may start then.
     pause: Time,
     /// Backing off until then.
@@ -308,6 +310,7 @@ impl LanePace {
             delay: rules.delay,
             crawl_delay: false,
             last_start: None,
+            starts: 0,
             pause: Time::ZERO,
             rest: Time::ZERO,
             bad: 0,
@@ -341,9 +344,9 @@ impl LanePace {
         self.crawl_delay
     }
 
-    /// Whether the host was ever asked anything.
+    /// Whether the host was asked for so little (its robots.txt, a page) that nobody knows how much there is to do.
     pub fn is_fresh(&self) -> bool {
-        self.last_start.is_none()
+        self.starts < 2
     }
 
     /// Whether the host has been silent for so long that it is better given up on.
@@ -373,6 +376,7 @@ impl LanePace {
     /// A request starts now.
     pub fn started(&mut self, now: Time) {
         self.last_start = Some(now);
+        self.starts = self.starts.saturating_add(1);
     }
 
     /// A request that began at `started` ended now.

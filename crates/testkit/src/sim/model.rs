@@ -145,9 +145,9 @@ impl Model {
         }
         let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
         model.roots.extend(first);
-        for number in 1..origins.len().min(4) {
+        for origin in origins.iter().take(4).skip(1) {
             if dice.chance(50) {
-                model.roots.extend(urls.iter().find(|at| at.origin() == origins[number]).cloned());
+                model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
         // A root may be private: the user named it. The oracle does not go into that.
@@ -422,8 +422,11 @@ impl Model {
             return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
         }
         if let ("/sitemap.xml", Some(Robots { then: RobotsThen::Rules { sitemap, .. }, .. })) = (at.path(), robots) {
-            let entries = sitemap.iter().map(|url| Entry { url: url.clone() }).collect();
-            return (Said::Sitemap(Sitemap { entries, children: Vec::new() }), None, 400);
+            let entries = sitemap
+                .iter()
+                .map(|url| Entry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
+                .collect();
+            return (Said::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }
         let Some(page) = self.pages.get(at) else {
             return (Said::Status(404), None, 100);
