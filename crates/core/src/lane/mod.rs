@@ -262,6 +262,8 @@ pub struct LanePace {
     credit: u16,
     /// The quickest response seen.
     floor: Option<Duration>,
+    /// How long answers take, lately: each one counts an eighth.
+    typical: Option<Duration>,
     /// The last bad moment: what started before it tells nothing new.
     shaken: Time,
     /// Start to start.
@@ -306,6 +308,7 @@ impl LanePace {
             ceiling,
             credit: 0,
             floor: None,
+            typical: None,
             shaken: Time::ZERO,
             delay: rules.delay,
             crawl_delay: false,
@@ -326,7 +329,7 @@ impl LanePace {
 
     /// How long it takes to answer, lately.
     pub fn typical(&self) -> Option<Duration> {
-        self.floor
+        self.typical
     }
 
     /// When the next request may start, as far as time alone decides.
@@ -417,6 +420,7 @@ impl LanePace {
     fn observe(&mut self, took: Duration, started: Time, now: Time) {
         let floor = self.floor.map_or(took, |floor| floor.min(took));
         self.floor = Some(floor);
+        self.typical = Some(self.typical.map_or(took, |typical| (typical.saturating_mul(7).saturating_add(took)) / 8));
         if self.mode == Pace::Full || took <= floor.saturating_mul(2).saturating_add(JITTER) {
             self.credit = self.credit.saturating_add(1);
             if self.credit >= self.window && self.window < self.ceiling {
