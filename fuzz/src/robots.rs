@@ -65,7 +65,7 @@ fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
                 }
                 let value = String::from_utf8_lossy(line.value);
                 to_own |= product_token(&value).eq_ignore_ascii_case(AGENT);
-                to_star |= value.split_whitespace().next() == Some("*");
+                to_star |= value.starts_with('*') && value.split_whitespace().next() == Some("*");
                 named |= to_own;
             }
             Field::Allow | Field::Disallow => {
