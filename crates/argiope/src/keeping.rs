@@ -246,6 +246,10 @@ impl<F: Lasting> Running<F> {
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
             self.paint(picture, now, false);
+            if self.crew.has_lost_one() {
+                let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
+                return Err(StoreError::new(StoreErrorKind::Misuse, words));
+            }
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
             }
