@@ -52,7 +52,14 @@ impl Receiver for Seen {
 fn same_in_pieces(wire: &[u8], piece: usize) {
     let whole = exchange(&[wire]);
     let pieces: Vec<&[u8]> = wire.chunks(piece).collect();
-    assert_eq!(whole, exchange(&pieces), "in pieces of {piece}");
+    let cut = exchange(&pieces);
+    if whole.kind == Some(ErrorKind::Decode) {
+        // A decoder may find a fault before it hands out all that came before it, and more so where it is fed more.
+        assert_eq!((cut.kind, cut.status), (whole.kind, whole.status));
+        assert!(cut.body.starts_with(&whole.body) || whole.body.starts_with(&cut.body), "in pieces of {piece}");
+    } else {
+        assert_eq!(whole, cut, "in pieces of {piece}");
+    }
 }
 
 fn exchange(pieces: &[&[u8]]) -> Seen {
