@@ -16,12 +16,14 @@
 //! ```
 
 pub mod crawl;
+pub mod directory;
 pub mod keeping;
 pub mod picture;
 pub mod report;
 pub mod run_lines;
 pub mod snapshot;
 mod trust;
+pub mod writing;
 
 pub use argiope_core as core;
 pub use argiope_core::rules::{Config, Rules};

@@ -84,7 +84,7 @@ fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     let refused = open(folder.path(), &Settings::new()).err().expect("held");
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
-    assert_eq!(remove(folder.path()).expect_err("held").kind, StoreErrorKind::Locked);
+    assert_eq!(remove(folder.path(), None).expect_err("held").kind, StoreErrorKind::Locked);
     history(folder.path(), |_| Ok(())).expect("a history");
     drop(held);
     open(folder.path(), &Settings::new()).expect("free again");
@@ -94,8 +94,12 @@ fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
 fn other_settings_are_refused_and_the_difference_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = settings(&[("roots", &["https://a/", "https://b/"]), ("scope", &["host"])]);
-    drop(open(folder.path(), &first).expect("opens"));
-    drop(open(folder.path(), &first).expect("opens again"));
+    let mut opened = open(folder.path(), &first).expect("opens");
+    opened.frontier.keep_line(b"{}").expect("keeps");
+    let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
+    opened.writer.write(&batch).expect("writes");
+    drop(opened);
+    assert!(open(folder.path(), &first).expect("opens again").resumed);
     let second = settings(&[("roots", &["https://a/", "https://c/"]), ("scope", &["host"]), ("exclude", &["x"])]);
     let refused = open(folder.path(), &second).err().expect("another crawl");
     assert_eq!(refused.kind, StoreErrorKind::OtherCrawl);
@@ -121,7 +125,7 @@ fn a_folder_with_other_things_in_it_is_left_alone() {
     fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
     let refused = open(folder.path(), &Settings::new()).err().expect("no crawl directory");
     assert!(refused.kind == StoreErrorKind::Format && refused.message.contains("thesis.tex"), "{refused}");
-    assert_eq!(remove(folder.path()).expect_err("no crawl directory").kind, StoreErrorKind::Format);
+    assert_eq!(remove(folder.path(), None).expect_err("no crawl directory").kind, StoreErrorKind::Format);
     assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
 }
 
@@ -132,7 +136,7 @@ fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
     fs::write(folder.path().join("pages.jsonl"), "{\"type\":\"page\"}\n").expect("writes");
     fs::write(folder.path().join("notes.txt"), "mine").expect("writes");
     fs::write(folder.path().join("log/mine.log"), "mine too").expect("writes");
-    let removed = remove(folder.path()).expect("removes");
+    let removed = remove(folder.path(), None).expect("removes");
     assert_eq!(removed, ["crawl.json", "log/000001.log", "pages.jsonl"]);
     assert!(folder.path().join("notes.txt").exists() && folder.path().join("log/mine.log").exists());
 }

@@ -13,8 +13,6 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
 /// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
 /// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
 const NOT_YET: &[(&str, Given)] = &[
-    ("out", |config| config.out.is_some()),
-    ("fresh", |config| config.fresh),
     ("recrawl", |config| config.recrawl),
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),

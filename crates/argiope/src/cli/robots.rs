@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use argiope::crawl::engine_kind;
 use argiope::keeping::{Keeping, Mail, Setting, Taker};
+use argiope::writing::Desk;
 use argiope::{Config, Error, Outcome, Url, Visit};
 use argiope_core::keeper::Settled;
 use argiope_core::robots::{LIMIT, Robots, RobotsAnswer, product_token, target_of};
@@ -144,6 +145,7 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         engine: engine_kind(config.engine),
         clock: Clock::start(),
         taker: Forward(visits),
+        desk: Desk::default(),
         open: true,
     });
     let keeping = match keeping {
