@@ -1,5 +1,7 @@
 //! The tokenizer against html5ever's, on real pages and on messy ones. The html5lib vectors are in `vectors/html.rs`.
 
+#![allow(clippy::disallowed_methods, reason = "tests read files")]
+
 mod tokens;
 
 use std::path::PathBuf;
