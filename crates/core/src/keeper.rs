@@ -26,6 +26,7 @@ use crate::sitemap::Sitemap;
 use crate::time::Time;
 use crate::url::{Origin, Url};
 use crate::visit::{Errand, Visit};
+use crate::warc::{Chunk, Shelf};
 use crate::workbench::{self, Next, Workbench};
 
 /// How many links a lane is given at a time.
@@ -39,6 +40,8 @@ pub struct Keeper<F> {
     bench: Workbench,
     rules: Arc<Rules>,
     clock: WallClock,
+    /// Where in the archive the next answer goes, where there is one.
+    shelf: Option<Shelf>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
@@ -57,6 +60,8 @@ pub struct Settled {
     pub visit: Box<Visit>,
     /// The record with its line feed.
     pub line: Vec<u8>,
+    /// What the record says is in the archive.
+    pub archive: Option<Chunk>,
 }
 
 /// What to do next.
@@ -98,6 +103,7 @@ impl<F: Frontier> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
+            shelf: rules.archive.then(|| Shelf::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             rules,
             clock,
@@ -144,6 +150,13 @@ impl<F: Frontier> Keeper<F> {
             self.offer(*lane, now);
         }
         Ok(put.count())
+    }
+
+    /// Goes on with the archive of an earlier run: `outputs` are the files of the crawl and how long they are.
+    pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.resume(outputs);
+        }
     }
 
     /// While open, the crawl goes on waiting for links from outside when no work is left.
@@ -194,7 +207,7 @@ impl<F: Frontier> Keeper<F> {
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
-                Next::Fetch(job) => return Ok(Order::Fetch(job)),
+                Next::Fetch(job) => return Ok(Order::Fetch(Job { wall: self.clock, ..job })),
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
@@ -296,13 +309,16 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        let exchange = visit.archive.take();
+        let (place, archive) =
+            self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
         let mut line = Vec::with_capacity(512);
-        record::encode(&visit, self.clock, None, &mut line);
+        record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
-        self.settled.push(Settled { visit, line });
+        self.settled.push(Settled { visit, line, archive });
         Ok(())
     }
 

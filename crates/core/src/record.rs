@@ -15,7 +15,7 @@ use crate::visit::{Timings, Visit};
 pub const VERSION: u8 = 1;
 
 /// Turns the crawl's own time into wall-clock time for records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock {
     /// Microseconds since the Unix epoch at [`Time::ZERO`].
     pub start: i64,

@@ -84,7 +84,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         return Ok(ExitCode::from(FAILED));
     }
     let mut out = std::io::stdout().lock();
-    for Settled { visit, line } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // Where standard output is closed nobody reads on.
         let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
     }
