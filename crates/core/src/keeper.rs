@@ -26,8 +26,10 @@ use crate::sitemap::Sitemap;
 use crate::time::Time;
 use crate::url::{Origin, Url};
 use crate::visit::{Errand, Visit};
-use crate::warc::{Chunk, Shelf};
+use crate::warc::Shelf;
 use crate::workbench::{self, Next, Workbench};
+
+pub use crate::warc::Chunk;
 
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
