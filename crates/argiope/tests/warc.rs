@@ -60,7 +60,7 @@ fn web() -> (Running, Vec<String>) {
             )
             .fail_times("/flaky", 1, Answer::html("not now").with_status(503), Answer::html("now"))
             .page("/binary", Answer::bytes((0..=255).cycle().take(5_000).collect::<Vec<u8>>()))
-            .page("/broken-gzip", Answer::html("this is no gzip").content_encoding("gzip"))
+            .page("/broken-gzip", Answer::html(*b"\x1f\x8b\x08\0\0\0\0\0\0\x03 no more").content_encoding("gzip"))
     };
     let plain = site(Site::http("127.0.0.1:0").expect("a socket"));
     let secure = site(Site::https("127.0.0.2:0", Certificate::Good).expect("a socket"));
