@@ -16,7 +16,9 @@
 //! ```
 
 pub mod crawl;
+pub mod export;
 pub mod keeping;
+pub mod past;
 pub mod picture;
 pub mod report;
 pub mod run_lines;

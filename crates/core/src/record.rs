@@ -2,8 +2,8 @@
 //!
 //! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
 
-use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::job::Purpose;
 use crate::link::LinkList;
@@ -34,7 +34,7 @@ impl WallClock {
 }
 
 /// Where a visit lies in an archive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub file: String,
     pub offset: u64,
