@@ -125,7 +125,9 @@ where
     let wall = wall_clock(&clock);
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
     keeper.bench_mut().limit_concurrency(crew.most());
-    keeper.set_open(open);
+    if open {
+        keeper.set_fed();
+    }
     keeper.begin(clock.now())?;
     let mut running = Running {
         keeper,
@@ -276,10 +278,7 @@ impl<F: Frontier> Running<F> {
         for one in &settled {
             self.tally.count(&one.visit);
         }
-        self.delivered += settled.len() as u64;
-        if self.open {
-            self.keeper.set_open(true);
-        }
+        self.delivered += settled.iter().filter(|one| one.visit.is_page()).count() as u64;
         if let Some(write) = &self.write {
             // A writer that is gone has said why; the crawl is being stopped.
             let _ = write.send(settled);

@@ -54,6 +54,8 @@ pub struct Keeper<F> {
     ended: Option<End>,
     /// Whether more links may come from outside.
     open: bool,
+    /// Whether everything that is settled opens it.
+    fed: bool,
 }
 
 /// A visit that is over, and its line.
@@ -114,6 +116,7 @@ impl<F: Frontier> Keeper<F> {
             bytes: 0,
             ended: None,
             open: false,
+            fed: false,
         }
     }
 
@@ -159,6 +162,13 @@ impl<F: Frontier> Keeper<F> {
         if let Some(shelf) = &mut self.shelf {
             shelf.resume(outputs);
         }
+    }
+
+    /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
+    /// and [`Keeper::set_open`] closes it when all of it was dealt with.
+    pub fn set_fed(&mut self) {
+        self.fed = true;
+        self.open = true;
     }
 
     /// While open, the crawl goes on waiting for links from outside when no work is left.
@@ -320,6 +330,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
+        // Whoever is given a page may feed links because of it.
+        self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line, archive });
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod budget;
+pub mod chess;
 pub mod conn;
 pub mod examine;
 pub mod fetch;

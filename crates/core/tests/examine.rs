@@ -109,6 +109,10 @@ fn what_is_no_markup_has_no_links() {
         "<iframe srcdoc='<a href=x>'></iframe>",
         "<svg><![CDATA[<a href=x>]]></svg>",
         "<math><![CDATA[<a href=x>]]></math>",
+        "<math><mi></mi><![CDATA[<a href=x>]]></math>",
+        "<math><annotation-xml><![CDATA[<a href=x>]]></annotation-xml></math>",
+        "<svg><font><![CDATA[<a href=x>]]></font></svg>",
+        "<svg><title></title><svg></svg><![CDATA[<a href=x>]]></svg>",
         "<p title='<a href=x>'>",
         "<a href=x",
         "<a href='x>",
@@ -143,6 +147,11 @@ fn what_only_looks_like_no_markup_has_links() {
         "<svg></svg><![CDATA[><a href=x>",
         "<svg/><![CDATA[><a href=x>",
         "<svg><p><![CDATA[><a href=x>",
+        "<svg><BlockQuote><![CDATA[><a href=x>",
+        "<svg></div><![CDATA[><a href=x>",
+        "<math><mi><![CDATA[><a href=x></mi></math>",
+        "<math><annotation-xml encoding='Text/HTML'><![CDATA[><a href=x></annotation-xml></math>",
+        "<svg><font size=1><![CDATA[><a href=x>",
         "<svg><title><b><a href=x></b></title></svg>",
         "<svg><style><a href=x></style></svg>",
         "<svg><![CDATA[ ]] ]>]]]><a href=x></svg>",
@@ -201,6 +210,9 @@ fn limits_are_told() {
     assert_eq!((links(&found), found.too_long), (only_x.clone(), 2));
     let found = examine(&format!("<a href=/{}><a href=/x>", "a".repeat(8_000_000)));
     assert_eq!((links(&found), found.capped), (only_x.clone(), true));
+
+    let found = examine(&format!("<img src='data:image/png;base64,{}'><a href=/x>", "a".repeat(100_000)));
+    assert_eq!((links(&found), found.capped), (only_x.clone(), false));
 
     let attributes: String = (0..1000).map(|number| format!(" a{number}=1")).collect();
     let found = examine(&format!("<a{attributes} href=/no><a href=/x>"));

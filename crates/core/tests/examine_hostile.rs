@@ -1,7 +1,7 @@
 //! Pages that are made to cost: each is read in linear time, also when it comes byte by byte.
 //!
 //! The time that is allowed is a hundred times what reading takes; work that grows with the square of the size would
-//! take hours.
+//! take minutes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use argiope_core::Url;
 use argiope_core::examine::{Caps, Examiner, Findings};
 
-const SIZE: usize = 2_000_000;
+const SIZE: usize = 300_000;
 
 fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
     let caps = Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope") };
@@ -71,7 +71,7 @@ fn hostile_pages_are_read_in_linear_time() {
             let start = Instant::now();
             let whole = examine(content_type, &page, usize::MAX);
             let cut = examine(content_type, &page, 7);
-            assert!(start.elapsed() < Duration::from_secs(60), "{name} as {content_type}: {:?}", start.elapsed());
+            assert!(start.elapsed() < Duration::from_secs(20), "{name} as {content_type}: {:?}", start.elapsed());
             assert_eq!(format!("{whole:?}"), format!("{cut:?}"), "{name} as {content_type}");
             assert!(whole.links.len() <= 10_000);
         }

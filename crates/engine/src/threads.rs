@@ -306,7 +306,12 @@ impl Shop {
 
     fn open(&self, stream: TcpStream, peer: SocketAddr) -> Line {
         let stream = Arc::new(stream);
-        let key = self.lock().open.insert(Arc::clone(&stream));
+        let mut state = self.lock();
+        if state.over {
+            // All others have been shut already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let key = state.open.insert(Arc::clone(&stream));
         Line { stream, key, peer }
     }
 

@@ -31,9 +31,20 @@ impl LaneNames {
         self.text.capacity() + self.ends.capacity() * 4 + self.by_name.capacity() * 5
     }
 
-    /// All names in order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len()).filter_map(|index| name_at(&self.text, &self.ends, index))
+    /// All names, one after the other, and where each ends. What [`LaneNames::from_parts`] takes back.
+    pub fn parts(&self) -> (&str, &[u32]) {
+        (&self.text, &self.ends)
+    }
+
+    pub fn from_parts(text: String, ends: Vec<u32>) -> Self {
+        let mut names = Self { text, ends, ..Self::default() };
+        let Self { text, ends, by_name, hasher } = &mut names;
+        let hash = |lane: &u32| hasher.hash_one(name_at(text, ends, *lane as usize).unwrap_or(""));
+        by_name.reserve(ends.len(), hash);
+        for lane in (0..).take(ends.len()) {
+            by_name.insert_unique(hash(&lane), lane, hash);
+        }
+        names
     }
 
     pub fn find(&self, name: &str) -> Option<LaneId> {
@@ -80,6 +91,12 @@ mod tests {
         assert_eq!(lanes.intern(""), Ok((LaneId(5_000), true)));
         assert_eq!(lanes.name(LaneId(4_321)), Some("host-4321.example"));
         assert_eq!(lanes.find("host-17.example"), Some(LaneId(17)));
+        let (text, ends) = lanes.parts();
+        let copy = LaneNames::from_parts(text.to_owned(), ends.to_vec());
+        assert_eq!(
+            (copy.find("host-17.example"), copy.find(""), copy.len()),
+            (Some(LaneId(17)), Some(LaneId(5_000)), 5_001)
+        );
         assert_eq!((lanes.find("nobody"), lanes.name(LaneId(5_001))), (None, None));
     }
 }

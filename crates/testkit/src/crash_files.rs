@@ -279,7 +279,7 @@ impl CrashFile {
 }
 
 impl File for CrashFile {
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.with(|content| content.now.len() as u64))
     }
 

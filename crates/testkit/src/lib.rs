@@ -6,3 +6,4 @@ pub mod engine_suite;
 pub mod frontier_suite;
 
 pub use argiope_core::rules::EngineName;
+pub mod sim;

@@ -52,7 +52,6 @@ mod head;
 mod limits;
 pub mod request;
 mod tls;
-mod trust;
 
 use std::sync::Arc;
 
@@ -62,8 +61,8 @@ use crate::time::Time;
 pub use coding::Oddities;
 pub use head::{Head, Version};
 pub use limits::Limits;
+pub use tls::trust::{TimeOfDay, TlsSource, Trust, certificates};
 pub use tls::{TlsConfig, explaining};
-pub use trust::{TimeOfDay, TlsSource, Trust, certificates};
 
 use answer::too_slow;
 use coding::Decoder;

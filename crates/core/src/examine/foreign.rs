@@ -8,13 +8,13 @@
 use super::names::{self, key};
 use super::tokenizer::Tag;
 
-const DEEPEST: usize = 256;
+const DEEPEST: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Svg,
     Math,
-    /// An element of SVG or MathML whose content is HTML again; by its name's hash or key.
+    /// An element of SVG or MathML whose content is HTML again; by its name's key, or a small number where that is long.
     Html(u64),
 }
 

@@ -5,6 +5,7 @@
 //! nor does a `srcdoc`.
 
 use encoding_rs::Encoding;
+use memchr::memmem;
 use std::ops::Range;
 
 use super::Caps;
@@ -96,7 +97,9 @@ impl Collector {
     /// The values of the attributes with these names: of duplicates the first, as the standard says.
     pub fn values<'a, const N: usize>(&mut self, tag: &Tag<'a>, names: [&str; N]) -> [Option<&'a [u8]>; N] {
         let mut values = [None; N];
-        for (count, (name, value)) in tag.attributes().enumerate() {
+        let mut attributes = tag.attributes();
+        for count in 0.. {
+            let Some((name, value)) = attributes.next() else { break };
             if count >= self.caps.max_attrs {
                 self.capped = true;
                 break;
@@ -106,6 +109,10 @@ impl Collector {
                 slot.get_or_insert(value);
             }
         }
+        // What a tag is cut in is mostly an image that is written into the page: that is no loss.
+        let unfinished = attributes.remainder();
+        let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
+        self.capped |= tag.cut && !is_inline;
         values
     }
 
@@ -257,7 +264,6 @@ impl Sink for Collector {
         if self.hearing.is_some() {
             self.stop_hearing();
         }
-        self.capped |= tag.cut;
         if self.dialect == Dialect::Xml {
             return feeds::start(self, tag);
         }

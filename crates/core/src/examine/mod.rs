@@ -16,6 +16,10 @@
 //! | `charset`, `entities` | from bytes to text |
 //! | `kind` | whether a body is worth reading at all |
 //! | `directives`, `headers` | robots directives; type, refresh and links in headers |
+//!
+//! What is approximated, since there is no tree: elements that a tree builder would drop where they stand (a `frame`
+//! outside a frameset, anything but options within a `select`) are seen; SVG and MathML are tracked as `foreign` says;
+//! a `srcset` is split before its references are resolved; namespaces of XML are taken by their usual prefixes.
 
 use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
@@ -40,6 +44,7 @@ mod written;
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{Place, resolve as resolve_references};
 pub use headers::{MediaType, link_header, refresh_header};
+pub use links::kind_of_rel;
 
 use crate::link::LinkList;
 use crate::url::Url;

@@ -6,6 +6,8 @@
 //! Invariant: the fast path gives exactly what `url` gives, or gives nothing.
 
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
+use memchr::memchr;
+use std::cell::OnceCell;
 
 use crate::url::{BadUrl, Url, without_extra_slashes};
 
@@ -13,7 +15,8 @@ use crate::url::{BadUrl, Url, without_extra_slashes};
 pub struct Base {
     /// `None` where the base is not http: then nothing is ordinary.
     normal: Option<Normal>,
-    parsed: url::Url,
+    /// For what is not ordinary; made when the first such link comes.
+    parsed: OnceCell<Option<url::Url>>,
 }
 
 /// A base in normal form, and where its parts end.
@@ -30,20 +33,25 @@ struct Normal {
 }
 
 impl Base {
-    /// `None` cannot happen for an address in normal form; it spares a panic.
-    pub fn new(page: &Url) -> Option<Self> {
-        Some(Self { parsed: url::Url::parse(page.as_str()).ok()?, normal: Some(Normal::new(page)) })
+    pub fn new(page: &Url) -> Self {
+        Self { normal: Some(Normal::new(page)), parsed: OnceCell::new() }
+    }
+
+    /// As `url` has it. There is always one: what is in normal form can be parsed.
+    fn parsed(&self) -> Option<&url::Url> {
+        let make = || url::Url::parse(self.normal.as_ref()?.url.as_str()).ok();
+        self.parsed.get_or_init(make).as_ref()
     }
 
     /// The base that a page's `base` element makes of its own address. The standard does not take `data` and
     /// `javascript` for one.
     pub fn rebased(&self, href: &str, encoding: &'static Encoding) -> Option<Self> {
-        let parsed = parse(href, &self.parsed, encoding).ok()?;
+        let parsed = parse(href, self.parsed()?, encoding).ok()?;
         if matches!(parsed.scheme(), "data" | "javascript") {
             return None;
         }
         let normal = Url::from_parsed(parsed.clone()).ok().map(|url| Normal::new(&url));
-        Some(Self { normal, parsed })
+        Some(Self { normal, parsed: OnceCell::from(Some(parsed)) })
     }
 
     /// Writes into `out` what `href` leads to. The encoding is the page's: it shows in queries.
@@ -54,7 +62,8 @@ impl Base {
             return Ok(());
         }
         out.clear();
-        let url = Url::from_parsed(parse(href, &self.parsed, encoding).map_err(|_| BadUrl::Syntax)?)?;
+        let base = self.parsed().ok_or(BadUrl::Syntax)?;
+        let url = Url::from_parsed(parse(href, base, encoding).map_err(|_| BadUrl::Syntax)?)?;
         out.push_str(url.as_str());
         Ok(())
     }
@@ -105,7 +114,7 @@ impl Normal {
         out.clear();
         let base = self.url.as_str();
         let href = href.trim_matches(|character: char| character <= ' ');
-        let href = href.split_once('#').map_or(href, |(before, _)| before);
+        let href = memchr(b'#', href.as_bytes()).and_then(|hash| href.get(..hash)).unwrap_or(href);
         let bytes = href.as_bytes();
         let (kept, rest) = match bytes.first() {
             None => (base.len(), href),

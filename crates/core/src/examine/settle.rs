@@ -34,7 +34,7 @@ impl Settling<'_> {
         findings.capped = collector.capped;
         findings.other_schemes = collector.links.other_schemes;
         findings.too_long = collector.links.too_long;
-        let Some(base) = self.base() else { return };
+        let base = self.base();
         self.resolve_links(&base, findings);
         findings.canonical =
             collector.canonical.clone().and_then(|place| self.url(&base, collector.links.bytes(place)));
@@ -49,15 +49,15 @@ impl Settling<'_> {
     }
 
     /// The first `base` element counts, or the page's own address where that makes no base.
-    fn base(&self) -> Option<Base> {
-        let own = Base::new(self.page)?;
+    fn base(&self) -> Base {
+        let own = Base::new(self.page);
         let href = self.collector.base.as_deref().map(|href| self.text(href, Place::Attribute));
-        href.and_then(|href| own.rebased(&href, self.queries)).or(Some(own))
+        href.and_then(|href| own.rebased(&href, self.queries)).unwrap_or(own)
     }
 
     fn resolve_links(&self, base: &Base, findings: &mut Findings) {
         let longest = self.collector.caps.max_url.min(LONGEST);
-        let mut distinct = Distinct::default();
+        let mut distinct = Distinct::with_room(self.collector.links.len());
         let mut out = String::new();
         for (bytes, written) in self.collector.links.iter() {
             let text = self.text(bytes, Place::Attribute);
@@ -92,7 +92,6 @@ impl Settling<'_> {
 }
 
 /// Links that were written differently may be the same.
-#[derive(Default)]
 struct Distinct {
     list: LinkList,
     index: HashTable<u32>,
@@ -100,6 +99,14 @@ struct Distinct {
 }
 
 impl Distinct {
+    fn with_room(links: usize) -> Self {
+        Self {
+            list: LinkList::default(),
+            index: HashTable::with_capacity(links),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
     fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
         let hash = self.hasher.hash_one((text, kind));
         if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {

@@ -139,15 +139,20 @@ impl Tokenizer {
     pub fn feed(&mut self, chunk: &[u8], sink: &mut impl Sink) {
         let mut rest = chunk;
         while !rest.is_empty() {
-            rest = match self.state {
-                State::Content => self.content(rest, sink),
-                State::Opening => self.opening(rest, sink),
-                State::Tag(scan) => self.tag(scan, rest, sink),
-                State::Comment(scan) => self.comment(scan, rest),
-                State::UntilGreater => self.until_greater(rest),
-                State::Cdata(brackets) => self.cdata(brackets, rest, sink),
-                State::Doctype(scan) => self.doctype(scan, rest),
-            };
+            rest = self.step(rest, sink);
+        }
+    }
+
+    /// Reads some of the bytes, and answers with the others.
+    fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        match self.state {
+            State::Content => self.content(rest, sink),
+            State::Opening => self.opening(rest, sink),
+            State::Tag(scan) => self.tag(scan, rest, sink),
+            State::Comment(scan) => self.comment(scan, rest),
+            State::UntilGreater => self.until_greater(rest),
+            State::Cdata(brackets) => self.cdata(brackets, rest, sink),
+            State::Doctype(scan) => self.doctype(scan, rest),
         }
     }
 
@@ -237,16 +242,8 @@ impl Tokenizer {
                 // Decided now: the few bytes are read again as if they had come in one chunk.
                 self.state = State::Content;
                 let mut few = begun.as_slice();
-                few = self.markup(few, sink);
                 while !few.is_empty() {
-                    few = match self.state {
-                        State::Content => self.content(few, sink),
-                        State::Comment(scan) => self.comment(scan, few),
-                        State::UntilGreater => self.until_greater(few),
-                        State::Cdata(brackets) => self.cdata(brackets, few, sink),
-                        State::Doctype(scan) => self.doctype(scan, few),
-                        State::Opening | State::Tag(_) => &[],
-                    };
+                    few = self.step(few, sink);
                 }
                 return rest.get(index + 1..).unwrap_or(&[]);
             }

@@ -87,6 +87,10 @@ impl WrittenLinks {
         self.text.get(range).unwrap_or(&[])
     }
 
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Written)> {
         self.items.iter().map(|item| (self.bytes(item.bytes.clone()), item))
     }

@@ -1,1 +1,175 @@
+//! How a lane takes what its host does.
 
+use super::*;
+use crate::rules::{Config, Span};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn lane(pace: Pace, edit: impl FnOnce(&mut Config)) -> Lane {
+    let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
+    edit(&mut config);
+    Lane::new("h.example".into(), &config.compile(0).expect("settings that make sense"))
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + MS * u32::try_from(millis).expect("a small number")
+}
+
+fn quick() -> Sign {
+    Sign::Answer { first: MS * 10, whole: MS * 10 }
+}
+
+fn slow() -> Sign {
+    Sign::Answer { first: MS * 5_000, whole: MS * 5_000 }
+}
+
+#[test]
+fn a_steady_window_opens_while_the_host_is_quick_and_halves_when_it_is_not() {
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
+    assert_eq!(pace.width(), 2);
+    for moment in 0..100 {
+        pace.ended(quick(), at(moment), at(moment + 10));
+    }
+    assert_eq!(pace.width(), 6);
+    pace.ended(slow(), at(200), at(5_200));
+    assert_eq!(pace.width(), 3);
+    pace.ended(slow(), at(300), at(5_300));
+    assert_eq!(pace.width(), 3, "it started before the first was known: the same bad moment");
+    pace.ended(slow(), at(5_300), at(10_300));
+    assert_eq!(pace.width(), 1);
+}
+
+#[test]
+fn credit_never_overflows() {
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
+    for moment in 0..200_000 {
+        pace.ended(quick(), at(moment), at(moment));
+    }
+    assert_eq!(pace.width(), 6);
+}
+
+#[test]
+fn a_full_window_opens_again_after_a_bad_moment() {
+    let mut pace = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
+    assert_eq!(pace.width(), 8);
+    for _ in 0..8 {
+        pace.ended(Sign::Trouble, at(0), at(10));
+    }
+    assert_eq!(pace.width(), 4, "eight requests, one bad moment");
+    for moment in 0..40 {
+        pace.ended(slow(), at(moment + 20), at(moment + 30));
+    }
+    assert_eq!(pace.width(), 8);
+}
+
+#[test]
+fn gentle_waits_five_times_as_long_as_the_host_needed_and_at_least_a_second() {
+    let mut pace = lane(Pace::Gentle, |_| {}).pace;
+    pace.started(at(0));
+    pace.ended(quick(), at(0), at(10));
+    assert_eq!((pace.width(), pace.due()), (1, at(1_010)));
+    pace.started(at(2_000));
+    pace.ended(slow(), at(2_000), at(7_000));
+    assert_eq!(pace.due(), at(32_000));
+    pace.ended(Sign::Trouble, at(40_000), at(40_000));
+    assert_eq!(pace.due(), at(41_000));
+}
+
+#[test]
+fn delay_is_from_start_to_start() {
+    let mut pace = lane(Pace::Steady, |config| config.delay = Span::from_millis(500)).pace;
+    assert_eq!(pace.due(), Time::ZERO);
+    pace.started(at(100));
+    assert_eq!(pace.due(), at(600));
+    pace.ended(quick(), at(100), at(300));
+    assert_eq!(pace.due(), at(600));
+}
+
+#[test]
+fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
+    let mut pace = lane(Pace::Full, |_| {}).pace;
+    pace.started(at(100));
+    pace.ended(quick(), at(100), at(110));
+    assert!(pace.width() > 1);
+    pace.obey_crawl_delay(Duration::ZERO);
+    assert!(!pace.has_crawl_delay());
+    pace.obey_crawl_delay(MS * 2_000);
+    assert_eq!((pace.width(), pace.due(), pace.has_crawl_delay()), (1, at(2_100), true));
+    pace.obey_crawl_delay(MS * 1_000);
+    assert_eq!(pace.due(), at(2_100), "another origin of the host asks for less");
+}
+
+#[test]
+fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time() {
+    let mut pace = lane(Pace::Full, |_| {}).pace;
+    pace.ended(Sign::Overload(Some(MS * 90_000)), at(0), at(10));
+    assert_eq!((pace.due(), pace.rests_until()), (at(90_010), at(90_010)));
+    let mut pace = lane(Pace::Full, |_| {}).pace;
+    pace.ended(Sign::Overload(Some(Duration::ZERO)), at(0), at(10));
+    assert_eq!(pace.due(), at(1_010), "no host is overloaded for no time at all");
+    pace.ended(Sign::Overload(None), at(2_000), at(2_000));
+    assert_eq!(pace.due(), at(4_000));
+    pace.ended(Sign::Overload(None), at(5_000), at(5_000));
+    assert_eq!(pace.due(), at(9_000));
+    for moment in 6..60 {
+        pace.ended(Sign::Overload(None), at(moment * 1_000), at(moment * 1_000));
+    }
+    assert_eq!(pace.due(), at(59_000) + LONGEST_REST);
+}
+
+#[test]
+fn a_few_failures_are_the_pages_own_and_many_make_the_lane_rest_and_then_hopeless() {
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
+    for moment in 0..3 {
+        pace.ended(Sign::Trouble, at(moment), at(moment));
+    }
+    assert_eq!(pace.rests_until(), Time::ZERO);
+    pace.ended(Sign::Trouble, at(3), at(3));
+    assert_eq!(pace.rests_until(), at(8_003));
+    for moment in 4..9 {
+        pace.ended(Sign::Trouble, at(moment), at(moment));
+    }
+    assert!(!pace.is_hopeless());
+    pace.ended(Sign::Trouble, at(9), at(9));
+    assert!(pace.is_hopeless());
+    pace.ended(Sign::Overload(None), at(10), at(10));
+    assert!(!pace.is_hopeless(), "a host that says it is busy is there");
+}
+
+#[test]
+fn huge_settings_and_times_do_not_overflow() {
+    let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
+    let now = Time::from_micros(u64::MAX - 5);
+    pace.started(now);
+    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX };
+    for sign in [ages, Sign::Trouble, Sign::Overload(None), Sign::Overload(Some(Duration::MAX)), ages] {
+        pace.ended(sign, now, now);
+    }
+    assert_eq!(pace.due(), Time::NEVER);
+}
+
+#[test]
+fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
+    let mut lane = lane(Pace::Full, |_| {});
+    let ips: Arc<[IpAddr]> = Arc::from(["192.0.2.1".parse().expect("an address")]);
+    let slots: Vec<u16> = (0..4).map(|_| lane.take_slot(Arc::clone(&ips))).collect();
+    assert_eq!(slots, [0, 1, 2, 3]);
+    assert_eq!(lane.free_slot(2), Some(Arc::clone(&ips)));
+    assert_eq!(lane.free_slot(1), Some(Arc::clone(&ips)));
+    assert_eq!((lane.free_slot(1), lane.free_slot(99)), (None, None));
+    assert_eq!(lane.in_flight(), 2);
+    assert_eq!((lane.take_slot(Arc::clone(&ips)), lane.take_slot(Arc::clone(&ips)), lane.take_slot(ips)), (1, 2, 4));
+}
+
+#[test]
+fn an_old_robots_txt_is_remembered_while_it_is_asked_for_again() {
+    let mut lane = lane(Pace::Full, |_| {});
+    let origin = crate::Url::parse("https://h.example/").expect("an address").origin();
+    let rules = Arc::new(Robots::parse(b"User-agent: *\nDisallow: /", "argiope"));
+    lane.ask_robots(&origin);
+    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: None })));
+    lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1) });
+    lane.ask_robots(&origin);
+    assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: Some(_) })));
+    assert_eq!(lane.robots.len(), 1);
+}

@@ -4,8 +4,9 @@
 //! [`Job`] is the right to one slot of a lane, it is handed out by [`Workbench::next`] and given back by
 //! [`Workbench::finish`], and nothing is counted afterwards.
 //!
-//! Every lane that could do something sits in one of three places: `ready` (it may start now), `later` (it may start at a
-//! known time), or in the queue of an address that has no slot free. A lane that waits for another event (an answer, a
+//! Every lane that could do something sits in one place: in `ready` (it may start now), in `later` (it may start at a
+//! known time), in `rated` (a page may start there once the rate allows one), or in the queue of an address that has no
+//! slot free. A lane that waits for another event (an answer, a
 //! name, a robots.txt, more links) sits nowhere; the event puts it back.
 //!
 //! Invariants: requests under way never exceed the concurrency, a lane's width, or an address's cap; none starts before
@@ -49,6 +50,8 @@ pub struct Workbench {
     rules: Arc<Rules>,
     lanes: HashMap<LaneId, Entry>,
     ready: BinaryHeap<Ready>,
+    /// Lanes that could ask for a page if the rate allowed it.
+    rated: BinaryHeap<Ready>,
     later: BTreeSet<(Time, LaneId)>,
     by_ip: HashMap<IpAddr, Shared>,
     /// Names to resolve.
@@ -99,6 +102,8 @@ enum Seat {
     Later(Time),
     /// In the queue of an address.
     Queued,
+    /// Waits for the rate.
+    Rated,
 }
 
 /// A lane that may start now. New hosts go first, because their robots.txt tells what there is to do; then those with
@@ -124,6 +129,8 @@ enum Choice {
     Blocked(Time),
     /// When a slot is free at this address.
     Full(IpAddr),
+    /// When the rate allows a page.
+    TooFast,
 }
 
 impl Workbench {
@@ -134,6 +141,7 @@ impl Workbench {
             rules,
             lanes: HashMap::new(),
             ready: BinaryHeap::new(),
+            rated: BinaryHeap::new(),
             later: BTreeSet::new(),
             by_ip: HashMap::new(),
             names: VecDeque::new(),
@@ -177,6 +185,7 @@ impl Workbench {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.errands.push_back((link, purpose));
         self.held += 1;
+        self.sweep(id, now);
         self.place(id, now);
     }
 
@@ -209,6 +218,7 @@ impl Workbench {
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
+        self.sweep(id, now);
         self.place(id, now);
     }
 
@@ -323,14 +333,12 @@ impl Workbench {
             if self.draining || self.in_flight >= self.concurrency {
                 return Next::Wait(Time::NEVER);
             }
-            if self.ready.is_empty() {
-                return Next::Wait(self.later.first().map_or(Time::NEVER, |(time, _)| *time));
-            }
-            if now < self.next_start {
-                return Next::Wait(self.next_start);
+            if now >= self.next_start {
+                self.ready.extend(self.rated.pop());
             }
             let Some(Ready { lane, .. }) = self.ready.pop() else {
-                continue;
+                let due = self.later.first().map_or(Time::NEVER, |(time, _)| *time);
+                return Next::Wait(if self.rated.is_empty() { due } else { due.min(self.next_start) });
             };
             let called_by = self.lanes.get_mut(&lane).and_then(|entry| {
                 entry.seat = Seat::Nowhere;
@@ -376,6 +384,14 @@ impl Workbench {
                 self.by_ip.entry(ip).or_default().waiting.push_back(id);
                 if let Some(entry) = self.lanes.get_mut(&id) {
                     entry.seat = Seat::Queued;
+                }
+                return None;
+            }
+            Choice::TooFast => {
+                let ready = self.rank(id);
+                if let Some(entry) = self.lanes.get_mut(&id) {
+                    entry.seat = Seat::Rated;
+                    self.rated.extend(ready);
                 }
                 return None;
             }
@@ -450,12 +466,14 @@ impl Workbench {
             let addresses = match pick::permitted(&rules, &link.url, &list) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
-                    let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
-                    visit.error = Some(failure);
-                    self.verdicts.push_back(Box::new(visit));
+                    self.verdicts.push_back(pick::refused(link, purpose, failure, now));
                     continue;
                 }
             };
+            if purpose == Purpose::Page && now < self.next_start {
+                pick::put_back(lane, link, purpose);
+                return Choice::TooFast;
+            }
             // Whoever connects may take any of them: the request counts at all.
             let full = |ip: &&IpAddr| {
                 let under_way = self.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
@@ -519,7 +537,7 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(entry.seat, Seat::Ready | Seat::Queued) {
+        if matches!(entry.seat, Seat::Ready | Seat::Queued | Seat::Rated) {
             return; // it is looked at again when its turn comes
         }
         let at = entry.lane.due(pages);
@@ -552,11 +570,16 @@ impl Workbench {
             self.later.remove(&(time, id));
         }
         entry.seat = Seat::Ready;
-        let lane = &entry.lane;
+        let ready = self.rank(id);
+        self.ready.extend(ready);
+    }
+
+    fn rank(&mut self, id: LaneId) -> Option<Ready> {
+        let lane = &self.lanes.get(&id)?.lane;
         let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
         let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
         self.seq += 1;
-        self.ready.push(Ready { weight, seq: Reverse(self.seq), lane: id });
+        Some(Ready { weight, seq: Reverse(self.seq), lane: id })
     }
 
     /// Seats a lane until a time; never is nowhere.

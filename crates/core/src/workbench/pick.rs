@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::address;
 use crate::job::Purpose;
-use crate::lane::{Lane, RobotsState, Sign};
+use crate::lane::{Addresses, Lane, RobotsState, Sign};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::retry;
@@ -80,13 +80,25 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// Takes the links out of the queue that end without being asked for, as far as is known already.
+/// Takes the links off the bench that end without being asked for, as far as is known already.
 pub(super) fn sweep(lane: &mut Lane, rules: &Rules, now: Time) -> Vec<Box<Visit>> {
     let mut swept = Vec::new();
-    if rules.robots == RobotsPolicy::Ignore {
-        return swept;
+    let list = match &lane.addresses {
+        Addresses::Known { list, .. } => Arc::clone(list),
+        _ => Arc::default(),
+    };
+    for (link, purpose) in std::mem::take(&mut lane.errands) {
+        match permitted(rules, &link.url, &list) {
+            Ok(_) => lane.errands.push_back((link, purpose)),
+            Err(failure) => swept.push(refused(link, purpose, failure, now)),
+        }
     }
     for link in std::mem::take(&mut lane.queue) {
+        if let Err(failure) = permitted(rules, &link.url, &list) {
+            let purpose = purpose_of(&link);
+            swept.push(refused(link, purpose, failure, now));
+            continue;
+        }
         match leave(lane, &link, rules, now) {
             Leave::Denied(outcome, failure, tries) => swept.push(ended(link, outcome, failure, tries, now)),
             Leave::Granted | Leave::Unknown(_) | Leave::Pending => lane.queue.push_back(link),
@@ -117,6 +129,13 @@ fn leave(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Leave {
 fn ended(mut link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
     link.tries = link.tries.max(tries);
     Box::new(Visit::unasked(link, outcome, failure, now))
+}
+
+/// A link that we do not ask for, for the safety of others.
+pub(super) fn refused(link: Link, purpose: Purpose, failure: Failure, now: Time) -> Box<Visit> {
+    let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
+    visit.error = Some(failure);
+    Box::new(visit)
 }
 
 fn purpose_of(link: &Link) -> Purpose {

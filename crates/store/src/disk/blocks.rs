@@ -84,7 +84,7 @@ impl BlockReader {
         }
         let [l0, l1, l2, l3, sum @ ..] = head;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let left = self.file.len().ok()?.checked_sub(self.position + HEAD as u64)?;
+        let left = self.file.length().ok()?.checked_sub(self.position + HEAD as u64)?;
         if length as u64 > left {
             return None;
         }
@@ -118,7 +118,7 @@ impl BlockReader {
 
     /// The next bytes. A length that the file cannot hold is none, whatever it says.
     pub fn bytes(&mut self, length: u64) -> Option<Vec<u8>> {
-        if length > self.file.len().ok()? {
+        if length > self.file.length().ok()? {
             return None;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
@@ -136,11 +136,25 @@ impl BlockReader {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// So many numbers.
+    /// So many numbers. A count that the file cannot hold is none, whatever it says.
     pub fn u64s(&mut self, count: u64) -> Option<Vec<u64>> {
-        let bytes = self.bytes(count.checked_mul(8)?)?;
-        let numbers = bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
-        Some(numbers.collect())
+        if count.checked_mul(8)? > self.file.length().ok()? {
+            return None;
+        }
+        let count = usize::try_from(count).ok()?;
+        let mut numbers = Vec::with_capacity(count);
+        while numbers.len() < count {
+            // As many as lie in this block at once; the one that crosses into the next alone.
+            let here = self.block.get(self.read..)?;
+            let whole = (here.len() / 8).min(count - numbers.len());
+            let chunks = here.chunks_exact(8).take(whole);
+            numbers.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default())));
+            self.read += whole * 8;
+            if numbers.len() < count {
+                numbers.push(self.u64()?);
+            }
+        }
+        Some(numbers)
     }
 
     /// Whether the file ends here, as it should.

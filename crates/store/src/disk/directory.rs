@@ -72,7 +72,7 @@ impl CrawlFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| failed(files, NAME, "read", &error))?,
         };
-        let length = file.len().map_err(|error| failed(files, NAME, "read", &error))?;
+        let length = file.length().map_err(|error| failed(files, NAME, "read", &error))?;
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, NAME, "read", &error))?;
         bytes.truncate(read);
@@ -211,7 +211,7 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
         }
         file => file.map_err(error)?,
     };
-    let length = file.len().map_err(error)?;
+    let length = file.length().map_err(error)?;
     if length < committed {
         return Err(damaged(files, name, &format!("{committed} bytes of it are committed, but it has {length}")));
     }

@@ -35,7 +35,7 @@ pub trait Files: Send + Sync {
 
 /// An open file.
 pub trait File: Send {
-    fn len(&self) -> io::Result<u64>;
+    fn length(&self) -> io::Result<u64>;
     /// Reads up to `into.len()` bytes; fewer only at the file's end.
     fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize>;
     /// Writes all bytes.
@@ -105,7 +105,7 @@ impl Files for Folder {
 }
 
 impl File for fs::File {
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
 

@@ -15,7 +15,8 @@ use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, Stor
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// A snapshot is due when the log has grown by this much since the last one, or by as much as that one is long.
+/// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
+/// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
 
 /// A frontier whose every commit lasts.
@@ -105,7 +106,7 @@ impl DiskFrontier {
         if tail.torn > 0 {
             notes.push(format!("{} bytes of a commit that was never finished were cut off", tail.torn));
         }
-        let writer = log.into_writer(&tail, unused)?;
+        let writer = log.writer(&tail, unused)?;
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
         frontier.snapshots = Snapshots { at: from, length, on_its_way: None };
         let Counts { known, queued, settled, .. } = frontier.counts();
@@ -172,12 +173,14 @@ impl DiskFrontier {
                 self.state.outputs.insert(name.into(), position);
             }
         }
-        if self.journal.is_empty() {
+        // At the end a frame without records serves, where there is no snapshot of the last one.
+        let stale = at_end && self.journal.end() > self.snapshots.at;
+        if self.journal.is_empty() && !stale {
             return Ok(None);
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
-        let due = at_end || grown > SNAPSHOT_AFTER.max(self.snapshots.length);
+        let due = at_end || grown > SNAPSHOT_AFTER.max(self.snapshots.length / 2);
         if due && self.snapshots.on_its_way.is_none() {
             let leased: Vec<_> = self.leased.values().map(|link| (link.lane, link.depth, link.position)).collect();
             self.snapshots.length = snapshot::write(&*self.files, self.crawl, mark, &self.state, &leased)?;

@@ -76,6 +76,11 @@ impl Journal {
         Ok(position)
     }
 
+    /// Where the last sealed frame ends.
+    pub fn end(&self) -> u64 {
+        if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
+    }
+
     /// Whether there is anything to commit.
     pub fn is_empty(&self) -> bool {
         self.frame.len() <= FRAME

@@ -202,7 +202,7 @@ impl LogReader {
                 }
                 return Err(damaged(&*files, &name, "its header is not the one that belongs there"));
             }
-            let len = file.len().map_err(error)?;
+            let len = file.length().map_err(error)?;
             reader.sections.push(Section { number, base, file });
             base += len;
         }
@@ -236,7 +236,7 @@ impl LogReader {
                 continue;
             }
             let name = file_name(section.number);
-            let len = section.file.len().map_err(|error| failed(&*self.files, &name, "read", &error))?;
+            let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", &error))?;
             if at == section.base + len {
                 return Ok(Tail { end: at, torn: 0 });
             }
@@ -287,7 +287,7 @@ impl LogReader {
         let within = start - section.base;
         let read = section.file.read_at(&mut head, within).map_err(error)?;
         let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME) else { return Ok(false) };
-        let left = section.file.len().map_err(error)?.saturating_sub(within + FRAME as u64);
+        let left = section.file.length().map_err(error)?.saturating_sub(within + FRAME as u64);
         if length as u64 > left {
             return Ok(false);
         }
@@ -299,7 +299,7 @@ impl LogReader {
     /// Whether anything behind a place of a file is a whole frame.
     fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
-        let len = section.file.len().map_err(error)?;
+        let len = section.file.length().map_err(error)?;
         let mut rest = vec![0; usize::try_from(len.saturating_sub(place + 1)).unwrap_or(0)];
         let read = section.file.read_at(&mut rest, place + 1).map_err(error)?;
         rest.truncate(read);
@@ -315,28 +315,19 @@ impl LogReader {
 
     /// Reads the record at a position of the part that is on the disk.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
-        let mut needed = WINDOW;
-        // Within the window first, which may be older than what the writer wrote since; then from the disk; then more.
-        for attempt in 0..3 {
-            let kept =
-                position.checked_sub(self.window_at).and_then(|skip| self.window.get(usize::try_from(skip).ok()?..));
-            match Record::decode(kept.unwrap_or_default(), self.crawl, position) {
+        let mut wanted = WINDOW;
+        // First what is in the window, which may be older than what was written since. Then a fresh window. Then a larger.
+        for fresh in [false, true, true] {
+            if fresh {
+                self.fill_window(position, wanted)?;
+            }
+            let skip = position.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
+            let bytes = skip.and_then(|skip| self.window.get(skip..)).unwrap_or_default();
+            match Record::decode(bytes, self.crawl, position) {
                 Ok((record, _)) => return Ok(with(record)),
-                Err(Unreadable::Short(length)) => needed = needed.max(length),
-                Err(Unreadable::Wrong) if attempt > 0 => break,
+                Err(Unreadable::Short(length)) => wanted = wanted.max(length),
                 Err(Unreadable::Wrong) => {}
             }
-            let Some((section, _)) = self.section_at(position) else { break };
-            let within = position - section.base;
-            let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
-            let left = section.file.len().map_err(error)?.saturating_sub(within);
-            let mut window = std::mem::take(&mut self.window);
-            window.resize(usize::try_from(left).unwrap_or(needed).min(needed), 0);
-            let section = self.section_at(position).map(|(section, _)| section);
-            let read = section.map_or(Ok(0), |section| section.file.read_at(&mut window, within));
-            let read = read.map_err(|error| failed(&*self.files, FOLDER, "read", &error))?;
-            window.truncate(read);
-            (self.window, self.window_at) = (window, position);
         }
         let (name, within) = self
             .section_at(position)
@@ -344,8 +335,22 @@ impl LogReader {
         Err(damaged(&*self.files, &name, &format!("no record at byte {within}")))
     }
 
+    fn fill_window(&mut self, position: u64, wanted: usize) -> Result<(), StoreError> {
+        let mut window = std::mem::take(&mut self.window);
+        if let Some((section, _)) = self.section_at(position) {
+            let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+            let within = position - section.base;
+            let left = section.file.length().map_err(error)?.saturating_sub(within);
+            window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
+            let read = section.file.read_at(&mut window, within).map_err(error)?;
+            window.truncate(read);
+        }
+        (self.window, self.window_at) = (window, position);
+        Ok(())
+    }
+
     /// Cuts off what is torn, and hands out the writer that goes on from there.
-    pub fn into_writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
+    pub fn writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
         let files = Arc::clone(&self.files);
         if let Some(name) = unused {
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;

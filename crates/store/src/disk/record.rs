@@ -188,7 +188,7 @@ pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
 /// Bytes that are read from the front.
 pub(super) struct Bytes<'a>(pub &'a [u8]);
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -205,6 +205,14 @@ impl Bytes<'_> {
             }
         }
         None
+    }
+
+    /// A length, and so many bytes.
+    pub fn piece(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (piece, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(piece)
     }
 
     pub fn lane(&mut self) -> Option<LaneId> {

@@ -9,16 +9,18 @@
 use super::blocks::{BlockReader, BlockWriter};
 use super::fault::failed;
 use super::files::Files;
-use super::queue::{LaneQueue, Level};
-use crate::bytequeue::ByteQueue;
+use super::queue::LaneQueue;
+use super::record::{Bytes, write_number};
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
 use argiope_core::{LaneId, StoreError};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
+/// Queues are written and read in portions of about this size.
+const PORTION: usize = 1 << 20;
 const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP1");
 
 /// Where in the log a snapshot was taken: behind this frame.
@@ -68,9 +70,11 @@ pub(super) fn write(
         for number in [MAGIC, mark.frame, mark.end, mark.checksum].into_iter().chain(counts) {
             out.write(&number.to_le_bytes())?;
         }
-        for name in state.names.iter() {
-            out.write(&(name.len() as u64).to_le_bytes())?;
-            out.write(name.as_bytes())?;
+        let (text, ends) = state.names.parts();
+        out.write(&(text.len() as u64).to_le_bytes())?;
+        out.write(text.as_bytes())?;
+        for end in ends {
+            out.write(&end.to_le_bytes())?;
         }
         for (homes, slots) in state.seen.shards() {
             out.write(&(homes as u64).to_le_bytes())?;
@@ -107,35 +111,26 @@ fn write_list<const N: usize>(out: &mut BlockWriter, list: impl ExactSizeIterato
     Ok(())
 }
 
+/// In portions, each with its length before it.
 fn write_queues(out: &mut BlockWriter, queues: &[LaneQueue]) -> io::Result<()> {
-    let with_work = queues.iter().filter(|queue| !matches!(queue, LaneQueue::Empty)).count();
-    out.write(&(with_work as u64).to_le_bytes())?;
-    for (lane, queue) in (0_u64..).zip(queues) {
-        match queue {
-            LaneQueue::Empty => {}
-            LaneQueue::One { depth, position } => {
-                out.write(&lane.to_le_bytes())?;
-                out.write(&1_u64.to_le_bytes())?;
-                write_level(out, [u64::from(*depth), 1, *position, *position], &ByteQueue::default())?;
-            }
-            LaneQueue::Many(levels) => {
-                out.write(&lane.to_le_bytes())?;
-                out.write(&(levels.len() as u64).to_le_bytes())?;
-                for Level { depth, count, first, last, steps } in levels.iter() {
-                    write_level(out, [u64::from(*depth), u64::from(*count), *first, *last], steps)?;
-                }
-            }
+    let mut portion = Vec::new();
+    for (lane, queue) in (0..).zip(queues) {
+        if !matches!(queue, LaneQueue::Empty) {
+            write_number(lane, &mut portion);
+            queue.encode(&mut portion);
+        }
+        if portion.len() >= PORTION {
+            out.write(&(portion.len() as u64).to_le_bytes())?;
+            out.write(&portion)?;
+            portion.clear();
         }
     }
-    Ok(())
-}
-
-fn write_level(out: &mut BlockWriter, numbers: [u64; 4], steps: &ByteQueue) -> io::Result<()> {
-    let length: usize = steps.pieces().map(<[u8]>::len).sum();
-    for number in numbers.into_iter().chain([length as u64]) {
-        out.write(&number.to_le_bytes())?;
+    out.write(&(portion.len() as u64).to_le_bytes())?;
+    out.write(&portion)?;
+    if !portion.is_empty() {
+        out.write(&0_u64.to_le_bytes())?;
     }
-    steps.pieces().try_for_each(|piece| out.write(piece))
+    Ok(())
 }
 
 /// Makes the snapshot that was written aside the one that counts.
@@ -170,18 +165,18 @@ pub(super) struct Loaded {
 /// Reads the snapshot. `None` where there is none, or none that is whole.
 pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
     let file = files.open(NAME).ok()?;
-    let length = file.len().ok()?;
+    let length = file.length().ok()?;
     let mut from = BlockReader::new(file, crawl);
     if from.u64()? != MAGIC {
         return None;
     }
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     let mut state = State { settled: from.u64()?, lines: from.u64()?, ..State::default() };
-    for _ in 0..from.u64()? {
-        let length = from.u64()?;
-        let name = String::from_utf8(from.bytes(length)?).ok()?;
-        state.names.intern(&name).ok()?;
-    }
+    let (lanes, text_length) = (from.u64()?, from.u64()?);
+    let text = String::from_utf8(from.bytes(text_length)?).ok()?;
+    let ends = from.bytes(lanes.checked_mul(4)?)?;
+    let ends = ends.chunks_exact(4).map(|end| u32::from_le_bytes(end.try_into().unwrap_or_default())).collect();
+    state.names = LaneNames::from_parts(text, ends);
     let mut tables = Vec::with_capacity(SeenSet::SHARDS);
     for _ in 0..SeenSet::SHARDS {
         let homes = usize::try_from(from.u64()?).ok()?;
@@ -189,10 +184,19 @@ pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
         tables.push((homes, from.u64s(count)?));
     }
     state.seen = SeenSet::from_shards(tables.into_iter());
-    for _ in 0..from.u64()? {
-        let lane = LaneId(u32::try_from(from.u64()?).ok()?);
-        state.names.name(lane)?;
-        *state.queue_mut(lane) = read_queue(&mut from)?;
+    state.queues.reserve_exact(state.names.len());
+    loop {
+        let length = from.u64()?;
+        if length == 0 {
+            break;
+        }
+        let portion = from.bytes(length)?;
+        let mut portion = Bytes(&portion);
+        while !portion.0.is_empty() {
+            let lane = portion.lane()?;
+            state.names.name(lane)?;
+            *state.queue_mut(lane) = LaneQueue::decode(&mut portion)?;
+        }
     }
     let mut leased: BTreeMap<LaneId, Vec<(u32, u64)>> = BTreeMap::new();
     for _ in 0..from.u64()? {
@@ -219,23 +223,4 @@ pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
         *queue = LaneQueue::gather(links);
     }
     Some(Loaded { mark, state, length })
-}
-
-fn read_queue(from: &mut BlockReader) -> Option<LaneQueue> {
-    let mut levels = VecDeque::new();
-    for _ in 0..from.u64()? {
-        let [depth, count, first, last, length] = [from.u64()?, from.u64()?, from.u64()?, from.u64()?, from.u64()?];
-        let (depth, count) = (u32::try_from(depth).ok()?, u32::try_from(count).ok()?);
-        levels.push_back(Level { depth, count, first, last, steps: ByteQueue::from_piece(from.bytes(length)?) });
-    }
-    Some(match levels.pop_back() {
-        None => LaneQueue::Empty,
-        Some(only) if levels.is_empty() && only.count == 1 => {
-            LaneQueue::One { depth: only.depth, position: only.first }
-        }
-        Some(last) => {
-            levels.push_back(last);
-            LaneQueue::Many(Box::new(levels))
-        }
-    })
 }

@@ -1,0 +1,233 @@
+//! `argiope crawl`, `fetch` and `demo`, as the built binary does them.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use argiope_practice::{Answer, Running, Site, Web};
+use serde_json::Value;
+
+fn argiope() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    let folder = tempfile::tempdir().expect("a temporary folder").keep();
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    argiope().args(arguments).output().expect("the binary runs")
+}
+
+fn records(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8(output.stdout.clone()).expect("records are UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("a record is JSON")).collect()
+}
+
+fn pages(records: &[Value]) -> Vec<&Value> {
+    records.iter().filter(|record| record["type"] == "page").collect()
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+}
+
+fn site(address: &str) -> Site {
+    Site::http(&format!("{address}:0")).expect("a loopback address")
+}
+
+fn serve(site: Site) -> Running {
+    Web::new().site(site).start().expect("the practice web starts")
+}
+
+#[test]
+fn records_go_to_standard_output_and_words_to_standard_error() {
+    let site = site("127.6.0.1")
+        .page("/", Answer::links(["/a", "/gone"]))
+        .page("/a", Answer::html("<title>A \u{1b}[31m red</title>"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let output = run(&["crawl", &root, "--jsonl", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let records = records(&output);
+    assert_eq!((&records[0]["type"], &records[0]["v"]), (&"run".into(), &1.into()));
+    let last = records.last().expect("a last line");
+    assert_eq!((&last["type"], &last["reason"], &last["queued"]), (&"run".into(), &"finished".into(), &0.into()));
+    let pages = pages(&records);
+    assert_eq!(pages.len(), 3);
+    for page in &pages {
+        for key in ["v", "url", "outcome", "depth", "tries", "ms", "started"] {
+            assert!(!page[key].is_null(), "{key} is missing: {page}");
+        }
+    }
+    let said = words(&output);
+    assert!(said.contains("404") && said.contains("/gone"), "{said}");
+    assert!(!said.contains('\u{1b}'), "an escape from the web reached the terminal: {said:?}");
+    let quiet = run(&["crawl", &root, "--jsonl", "-", "-q"]);
+    assert_eq!(words(&quiet), "");
+}
+
+#[test]
+fn verbose_says_a_line_for_every_page() {
+    let site = site("127.6.0.2").page("/", Answer::links(["/a"])).page("/a", Answer::html("a"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let said = words(&run(&["crawl", &root, "-v"]));
+    assert!(
+        said.lines().any(|line| line.contains("200") && line.contains("text/html") && line.contains("1/1")),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_limit_on_pages_is_exact_as_the_server_counts() {
+    let links: Vec<String> = (0..3_000).map(|n| format!("/p/{n}")).collect();
+    let site = site("127.6.0.3").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let root = site.url("/");
+    let web = serve(site);
+    let output = run(&["crawl", &root, "--max-pages", "1000", "-c", "200", "--pace", "full", "--jsonl", "-", "-q"]);
+    assert_eq!(output.status.code(), Some(0));
+    let asked: BTreeSet<String> =
+        web.log().into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt").collect();
+    let records = records(&output);
+    assert_eq!((asked.len(), pages(&records).len()), (1_000, 1_000));
+    assert_eq!(records.last().expect("a last line")["reason"], "max_pages");
+}
+
+#[test]
+fn a_dead_root_is_a_finding() {
+    let listener = TcpListener::bind("127.6.0.4:0").expect("a loopback address");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let output = run(&["crawl", &format!("http://{address}/"), "--jsonl", "-", "--retry-wait", "10ms"]);
+    assert_eq!(output.status.code(), Some(0));
+    let records = records(&output);
+    let page = pages(&records)[0].clone();
+    assert_eq!((&page["outcome"], &page["error"]["kind"]), (&"failed".into(), &"connect_refused".into()));
+    assert!(words(&output).contains(&address.to_string()), "{}", words(&output));
+}
+
+#[test]
+fn broken_links_fail_on_demand() {
+    let site = site("127.6.0.5").page("/", Answer::links(["/gone"]));
+    let root = site.url("/");
+    let _web = serve(site);
+    assert_eq!(run(&["crawl", &root, "-q"]).status.code(), Some(0));
+    assert_eq!(run(&["crawl", &root, "-q", "--fail-on", "broken"]).status.code(), Some(3));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_told_before_the_crawl_starts() {
+    let site = site("127.6.0.6").page("/", Answer::html("x"));
+    let root = site.url("/");
+    let web = serve(site);
+    let output = run(&["crawl", &root, "--jsonl", "/nowhere/at/all/pages.jsonl"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words(&output).contains("/nowhere/at/all/pages.jsonl"), "{}", words(&output));
+    assert_eq!(web.requests(), 0);
+}
+
+#[test]
+fn a_reader_that_leaves_stops_the_crawl() {
+    let links: Vec<String> = (0..2_000).map(|n| format!("/p/{n}")).collect();
+    let page = Answer::html("page").delay(Duration::from_millis(20));
+    let site = site("127.6.0.7").page("/", Answer::links(&links)).fallback(page);
+    let root = site.url("/");
+    let web = serve(site);
+    let mut child: Child = argiope()
+        .args(["crawl", &root, "--jsonl", "-", "-q"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
+    reader.read_line(&mut String::new()).expect("the first line");
+    drop(reader);
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1), "records that nobody can read are no records");
+    assert!(web.requests() < 2_000, "it went on without a reader");
+}
+
+#[test]
+fn an_interrupt_drains_and_reports() {
+    let links: Vec<String> = (0..500).map(|n| format!("/p/{n}")).collect();
+    let page = Answer::html("page").delay(Duration::from_millis(50));
+    let site = site("127.6.0.8").page("/", Answer::links(&links)).fallback(page);
+    let root = site.url("/");
+    let web = serve(site);
+    let child = argiope()
+        .args(["crawl", &root, "--jsonl", "-", "--no-progress"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    assert!(web.wait_requests(10, Duration::from_secs(60)), "the crawl is under way");
+    let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("the signal is sent");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", words(&output));
+    let records = records(&output);
+    assert_eq!(records.last().expect("a last line")["reason"], "interrupted");
+    assert!(pages(&records).iter().all(|page| page["outcome"] == "ok"), "what was under way has ended");
+    assert!(words(&output).to_lowercase().contains("interrupted"), "{}", words(&output));
+}
+
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    let site = site("127.6.0.9").page("/", Answer::links(["/hang"])).page("/hang", Answer::hang());
+    let root = site.url("/");
+    let web = serve(site);
+    let mut child =
+        argiope().args(["crawl", &root, "-q", "--no-robots"]).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    assert!(web.wait_requests(2, Duration::from_secs(60)), "the crawl hangs");
+    let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
+    let begun = std::time::Instant::now();
+    let code = loop {
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("the signal is sent");
+        if let Some(status) = child.try_wait().expect("it can be asked") {
+            break status.code();
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(code, Some(143));
+    assert!(begun.elapsed() < Duration::from_secs(15), "it waited for the drain time");
+}
+
+#[test]
+fn fetch_shows_one_exchange() {
+    let site = site("127.6.0.10").page("/x", Answer::html("<title>Shown</title>").header("X-Mood", "calm"));
+    let url = site.url("/x");
+    let _web = serve(site);
+    let output = run(&["fetch", &url]);
+    assert_eq!(output.status.code(), Some(0));
+    let shown = String::from_utf8(output.stdout).expect("text");
+    for part in ["127.6.0.10", "GET /x HTTP/1.1", "HTTP/1.1 200", "X-Mood: calm", "Shown"] {
+        assert!(shown.contains(part), "{part} is missing in:\n{shown}");
+    }
+}
+
+#[test]
+fn a_root_without_a_scheme_is_tried_as_https_then_http() {
+    let site = site("127.6.0.11").page("/", Answer::html("plain"));
+    let address = site.address();
+    let _web = serve(site);
+    let output =
+        run(&["crawl", &address.to_string(), "--jsonl", "-", "-q", "--retry-wait", "10ms", "--connect-timeout", "2s"]);
+    let records = records(&output);
+    let ok: Vec<&str> =
+        pages(&records).iter().filter(|page| page["outcome"] == "ok").filter_map(|page| page["url"].as_str()).collect();
+    assert_eq!(ok, [format!("http://{address}/")]);
+}
+
+#[test]
+fn the_demo_ends_by_itself_and_finds_everything() {
+    let output = run(&["demo", "--jsonl", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let records = records(&output);
+    let pages = pages(&records);
+    assert!(pages.len() > 200, "{} pages", pages.len());
+    let distinct: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
+    assert_eq!(distinct.len(), pages.len());
+    assert_eq!(records.last().expect("a last line")["reason"], "finished");
+}

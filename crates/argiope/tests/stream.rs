@@ -1,0 +1,119 @@
+//! The library: a crawl as a stream that takes links back and is closed in an orderly way.
+
+use std::pin::pin;
+
+use argiope::core::keeper::End;
+use argiope::core::rules::{Breadth, RobotsPolicy};
+use argiope::{Config, Crawl, Outcome};
+use argiope_practice::{Answer, Running, Site, Web};
+use futures_core::Stream;
+
+fn serve() -> (Running, Config, String) {
+    let site = Site::http("127.5.0.1:0")
+        .expect("a loopback address")
+        .page("/", Answer::links(["/a"]))
+        .page("/a", Answer::html("a"))
+        .fallback(Answer::html("fed"));
+    let root = site.url("/");
+    let web = Web::new().site(site).start().expect("the practice web starts");
+    let config = Config { roots: vec![root.clone()], robots: RobotsPolicy::Ignore, ..Config::default() };
+    (web, config, root)
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime without I/O").block_on(future)
+}
+
+#[test]
+fn visits_come_as_a_stream_and_the_stream_ends() {
+    let (_web, config, root) = serve();
+    block_on(async {
+        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut urls = Vec::new();
+        while let Some(visit) = crawl.next().await {
+            assert_eq!(visit.outcome, Outcome::Ok);
+            urls.push(visit.link.url.to_string());
+        }
+        assert_eq!(urls, [root.clone(), format!("{root}a")]);
+        let summary = crawl.close().await.expect("it ended well");
+        assert_eq!((summary.end, summary.left), (End::Finished, 0));
+    });
+}
+
+#[test]
+fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
+    // Every visit leads to the next link, which only the reader knows: the crawl has nothing to do in between, and
+    // must not end before the reader has had its say.
+    let (web, config, root) = serve();
+    block_on(async {
+        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut count = 0;
+        while let Some(_visit) = crawl.next().await {
+            count += 1;
+            if count <= 50 {
+                crawl.feed([format!("{root}fed/{count}").as_str()]).expect("an address");
+            }
+        }
+        assert_eq!(count, 2 + 50);
+        crawl.close().await.expect("it ended well");
+    });
+    assert_eq!(web.requests(), 52);
+}
+
+#[test]
+fn known_links_are_not_asked_for_again() {
+    let (web, config, root) = serve();
+    block_on(async {
+        let mut crawl = Crawl::start(&config).expect("it starts");
+        while let Some(visit) = crawl.next().await {
+            crawl.feed([visit.link.url.as_str(), &root]).expect("addresses");
+        }
+    });
+    assert_eq!(web.requests(), 2);
+}
+
+#[test]
+fn it_is_a_stream_for_everybodys_combinators() {
+    let (_web, config, _) = serve();
+    block_on(async {
+        let crawl = Crawl::start(&config).expect("it starts");
+        let mut stream = pin!(crawl);
+        let mut count = 0;
+        while std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await.is_some() {
+            count += 1;
+        }
+        assert_eq!(count, 2);
+    });
+}
+
+#[test]
+fn closing_lets_what_is_under_way_end() {
+    let (web, mut config, root) = serve();
+    config.scope = Breadth::Any;
+    block_on(async {
+        let mut crawl = Crawl::start(&config).expect("it starts");
+        crawl.next().await.expect("the root");
+        for n in 0..1_000 {
+            crawl.feed([format!("{root}many/{n}").as_str()]).expect("an address");
+        }
+        let summary = crawl.close().await.expect("it ended well");
+        assert!(matches!(summary.end, End::Interrupted | End::Finished), "{:?}", summary.end);
+    });
+    assert!(web.requests() <= 1_002);
+}
+
+#[test]
+fn dropping_it_stops_it() {
+    let (web, config, _) = serve();
+    let crawl = Crawl::start(&config).expect("it starts");
+    drop(crawl);
+    let idle = web.wait_open(0, std::time::Duration::from_secs(30));
+    assert!(idle, "connections are still open after the crawl was dropped");
+}
+
+#[test]
+fn bad_settings_are_told_before_anything_starts() {
+    let config = Config { roots: vec!["ftp://h/".into()], ..Config::default() };
+    let error = Crawl::start(&config).err().expect("it does not start");
+    assert!(error.to_string().contains("ftp://h/"), "{error}");
+}

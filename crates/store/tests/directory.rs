@@ -1,0 +1,161 @@
+//! The crawl directory on a real file system: whose it is, what it keeps, what it refuses.
+
+use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
+use argiope_store::disk::{self, Event, Folder, Settings, cut_back, history, open, remove};
+use std::fs;
+use std::path::Path;
+
+fn settings(pairs: &[(&str, &[&str])]) -> Settings {
+    let texts = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+    pairs.iter().map(|(name, values)| ((*name).to_owned(), texts(values))).collect()
+}
+
+fn link(address: &str, via: Option<&str>) -> Link {
+    let url = |text: &str| Url::parse(text).expect("an address");
+    let via = via.map(url);
+    Link { url: url(address), via, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor }
+}
+
+/// Puts three links, settles one, keeps a line and a lane's state, and commits.
+fn crawl_a_little(directory: &Path) {
+    let mut opened = open(directory, &Settings::new()).expect("opens");
+    let page = Some("https://a.example/");
+    let put = opened.frontier.put(vec![
+        link("https://a.example/", None),
+        link("https://a.example/x?y", page),
+        link("http://b.example:81/", page),
+    ]);
+    let lane = put.expect("put").lanes[0];
+    opened.frontier.keep_line(br#"{"type":"run"}"#).expect("keeps");
+    let taken = opened.frontier.take(lane, 1).expect("takes");
+    let fate = Fate { outcome: Outcome::HttpError, status: Some(404), record: br#"{"type":"page"}"# };
+    opened.frontier.settle(&taken[0], fate).expect("settles");
+    opened.frontier.keep_lane_state(lane, b"early").expect("keeps");
+    opened.frontier.keep_lane_state(lane, b"resting").expect("keeps");
+    let batch = opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").expect("a batch");
+    opened.writer.write(&batch).expect("writes");
+    opened.frontier.acknowledge(&batch).expect("acknowledges");
+    assert!(opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").is_none(), "nothing happened since");
+}
+
+#[test]
+fn what_was_committed_is_found_and_the_history_tells_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_a_little(folder.path());
+    for snapshot in [false, true, true] {
+        let mut opened = open(folder.path(), &Settings::new()).expect("opens");
+        let counts = opened.frontier.counts();
+        assert_eq!((opened.resumed, counts.known, counts.queued, counts.settled), (true, 3, 2, 1));
+        let lane = opened.frontier.lane_of("a.example").expect("a lane");
+        assert_eq!(opened.frontier.lane_state(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
+        assert_eq!((opened.frontier.lines(), opened.frontier.outputs().get("pages.jsonl")), (1, Some(&16)));
+        assert_eq!(folder.path().join("snapshot").exists(), snapshot);
+        if let Some(batch) = opened.frontier.commit_at_end(&[]).expect("commits") {
+            opened.writer.write(&batch).expect("writes");
+        }
+    }
+    let mut told = Vec::new();
+    history(folder.path(), |event| {
+        told.push(match event {
+            Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
+            Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
+            Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
+        });
+        Ok(())
+    })
+    .expect("a history");
+    assert_eq!(
+        told,
+        [
+            "https://a.example/ via nobody",
+            "https://a.example/x?y via https://a.example/",
+            "http://b.example:81/ via https://a.example/",
+            r#"{"type":"run"}"#,
+            r#"http_error Some(404) {"type":"page"}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_a_little(folder.path());
+    let held = open(folder.path(), &Settings::new()).expect("opens");
+    let refused = open(folder.path(), &Settings::new()).err().expect("held");
+    assert_eq!(refused.kind, StoreErrorKind::Locked);
+    assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
+    assert_eq!(remove(folder.path()).expect_err("held").kind, StoreErrorKind::Locked);
+    history(folder.path(), |_| Ok(())).expect("a history");
+    drop(held);
+    open(folder.path(), &Settings::new()).expect("free again");
+}
+
+#[test]
+fn other_settings_are_refused_and_the_difference_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = settings(&[("roots", &["https://a/", "https://b/"]), ("scope", &["host"])]);
+    drop(open(folder.path(), &first).expect("opens"));
+    drop(open(folder.path(), &first).expect("opens again"));
+    let second = settings(&[("roots", &["https://a/", "https://c/"]), ("scope", &["host"]), ("exclude", &["x"])]);
+    let refused = open(folder.path(), &second).err().expect("another crawl");
+    assert_eq!(refused.kind, StoreErrorKind::OtherCrawl);
+    let shown: Vec<&str> = refused.message.lines().filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(shown, ["  + exclude: x", "  - roots: https://b/", "  + roots: https://c/"]);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_a_little(folder.path());
+    let file = folder.path().join("crawl.json");
+    let text = fs::read_to_string(&file).expect("reads");
+    fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).expect("writes");
+    assert_eq!(open(folder.path(), &Settings::new()).err().expect("newer").kind, StoreErrorKind::Format);
+    fs::write(&file, text.replace("\"settings\": {}", "\"settings\": {\"a\": []}")).expect("writes");
+    assert_eq!(open(folder.path(), &Settings::new()).err().expect("changed").kind, StoreErrorKind::Damaged);
+}
+
+#[test]
+fn a_folder_with_other_things_in_it_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
+    let refused = open(folder.path(), &Settings::new()).err().expect("no crawl directory");
+    assert!(refused.kind == StoreErrorKind::Format && refused.message.contains("thesis.tex"), "{refused}");
+    assert_eq!(remove(folder.path()).expect_err("no crawl directory").kind, StoreErrorKind::Format);
+    assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
+}
+
+#[test]
+fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_a_little(folder.path());
+    fs::write(folder.path().join("pages.jsonl"), "{\"type\":\"page\"}\n").expect("writes");
+    fs::write(folder.path().join("notes.txt"), "mine").expect("writes");
+    fs::write(folder.path().join("log/mine.log"), "mine too").expect("writes");
+    let removed = remove(folder.path()).expect("removes");
+    assert_eq!(removed, ["crawl.json", "log/000001.log", "pages.jsonl"]);
+    assert!(folder.path().join("notes.txt").exists() && folder.path().join("log/mine.log").exists());
+}
+
+#[test]
+fn outputs_are_cut_back_to_what_is_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = Folder::new(folder.path());
+    fs::write(folder.path().join("out"), "committed, and more").expect("writes");
+    assert_eq!(cut_back(&files, "out", 9), Ok(10));
+    assert_eq!(fs::read_to_string(folder.path().join("out")).expect("reads"), "committed");
+    assert_eq!(cut_back(&files, "out", 9), Ok(0));
+    assert_eq!(cut_back(&files, "none", 0), Ok(0));
+    let lost = cut_back(&files, "out", 10).expect_err("shorter than what is committed");
+    assert!(lost.kind == StoreErrorKind::Damaged && lost.message.contains("out"), "{lost}");
+    assert_eq!(cut_back(&files, "none", 1).expect_err("missing").kind, StoreErrorKind::Damaged);
+}
+
+#[test]
+fn a_log_that_is_missing_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_a_little(folder.path());
+    fs::remove_file(folder.path().join("log/000001.log")).expect("removes");
+    let refused = disk::open(folder.path(), &Settings::new()).err().expect("no log");
+    assert!(refused.kind == StoreErrorKind::Damaged && refused.message.contains("000001.log"), "{refused}");
+}

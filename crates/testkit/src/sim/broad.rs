@@ -1,0 +1,146 @@
+//! [`Broad`]: a web of many hosts that is never held in memory, for measures of time: which host has how many pages, how
+//! slow it is and when it is found are functions of its number.
+//!
+//! Page 0 of every host lists all of its other pages. Half of the hosts are roots; each of the others is linked from the
+//! last page of a host that is a root, so that it is found late. [`Broad::ideal`] is the least time that any polite
+//! schedule can take.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use argiope_core::job::{Job, Purpose};
+use argiope_core::{LinkKind, LinkList, Time, Url};
+
+use super::dice::Dice;
+use super::{Fetched, Named, Reply, Said, Web};
+
+/// A web of many hosts.
+#[derive(Clone, Debug)]
+pub struct Broad {
+    pub seed: u64,
+    /// Pages of each host.
+    pub sizes: Vec<u32>,
+    /// The response time of a host lies between these.
+    pub latency: (Duration, Duration),
+    /// So many in a hundred hosts are linked from others only.
+    pub found_late: u64,
+    pub dns: Duration,
+    /// These hosts ask for this Crawl-delay: the first so many.
+    pub slow: (usize, Duration),
+}
+
+impl Broad {
+    /// Sizes by Zipf's law with this exponent: about `total` pages over all, none without a page.
+    pub fn zipf(hosts: usize, total: u64, exponent: f64) -> Vec<u32> {
+        let weights: Vec<f64> = (1..=hosts).map(|rank| (rank as f64).powf(-exponent)).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|weight| ((weight / sum * total as f64).round() as u32).max(1)).collect()
+    }
+
+    pub fn roots(&self) -> Vec<String> {
+        (0..self.sizes.len()).filter(|host| self.is_root(*host)).map(|host| page(host, 0)).collect()
+    }
+
+    pub fn total(&self) -> u64 {
+        self.sizes.iter().map(|size| u64::from(*size)).sum()
+    }
+
+    fn is_root(&self, host: usize) -> bool {
+        host == 0 || !Dice::of(self.seed, host as u64).chance(self.found_late)
+    }
+
+    /// The root that a host is linked from.
+    fn finder(&self, host: usize) -> usize {
+        (0..host).rev().find(|before| self.is_root(*before)).unwrap_or(0)
+    }
+
+    pub fn latency_of(&self, host: usize) -> Duration {
+        let (low, high) = (self.latency.0.as_micros() as u64, self.latency.1.as_micros() as u64);
+        Duration::from_micros(Dice::of(self.seed ^ 7, host as u64).between(low, high))
+    }
+
+    fn delay_of(&self, host: usize, delay: Duration) -> Duration {
+        if host < self.slow.0 { delay.max(self.slow.1) } else { delay }
+    }
+
+    fn links(&self, host: usize, number: u32) -> LinkList {
+        let mut links = LinkList::default();
+        let size = self.sizes.get(host).copied().unwrap_or(1);
+        if number == 0 {
+            for other in 1..size {
+                links.push(&page(host, other), LinkKind::Anchor, false);
+            }
+        }
+        if number + 1 == size && self.is_root(host) {
+            for late in (host + 1..self.sizes.len()).take_while(|late| !self.is_root(*late)) {
+                links.push(&page(late, 0), LinkKind::Anchor, false);
+            }
+        }
+        links
+    }
+
+    /// The least time that any polite schedule takes for what was found, when each host's first link was known:
+    /// the slowest host, and all answers over all slots.
+    pub fn ideal(&self, fetches: &[Fetched], delay: Duration, concurrency: usize) -> Duration {
+        // When a page of a host was first read that leads there.
+        let mut known: HashMap<usize, Time> = HashMap::new();
+        let ends: HashMap<(usize, u32), Time> = fetches
+            .iter()
+            .filter(|fetched| fetched.purpose == Purpose::Page)
+            .filter_map(|fetched| Some((place(&fetched.url)?, fetched.end)))
+            .collect();
+        for host in 0..self.sizes.len() {
+            let at = if self.is_root(host) {
+                Time::ZERO
+            } else {
+                let finder = self.finder(host);
+                let last = self.sizes.get(finder).map_or(0, |size| size - 1);
+                ends.get(&(finder, last)).copied().unwrap_or(Time::ZERO)
+            };
+            known.insert(host, at);
+        }
+        let by_host = (0..self.sizes.len()).map(|host| {
+            let (latency, delay) = (self.latency_of(host), self.delay_of(host, delay));
+            let first = (known.get(&host).copied().unwrap_or(Time::ZERO) - Time::ZERO) + self.dns;
+            // robots.txt, the first page with its links, and the rest.
+            first + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency
+        });
+        let all: Duration = fetches.iter().map(|fetched| fetched.end - fetched.start).sum();
+        by_host.max().unwrap_or_default().max(all / u32::try_from(concurrency).unwrap_or(u32::MAX))
+    }
+}
+
+impl Web for Broad {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+        let number = host_number(host).unwrap_or(0) as u32;
+        let ip = IpAddr::V4(Ipv4Addr::from(0x5000_0000 + number));
+        (self.dns, Ok((vec![ip], Duration::from_secs(300))))
+    }
+
+    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+        let ip = job.addresses.first().copied();
+        let host = host_number(job.link.url.host()).unwrap_or(0);
+        let said = match (&job.purpose, place(&job.link.url)) {
+            (Purpose::Page, Some((host, number))) => Said::Page(self.links(host, number)),
+            (Purpose::Robots(_), _) if host < self.slow.0 => {
+                Said::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
+            }
+            _ => Said::Status(404),
+        };
+        Reply::new(self.latency_of(host), ip, said)
+    }
+}
+
+fn page(host: usize, number: u32) -> String {
+    format!("http://h{host}.example/{number}")
+}
+
+fn host_number(host: &str) -> Option<usize> {
+    host.strip_prefix('h')?.strip_suffix(".example")?.parse().ok()
+}
+
+/// Host and number of a page.
+fn place(url: &Url) -> Option<(usize, u32)> {
+    Some((host_number(url.host())?, url.path().strip_prefix('/')?.parse().ok()?))
+}

@@ -1,0 +1,45 @@
+//! [`Dice`]: random numbers that are the same on every machine and in every run.
+
+/// A generator of 64 bits of state (SplitMix64): small, quick, and good enough to make webs of.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Dice for one thing among many: the same for the same numbers, whenever they are thrown.
+    pub fn of(seed: u64, thing: u64) -> Self {
+        let mut dice = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        dice.throw();
+        dice
+    }
+
+    pub fn throw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; zero where that is none.
+    pub fn below(&mut self, n: usize) -> usize {
+        if n == 0 { 0 } else { (self.throw() % n as u64) as usize }
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.throw() % (high - low + 1)
+    }
+
+    /// True so many times in a hundred.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.throw() % 100 < percent
+    }
+
+    pub fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        all.get(self.below(all.len())).copied()
+    }
+}

@@ -1,0 +1,330 @@
+//! The fifth engine: virtual time and no sockets.
+//!
+//! [`Sim`] drives the very [`Keeper`] that crawls, over a [`Web`] that is only a function from requests to replies. A
+//! day of politeness takes milliseconds, every run can be repeated, and an [`Umpire`] who knows nothing of lanes or
+//! windows watches each start and each answer and keeps books of his own.
+//!
+//! Invariant: time moves only to the next event or to the time that the keeper asked to wait for; a keeper that asks to
+//! wait for what is past, or that waits although nothing can happen any more, has failed.
+
+pub mod broad;
+pub mod dice;
+pub mod model;
+pub mod umpire;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::job::{Job, Purpose};
+use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::record::WallClock;
+use argiope_core::rules::Rules;
+use argiope_core::sitemap::Sitemap;
+use argiope_core::visit::{Errand, Visit};
+use argiope_core::{
+    Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url, follow,
+};
+use argiope_store::MemoryFrontier;
+
+pub use umpire::Umpire;
+
+/// A web that exists only as a function.
+pub trait Web {
+    /// The addresses of a name and how long they hold, and how long it takes to say so.
+    fn resolve(&mut self, host: &str, now: Time) -> (Duration, Named);
+
+    /// What a request is answered with.
+    fn reply(&mut self, job: &Job, now: Time) -> Reply;
+}
+
+/// What a name server says.
+pub type Named = Result<(Vec<IpAddr>, Duration), Failure>;
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub struct Reply {
+    /// How long it takes.
+    pub after: Duration,
+    /// Which of the job's addresses was connected to.
+    pub ip: Option<IpAddr>,
+    pub said: Said,
+    pub retry_after: Option<Duration>,
+    /// On the wire.
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+pub enum Said {
+    /// 200 with links.
+    Page(LinkList),
+    /// 200 with rules.
+    Robots(Vec<u8>),
+    /// 200 with a sitemap.
+    Sitemap(Sitemap),
+    /// An answer without anything of interest.
+    Status(u16),
+    /// 302 with this Location.
+    Redirect(String),
+    /// No answer.
+    Nothing(ErrorKind),
+}
+
+impl Reply {
+    pub fn new(after: Duration, ip: Option<IpAddr>, said: Said) -> Self {
+        Self { after, ip, said, retry_after: None, bytes: 1_000 }
+    }
+}
+
+/// A request that was made.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    pub url: Url,
+    pub purpose: Purpose,
+    pub start: Time,
+    pub end: Time,
+    pub ip: Option<IpAddr>,
+}
+
+/// How a crawl went.
+#[derive(Debug)]
+pub struct Report {
+    pub end: End,
+    /// When the keeper said that it was over.
+    pub ended: Time,
+    /// When something last happened: an answer, a name, links or orders from outside.
+    pub last_event: Time,
+    /// In order of their starts.
+    pub fetches: Vec<Fetched>,
+    /// In order of completion.
+    pub settled: Vec<Settled>,
+    pub counts: Counts,
+    /// How often the keeper was asked.
+    pub orders: u64,
+}
+
+/// Why a simulation could not go on.
+#[derive(Debug)]
+pub enum Stuck {
+    /// The keeper waits, and nothing can happen.
+    ForEver {
+        at: Time,
+        unfinished: u64,
+    },
+    /// The keeper waits for what is past.
+    Busy {
+        at: Time,
+    },
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stuck {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+enum Event {
+    Answer(Box<Visit>),
+    Resolved(LaneId, Named),
+    /// Links from outside.
+    Feed(Vec<Link>),
+    /// No more links will come from outside.
+    Close,
+    Stop(End),
+}
+
+/// An event and its time; those of one time come in the order in which they were planned.
+struct Planned {
+    at: Time,
+    seq: u64,
+    event: Event,
+}
+
+/// A crawl in virtual time.
+pub struct Sim<W> {
+    pub keeper: Keeper<MemoryFrontier>,
+    pub web: W,
+    pub umpire: Umpire,
+    rules: Arc<Rules>,
+    events: BinaryHeap<Reverse<Planned>>,
+    now: Time,
+    seq: u64,
+}
+
+impl<W: Web> Sim<W> {
+    pub fn new(rules: Arc<Rules>, web: W) -> Self {
+        let frontier = MemoryFrontier::new(rules.fingerprint_key);
+        let clock = WallClock { start: 1_767_322_800_000_000 };
+        Self {
+            keeper: Keeper::new(frontier, Arc::clone(&rules), clock),
+            web,
+            umpire: Umpire::new(Arc::clone(&rules)),
+            rules,
+            events: BinaryHeap::new(),
+            now: Time::ZERO,
+            seq: 0,
+        }
+    }
+
+    /// Begins at this time instead of zero.
+    pub fn begin_at(mut self, now: Time) -> Self {
+        self.now = now;
+        self
+    }
+
+    /// Links come from outside at this time; until [`Sim::close_at`], the crawl does not end by itself.
+    pub fn feed_at(&mut self, at: Time, links: Vec<Link>) {
+        self.keeper.set_open(true);
+        self.plan(at, Event::Feed(links));
+    }
+
+    pub fn close_at(&mut self, at: Time) {
+        self.plan(at, Event::Close);
+    }
+
+    pub fn stop_at(&mut self, at: Time, end: End) {
+        self.plan(at, Event::Stop(end));
+    }
+
+    /// Crawls to the end.
+    pub fn run(&mut self) -> Result<Report, Stuck> {
+        self.keeper.begin(self.now)?;
+        let mut fetches = Vec::new();
+        let (mut last_event, mut orders) = (self.now, 0);
+        let end = loop {
+            orders += 1;
+            match self.keeper.next(self.now)? {
+                Order::Fetch(job) => fetches.push(self.fetch(job)),
+                Order::Resolve(lane, host) => {
+                    let (took, named) = self.web.resolve(&host, self.now);
+                    self.plan(self.now + took, Event::Resolved(lane, named));
+                }
+                Order::Wait(until) if until <= self.now => return Err(Stuck::Busy { at: self.now }),
+                Order::Wait(until) => match self.events.peek() {
+                    Some(Reverse(planned)) if planned.at <= until => {
+                        last_event = self.now.max(planned.at);
+                        self.happen()?;
+                    }
+                    _ if until.is_never() => {
+                        return Err(Stuck::ForEver { at: self.now, unfinished: self.keeper.unfinished() });
+                    }
+                    _ => self.now = until,
+                },
+                Order::Done(end) => break end,
+            }
+        };
+        Ok(Report {
+            end,
+            ended: self.now,
+            last_event,
+            fetches,
+            settled: self.keeper.take_settled(),
+            counts: self.keeper.frontier().counts(),
+            orders,
+        })
+    }
+
+    fn fetch(&mut self, job: Job) -> Fetched {
+        let reply = self.web.reply(&job, self.now);
+        let (start, end) = (self.now, self.now + reply.after);
+        self.umpire.start(&job, reply.ip, self.now);
+        let fetched = Fetched { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
+        let visit = visit(job, reply, start, end, &self.rules);
+        self.plan(end, Event::Answer(Box::new(visit)));
+        fetched
+    }
+
+    /// The next event happens.
+    fn happen(&mut self) -> Result<(), StoreError> {
+        let Some(Reverse(planned)) = self.events.pop() else {
+            return Ok(());
+        };
+        self.now = self.now.max(planned.at);
+        match planned.event {
+            Event::Answer(visit) => {
+                self.umpire.end(&visit, self.now);
+                self.keeper.finished(visit, self.now)
+            }
+            Event::Resolved(lane, named) => {
+                self.keeper.resolved(lane, named, self.now);
+                Ok(())
+            }
+            Event::Feed(links) => self.keeper.put(links, self.now).map(drop),
+            Event::Close => {
+                self.keeper.set_open(false);
+                Ok(())
+            }
+            Event::Stop(end) => {
+                self.umpire.stop();
+                self.keeper.stop(end);
+                Ok(())
+            }
+        }
+    }
+
+    fn plan(&mut self, at: Time, event: Event) {
+        self.seq += 1;
+        self.events.push(Reverse(Planned { at, seq: self.seq, event }));
+    }
+}
+
+/// What an engine would report of this reply.
+fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit {
+    if let Said::Nothing(kind) = reply.said {
+        let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);
+        visit.ip = reply.ip;
+        return visit;
+    }
+    let slot = Some((job.lane, job.slot));
+    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, end);
+    visit.link.tries = visit.link.tries.saturating_add(1);
+    visit.slot = slot;
+    visit.started = start;
+    visit.status = Some(200);
+    visit.ip = reply.ip;
+    visit.http = Some("1.1");
+    visit.bytes_wire = reply.bytes;
+    visit.retry_after = reply.retry_after;
+    visit.timings.dns = job.dns;
+    visit.timings.ttfb = Some(reply.after);
+    visit.timings.total = Some(reply.after);
+    match reply.said {
+        Said::Page(links) => follow::links(&mut visit, &links, false, rules),
+        Said::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
+        Said::Sitemap(sitemap) => visit.errand = Some(Box::new(Errand::Sitemap(sitemap))),
+        Said::Status(status) => {
+            visit.status = Some(status);
+            visit.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };
+        }
+        Said::Redirect(location) => {
+            visit.status = Some(302);
+            visit.outcome = Outcome::Redirect;
+            follow::redirect(&mut visit, location.as_bytes(), rules);
+        }
+        Said::Nothing(_) => {}
+    }
+    visit
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.seq) == (other.at, other.seq)
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.seq).cmp(&(other.at, other.seq))
+    }
+}

@@ -1,0 +1,515 @@
+//! [`Model`]: a small random web with everything that goes wrong on a real one, and an oracle of what a correct crawl of
+//! it must record.
+//!
+//! Hosts with several origins, on shared addresses; names that fail for a while or for good; private addresses; dead
+//! hosts; robots.txt in every state; sitemaps; redirects in chains, in circles and to nowhere; answers that fail a few
+//! times before they succeed; overload with and without Retry-After.
+//!
+//! Invariant: what a request is answered with depends on its address and on how often it was asked for, never on time or
+//! on order. So there is one right set of records, whatever the pace, the widths and the luck.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use argiope_core::job::Job;
+use argiope_core::rules::{RobotsPolicy, Rules};
+use argiope_core::scope::Verdict;
+use argiope_core::sitemap::{Entry, Sitemap};
+use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
+
+use super::dice::Dice;
+use super::{Named, Reply, Said, Web};
+
+/// What to make.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub hosts: usize,
+    /// At most, per host.
+    pub pages: usize,
+    /// How many addresses the hosts share.
+    pub addresses: usize,
+    /// How much goes wrong, in percent.
+    pub trouble: u64,
+}
+
+/// A small random web.
+pub struct Model {
+    plan: Plan,
+    hosts: HashMap<Box<str>, Host>,
+    robots: HashMap<Origin, Robots>,
+    pages: HashMap<Url, Page>,
+    roots: Vec<Url>,
+    asked: HashMap<Box<str>, u32>,
+    dice: Dice,
+}
+
+struct Host {
+    addresses: Vec<IpAddr>,
+    /// How often the name cannot be resolved before it can.
+    dns: Failing<ErrorKind>,
+    ttl: Duration,
+    dead: Option<ErrorKind>,
+    latency: u64,
+    /// Failures without an answer that may still be planned for it: more in a row, and it would be given up on.
+    patience: u32,
+}
+
+/// So often this, and then what is right.
+#[derive(Clone, Copy)]
+struct Failing<T> {
+    times: u32,
+    how: T,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Silent(ErrorKind),
+    Status(u16, Option<u64>),
+}
+
+struct Robots {
+    failing: Failing<Fault>,
+    then: RobotsThen,
+}
+
+#[derive(Clone)]
+enum RobotsThen {
+    /// These lines.
+    Rules {
+        forbids: bool,
+        crawl_delay: Option<u64>,
+        sitemap: Vec<Url>,
+    },
+    Missing,
+    /// So many hops, starting at this address.
+    Hops(Url),
+}
+
+struct Page {
+    failing: Failing<Fault>,
+    then: PageThen,
+    bytes: u64,
+}
+
+enum PageThen {
+    Links(LinkList),
+    Status(u16),
+    Redirect(String),
+}
+
+/// What must become of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub outcome: Outcome,
+    pub error: Option<ErrorKind>,
+    /// Whether the host is asked for it.
+    pub asked: bool,
+}
+
+const FOREVER: u32 = u32::MAX;
+/// Addresses with this in them are out of scope: see [`Model::exclude`].
+const OUTSIDE: &str = "/outside/";
+
+impl Model {
+    /// Makes a web. `max_tries` is what the crawl will be set to: failures either pass before or never.
+    pub fn new(plan: Plan, max_tries: u8) -> Self {
+        let mut dice = Dice::new(plan.seed);
+        let mut model = Self {
+            hosts: HashMap::new(),
+            robots: HashMap::new(),
+            pages: HashMap::new(),
+            roots: Vec::new(),
+            asked: HashMap::new(),
+            dice: Dice::new(plan.seed ^ 1),
+            plan,
+        };
+        let origins = model.make_hosts(&mut dice, max_tries);
+        let mut urls = Vec::new();
+        for origin in &origins {
+            let is_dead = model.hosts.get(&*origin.host).is_some_and(|host| host.dead.is_some());
+            let most = if is_dead { 2 } else { model.plan.pages };
+            for number in 0..1 + dice.below(most) {
+                let folder = dice.one_of(&["", "", "", "", "/no", "/outside"]).unwrap_or_default();
+                urls.push(url(&format!("{origin}{folder}/p{number}")));
+            }
+        }
+        for origin in &origins {
+            let robots = model.make_robots(&mut dice, max_tries, origin, &urls);
+            model.robots.insert(origin.clone(), robots);
+        }
+        for at in &urls {
+            let page = model.make_page(&mut dice, max_tries, at, &urls);
+            model.pages.insert(at.clone(), page);
+        }
+        let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
+        model.roots.extend(first);
+        for number in 1..origins.len().min(4) {
+            if dice.chance(50) {
+                model.roots.extend(urls.iter().find(|at| at.origin() == origins[number]).cloned());
+            }
+        }
+        // A root may be private: the user named it. The oracle does not go into that.
+        for root in &model.roots {
+            if let Some(host) = model.hosts.get_mut(root.host()) {
+                host.addresses.iter_mut().for_each(|ip| *ip = public(*ip));
+            }
+        }
+        model
+    }
+
+    fn make_hosts(&mut self, dice: &mut Dice, max_tries: u8) -> Vec<Origin> {
+        let trouble = self.plan.trouble;
+        let mut origins = Vec::new();
+        for number in 0..self.plan.hosts.max(1) {
+            let name: Box<str> = format!("h{number}.example").into();
+            let address = |dice: &mut Dice, count: usize| {
+                let number = dice.below(count.max(1)) as u8;
+                IpAddr::V4(Ipv4Addr::new(93, 184, 216, number))
+            };
+            let mut addresses = vec![address(dice, self.plan.addresses)];
+            if dice.chance(20) {
+                addresses.push(address(dice, self.plan.addresses));
+                addresses.dedup();
+            }
+            if dice.chance(trouble / 6) {
+                addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8))];
+            }
+            let how = dice.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
+            let dns = match dice.below(4) {
+                0 if dice.chance(trouble) => Failing { times: FOREVER, how: ErrorKind::DnsNxdomain },
+                1 if dice.chance(trouble) => Failing { times: FOREVER, how },
+                2 if dice.chance(trouble) => Failing { times: dice.below(max_tries.into()) as u32, how },
+                _ => Failing { times: 0, how },
+            };
+            let dead = dice.chance(trouble / 4).then(|| {
+                dice.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
+                    .unwrap_or(ErrorKind::ConnectRefused)
+            });
+            let ttl = Duration::from_secs(dice.one_of(&[0, 1, 300]).unwrap_or(300));
+            let latency = dice.between(1, 400);
+            origins.push(url(&format!("http://{name}/")).origin());
+            let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
+            for (percent, scheme, port) in others {
+                // A dead host is small: a large one is given up on before all of it was asked for.
+                if dice.chance(percent) && dead.is_none() {
+                    origins.push(url(&format!("{scheme}{name}{port}/")).origin());
+                }
+            }
+            self.hosts.insert(name, Host { addresses, dns, ttl, dead, latency, patience: 9 });
+        }
+        origins
+    }
+
+    /// Failures of a robots.txt or a page: mostly none.
+    fn make_failing(&mut self, dice: &mut Dice, max_tries: u8, host: &str) -> Failing<Fault> {
+        let mut how = match dice.below(3) {
+            0 => {
+                let kinds =
+                    [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
+                Fault::Silent(dice.one_of(&kinds).unwrap_or(ErrorKind::Reset))
+            }
+            1 => Fault::Status(dice.one_of(&[500, 502, 408]).unwrap_or(500), None),
+            _ => {
+                let asked = dice.one_of(&[None, Some(0), Some(2), Some(90), Some(100_000)]).flatten();
+                Fault::Status(dice.one_of(&[429, 503]).unwrap_or(503), asked)
+            }
+        };
+        let mut times = 0;
+        if dice.chance(self.plan.trouble) {
+            times = if dice.chance(30) { FOREVER } else { dice.below(max_tries.into()) as u32 };
+        }
+        if let (Fault::Silent(_), Some(host)) = (how, self.hosts.get_mut(host)) {
+            let cost = times.min(max_tries.into());
+            if cost > host.patience {
+                how = Fault::Status(500, None);
+            } else {
+                host.patience -= cost;
+            }
+        }
+        Failing { times, how }
+    }
+
+    fn make_robots(&mut self, dice: &mut Dice, max_tries: u8, origin: &Origin, urls: &[Url]) -> Robots {
+        let failing = self.make_failing(dice, max_tries, &origin.host);
+        let then = match dice.below(10) {
+            0..3 => RobotsThen::Missing,
+            3 => {
+                let target = dice.below(urls.len());
+                let at = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
+                RobotsThen::Hops(url(&format!("{at}/hops/{}", dice.below(8))))
+            }
+            _ => {
+                let listed = (0..dice.below(4)).filter_map(|_| urls.get(dice.below(urls.len())).cloned()).collect();
+                RobotsThen::Rules {
+                    forbids: dice.chance(60),
+                    crawl_delay: dice.chance(15).then(|| dice.between(1, 3)),
+                    sitemap: if dice.chance(40) { listed } else { Vec::new() },
+                }
+            }
+        };
+        Robots { failing, then }
+    }
+
+    fn make_page(&mut self, dice: &mut Dice, max_tries: u8, at: &Url, urls: &[Url]) -> Page {
+        let failing = self.make_failing(dice, max_tries, at.host());
+        let target = |dice: &mut Dice| urls.get(dice.below(urls.len())).map_or("/", Url::as_str).to_owned();
+        let then = match dice.below(20) {
+            0 => PageThen::Status(404),
+            1 => PageThen::Status(418),
+            2..4 => PageThen::Redirect(target(dice)),
+            4 if dice.chance(30) => PageThen::Redirect("mailto:nobody".into()),
+            _ => {
+                let mut links = LinkList::default();
+                for _ in 0..dice.below(6) {
+                    links.push(&target(dice), LinkKind::Anchor, dice.chance(5));
+                }
+                PageThen::Links(links)
+            }
+        };
+        Page { failing, then, bytes: dice.between(200, 5_000) }
+    }
+
+    pub fn roots(&self) -> Vec<String> {
+        self.roots.iter().map(ToString::to_string).collect()
+    }
+
+    /// What `--exclude` has to be.
+    pub fn exclude() -> Vec<String> {
+        vec![OUTSIDE.into()]
+    }
+
+    /// What a correct crawl records, for every page that it comes upon.
+    pub fn oracle(&self, rules: &Rules) -> HashMap<Url, Expected> {
+        let mut expected = HashMap::new();
+        let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
+        let mut queue: VecDeque<Url> = self.roots.iter().cloned().collect();
+        let mut origins = HashSet::new();
+        while let Some(at) = queue.pop_front() {
+            let mut found = Vec::new();
+            if origins.insert(at.origin()) && rules.robots == RobotsPolicy::Obey {
+                found.extend(self.listed(&at.origin()));
+            }
+            let (fate, links) = self.fate(&at, rules);
+            expected.insert(at.clone(), fate);
+            found.extend(links);
+            for link in found {
+                let judged = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
+                if judged == Verdict::Follow && known.insert(link.clone()) {
+                    queue.push_back(link);
+                }
+            }
+        }
+        expected
+    }
+
+    fn fate(&self, at: &Url, rules: &Rules) -> (Expected, Vec<Url>) {
+        let unasked = |outcome, error| (Expected { outcome, error, asked: false }, Vec::new());
+        if let Some((outcome, kind)) = self.out_of_reach(at) {
+            return unasked(outcome, Some(kind));
+        }
+        if rules.robots == RobotsPolicy::Obey {
+            match self.robots_fate(&at.origin()) {
+                Err((outcome, kind)) => return unasked(outcome, Some(kind)),
+                Ok(RobotsThen::Rules { forbids: true, .. }) if at.path().starts_with("/no") => {
+                    return unasked(Outcome::Robots, None);
+                }
+                Ok(_) => {}
+            }
+        }
+        let asked = |outcome, error| Expected { outcome, error, asked: true };
+        if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
+            return (asked(Outcome::Failed, Some(kind)), Vec::new());
+        }
+        let Some(page) = self.pages.get(at) else {
+            return (asked(Outcome::HttpError, None), Vec::new());
+        };
+        match (page.failing, &page.then) {
+            (Failing { times: FOREVER, how: Fault::Silent(kind) }, _) => {
+                (asked(Outcome::Failed, Some(kind)), Vec::new())
+            }
+            (Failing { times: FOREVER, .. }, _) => (asked(Outcome::HttpError, None), Vec::new()),
+            (_, PageThen::Status(_)) => (asked(Outcome::HttpError, None), Vec::new()),
+            (_, PageThen::Redirect(to)) => match Url::parse(to) {
+                Ok(to) => (asked(Outcome::Redirect, None), vec![to]),
+                Err(_) => (asked(Outcome::Redirect, Some(ErrorKind::RedirectBlocked)), Vec::new()),
+            },
+            (_, PageThen::Links(links)) => {
+                let found = links.iter().filter(|link| !link.nofollow).map(|link| link.url.to_url()).collect();
+                (asked(Outcome::Ok, None), found)
+            }
+        }
+    }
+
+    /// Why nobody at this address can be asked at all.
+    fn out_of_reach(&self, at: &Url) -> Option<(Outcome, ErrorKind)> {
+        if at.port() == 25 {
+            return Some((Outcome::Refused, ErrorKind::BlockedPort));
+        }
+        let Some(host) = self.hosts.get(at.host()) else {
+            return Some((Outcome::Failed, ErrorKind::DnsNxdomain));
+        };
+        if host.dns.times == FOREVER {
+            return Some((Outcome::Failed, host.dns.how));
+        }
+        let is_private = host.addresses.iter().any(|ip| *ip != public(*ip));
+        is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))
+    }
+
+    /// What the links of an origin wait for comes to this.
+    fn robots_fate(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
+        let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
+        if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {
+            return Err((Outcome::Failed, kind));
+        }
+        let Some(robots) = self.robots.get(origin) else {
+            return Ok(RobotsThen::Missing);
+        };
+        match robots.failing {
+            Failing { times: FOREVER, how: Fault::Silent(kind) } => return Err((Outcome::Failed, kind)),
+            Failing { times: FOREVER, how: Fault::Status(408, _) } => return Ok(RobotsThen::Missing),
+            Failing { times: FOREVER, .. } => return Err(unreachable),
+            _ => {}
+        }
+        let RobotsThen::Hops(to) = &robots.then else {
+            return Ok(robots.then.clone());
+        };
+        match self.out_of_reach(to) {
+            Some((Outcome::Refused, _)) => return Err(unreachable),
+            Some(fate) => return Err(fate),
+            None => {}
+        }
+        if let Some(kind) = self.hosts.get(to.host()).and_then(|host| host.dead) {
+            return Err((Outcome::Failed, kind));
+        }
+        // The first hop leads to /hops/n, which takes n more of the five that are allowed.
+        if hops_left(to) > 4 { Err(unreachable) } else { Ok(hops_end()) }
+    }
+
+    /// The pages that the sitemaps of an origin lead to.
+    fn listed(&self, origin: &Origin) -> Vec<Url> {
+        if self.out_of_reach(&Url::robots_of(origin)).is_some() {
+            return Vec::new();
+        }
+        match self.robots_fate(origin) {
+            Ok(RobotsThen::Rules { sitemap, .. }) => sitemap,
+            _ => Vec::new(),
+        }
+    }
+
+    fn said(&mut self, at: &Url) -> (Said, Option<u64>, u64) {
+        let asked = self.asked.entry(at.as_str().into()).or_default();
+        let nth = *asked;
+        *asked += 1;
+        if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
+            return (Said::Nothing(kind), None, 0);
+        }
+        if at.path().starts_with("/hops/") {
+            return (hop(at), None, 300);
+        }
+        let fails = |failing: Failing<Fault>| match failing.how {
+            _ if nth >= failing.times => None,
+            Fault::Silent(kind) => Some((Said::Nothing(kind), None, 0)),
+            Fault::Status(status, asked) => Some((Said::Status(status), asked, 150)),
+        };
+        let origin = at.origin();
+        let robots = self.robots.get(&origin);
+        if at.path() == "/robots.txt" {
+            let Some(robots) = robots else {
+                return (Said::Status(404), None, 100);
+            };
+            return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
+        }
+        if let ("/sitemap.xml", Some(Robots { then: RobotsThen::Rules { sitemap, .. }, .. })) = (at.path(), robots) {
+            let entries = sitemap
+                .iter()
+                .map(|url| Entry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
+                .collect();
+            return (Said::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
+        }
+        let Some(page) = self.pages.get(at) else {
+            return (Said::Status(404), None, 100);
+        };
+        fails(page.failing).unwrap_or_else(|| {
+            let said = match &page.then {
+                PageThen::Links(links) => Said::Page(links.clone()),
+                PageThen::Status(status) => Said::Status(*status),
+                PageThen::Redirect(to) => Said::Redirect(to.clone()),
+            };
+            (said, None, page.bytes)
+        })
+    }
+}
+
+impl Web for Model {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+        let took = Duration::from_millis(self.dice.between(0, 50));
+        let asked = self.asked.entry(host.into()).or_default();
+        *asked += 1;
+        let named = match self.hosts.get(host) {
+            None => Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")),
+            Some(host) if *asked <= host.dns.times => Err(Failure::new(host.dns.how, "not now")),
+            Some(host) => Ok((host.addresses.clone(), host.ttl)),
+        };
+        (took, named)
+    }
+
+    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+        let at = &job.link.url;
+        let latency = self.hosts.get(at.host()).map_or(1, |host| host.latency);
+        let after = Duration::from_millis(latency + self.dice.between(0, latency));
+        let ip = self.dice.one_of(&job.addresses);
+        let (said, asked, bytes) = self.said(at);
+        Reply { after, ip, said, retry_after: asked.map(Duration::from_secs), bytes }
+    }
+}
+
+impl RobotsThen {
+    fn said(&self) -> Said {
+        match self {
+            Self::Missing => Said::Status(404),
+            Self::Hops(to) => Said::Redirect(to.to_string()),
+            Self::Rules { forbids, crawl_delay, sitemap } => {
+                let mut text = String::from("User-agent: *\n");
+                if *forbids {
+                    text.push_str("Disallow: /no\n");
+                }
+                if let Some(delay) = crawl_delay {
+                    text.push_str(&format!("Crawl-delay: {delay}\n"));
+                }
+                if !sitemap.is_empty() {
+                    text.push_str("Sitemap: /sitemap.xml\n");
+                }
+                Said::Robots(text.into_bytes())
+            }
+        }
+    }
+}
+
+fn hops_left(at: &Url) -> u32 {
+    at.path().rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn hops_end() -> RobotsThen {
+    RobotsThen::Rules { forbids: true, crawl_delay: None, sitemap: Vec::new() }
+}
+
+/// `/hops/3` leads to `/hops/2`, and so on; `/hops/0` is a robots.txt.
+fn hop(at: &Url) -> Said {
+    match hops_left(at) {
+        0 => hops_end().said(),
+        left => Said::Redirect(format!("/hops/{}", left - 1)),
+    }
+}
+
+fn public(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(v4) if v4.octets()[0] == 10 => IpAddr::V4(Ipv4Addr::new(93, 184, 217, v4.octets()[3])),
+        ip => ip,
+    }
+}
+
+fn url(text: &str) -> Url {
+    Url::parse(text).expect("the model writes addresses that can be parsed")
+}

@@ -1,0 +1,211 @@
+//! What must hold of every crawl, over random webs in virtual time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use argiope_core::keeper::End;
+use argiope_core::rules::{Breadth, Config, Pace, Rate, RobotsPolicy, Rules, Size, Span};
+use argiope_core::{Outcome, Time, Url};
+use argiope_testkit::sim::model::{Expected, Model, Plan};
+use argiope_testkit::sim::{Report, Sim};
+use proptest::prelude::*;
+
+const MAX_TRIES: u8 = 4;
+
+fn plans() -> impl Strategy<Value = Plan> {
+    (any::<u64>(), 1..8usize, 1..25usize, 1..5usize, 0..60u64)
+        .prop_map(|(seed, hosts, pages, addresses, trouble)| Plan { seed, hosts, pages, addresses, trouble })
+}
+
+fn settings() -> impl Strategy<Value = Config> {
+    let pace = prop_oneof![Just(Pace::Gentle), Just(Pace::Steady), Just(Pace::Full)];
+    let delay = prop_oneof![3 => Just(0), 1 => Just(100), 1 => Just(1_500)];
+    let widths = (1..24usize, prop::option::of(1..8usize), prop::option::of(0..5usize));
+    let robots = prop_oneof![4 => Just(RobotsPolicy::Obey), 1 => Just(RobotsPolicy::Ignore)];
+    let rate = prop::option::weighted(0.2, 1..50u32);
+    (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
+        Config {
+            scope: Breadth::Any,
+            exclude: Model::exclude(),
+            pace,
+            delay: Span::from_millis(delay),
+            concurrency,
+            per_host,
+            per_ip,
+            robots,
+            rate: rate.map(|rate| Rate { per_second: f64::from(rate) }),
+            max_tries: MAX_TRIES,
+            retry_wait: Span::from_millis(500),
+            ..Config::default()
+        }
+    })
+}
+
+/// Several hundred webs, or as many as `PROPTEST_CASES` says. A failure prints its plan, which is all of its web.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases.max(400), failure_persistence: None, ..usual }
+}
+
+struct Crawled {
+    report: Report,
+    oracle: HashMap<Url, Expected>,
+    sim: Sim<Model>,
+}
+
+fn rules(config: &Config, model: &Model) -> Arc<Rules> {
+    let config = Config { roots: model.roots(), ..config.clone() };
+    Arc::new(config.compile(42).expect("settings that make sense"))
+}
+
+fn crawl(plan: &Plan, config: &Config) -> Crawled {
+    crawl_with(plan, config, |_| {})
+}
+
+fn crawl_with(plan: &Plan, config: &Config, prepare: impl FnOnce(&mut Sim<Model>)) -> Crawled {
+    let model = Model::new(plan.clone(), MAX_TRIES);
+    let rules = rules(config, &model);
+    let oracle = model.oracle(&rules);
+    let mut sim = Sim::new(rules, model);
+    prepare(&mut sim);
+    let report = sim.run().expect("a crawl that goes on");
+    Crawled { report, oracle, sim }
+}
+
+/// The pages that were settled, each once.
+fn records(report: &Report) -> HashMap<Url, Expected> {
+    let mut records = HashMap::new();
+    for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
+        let visit = &settled.visit;
+        let error = visit.error.as_ref().map(|failure| failure.kind);
+        let record = Expected { outcome: visit.outcome, error, asked: false };
+        assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
+    }
+    records
+}
+
+fn keeps_the_rules(crawled: &Crawled) -> Result<(), TestCaseError> {
+    let faults = crawled.sim.umpire.faults();
+    prop_assert!(faults.is_empty(), "{} faults, first {:#?}", faults.len(), faults.get(..faults.len().min(5)));
+    let counts = crawled.report.counts;
+    prop_assert_eq!(counts.known, counts.queued + counts.leased + counts.settled);
+    Ok(())
+}
+
+/// Whatever was settled is what the oracle says of it.
+fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
+    for (url, record) in records(&crawled.report) {
+        let expected = crawled.oracle.get(&url).copied();
+        prop_assert!(expected.is_some(), "{} should not have been found", url);
+        prop_assert_eq!(Some(record), expected.map(|expected| Expected { asked: false, ..expected }), "{}", url);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_reachable_page_is_settled_once_and_politely(plan in plans(), config in settings()) {
+        let crawled = crawl(&plan, &config);
+        keeps_the_rules(&crawled)?;
+        is_right(&crawled)?;
+        let records = records(&crawled.report);
+        for url in crawled.oracle.keys() {
+            prop_assert!(records.contains_key(url), "{} was never settled", url);
+        }
+        let asked: std::collections::HashSet<&Url> =
+            crawled.oracle.iter().filter(|(_, expected)| expected.asked).map(|(url, _)| url).collect();
+        let pages = crawled.sim.umpire.pages();
+        prop_assert_eq!(asked.len(), pages.len());
+        prop_assert!(pages.iter().all(|url| asked.contains(url)));
+        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        prop_assert_eq!(end, End::Finished);
+        prop_assert_eq!(ended, last_event, "a timer decided the end");
+        prop_assert_eq!((counts.queued, counts.leased), (0, 0));
+    }
+
+    #[test]
+    fn the_limit_on_pages_is_exact(plan in plans(), config in settings(), most in 1..40u64) {
+        let config = Config { max_pages: Some(most), ..config };
+        let crawled = crawl(&plan, &config);
+        keeps_the_rules(&crawled)?;
+        is_right(&crawled)?;
+        let askable = crawled.oracle.values().filter(|expected| expected.asked).count() as u64;
+        prop_assert_eq!(crawled.sim.umpire.pages().len() as u64, askable.min(most));
+        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        prop_assert_eq!(ended, last_event, "a timer decided the end");
+        prop_assert_eq!(end == End::Finished, counts.queued == 0);
+        prop_assert_eq!(counts.leased, 0);
+        if askable < most {
+            prop_assert_eq!(end, End::Finished);
+        } else if askable > most {
+            prop_assert_eq!(end, End::MaxPages);
+        }
+    }
+
+    #[test]
+    fn no_fetch_starts_once_the_bytes_are_spent(plan in plans(), config in settings(), most in 1..60_000u64) {
+        let crawled = crawl(&plan, &Config { max_bytes: Some(Size(most)), ..config });
+        keeps_the_rules(&crawled)?;
+        is_right(&crawled)?;
+        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        prop_assert!(matches!(end, End::Finished | End::MaxBytes));
+        prop_assert_eq!(ended, last_event);
+        prop_assert_eq!(end == End::Finished, counts.queued == 0);
+        prop_assert_eq!(counts.leased, 0);
+    }
+
+    #[test]
+    fn the_limit_on_time_ends_the_crawl_at_that_moment(plan in plans(), config in settings(), most in 1..20_000u64) {
+        let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(most)), ..config });
+        keeps_the_rules(&crawled)?;
+        is_right(&crawled)?;
+        let Report { end, ended, counts, .. } = crawled.report;
+        let deadline = Time::from_micros(most * 1_000);
+        if end == End::Finished {
+            prop_assert!(ended <= deadline);
+            prop_assert_eq!((counts.queued, counts.leased), (0, 0));
+        } else {
+            prop_assert_eq!((end, ended), (End::MaxTime, deadline));
+            prop_assert!(counts.queued + counts.leased > 0);
+        }
+    }
+
+    #[test]
+    fn a_crawl_that_is_stopped_gives_its_leases_back(plan in plans(), config in settings(), at in 0..20_000u64) {
+        let at = Time::from_micros(at * 1_000);
+        let crawled = crawl_with(&plan, &config, |sim| sim.stop_at(at, End::Interrupted));
+        keeps_the_rules(&crawled)?;
+        is_right(&crawled)?;
+        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        prop_assert_eq!(counts.leased, 0);
+        prop_assert_eq!(end == End::Finished, counts.queued == 0);
+        prop_assert_eq!(ended, last_event);
+    }
+
+    #[test]
+    fn time_may_be_as_large_as_it_likes(plan in plans(), config in settings(), start in any::<u64>()) {
+        let model = Model::new(plan, MAX_TRIES);
+        let rules = rules(&config, &model);
+        let wanted = model.oracle(&rules).len();
+        let mut sim = Sim::new(rules, model).begin_at(Time::from_micros(start / 2));
+        let report = sim.run().expect("a crawl that goes on");
+        prop_assert_eq!(records(&report).len(), wanted);
+    }
+}
+
+#[test]
+fn outcomes_of_all_kinds_come_up() {
+    let mut seen: HashMap<Outcome, u32> = HashMap::new();
+    for seed in 0..60 {
+        let plan = Plan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
+        let config = Config { scope: Breadth::Any, exclude: Model::exclude(), ..Config::default() };
+        for record in records(&crawl(&plan, &config).report).values() {
+            *seen.entry(record.outcome).or_default() += 1;
+        }
+    }
+    let wanted =
+        [Outcome::Ok, Outcome::Redirect, Outcome::HttpError, Outcome::Failed, Outcome::Robots, Outcome::Refused];
+    assert!(wanted.iter().all(|outcome| seen.get(outcome).is_some_and(|count| *count > 5)), "{seen:?}");
+}

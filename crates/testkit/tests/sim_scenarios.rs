@@ -1,0 +1,266 @@
+//! Single cases in virtual time: what takes days, or luck, to see on a real network.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::job::{Job, Purpose};
+use argiope_core::keeper::End;
+use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Span};
+use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
+use argiope_testkit::sim::{Fetched, Named, Reply, Report, Said, Sim, Web};
+
+/// A web written in place: a function from request and number of the attempt to what is said.
+struct Script<F> {
+    latency: Duration,
+    asked: std::collections::HashMap<Url, u32>,
+    say: F,
+}
+
+impl<F: FnMut(&Job, u32, Time) -> Said> Web for Script<F> {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+        if host.starts_with("nowhere") {
+            return (Duration::ZERO, Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")));
+        }
+        let last = host.bytes().fold(0, u8::wrapping_add);
+        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(60))))
+    }
+
+    fn reply(&mut self, job: &Job, now: Time) -> Reply {
+        let asked = self.asked.entry(job.link.url.clone()).or_default();
+        *asked += 1;
+        Reply::new(self.latency, job.addresses.first().copied(), (self.say)(job, *asked, now))
+    }
+}
+
+fn sim<F: FnMut(&Job, u32, Time) -> Said>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
+    let mut config = Config { roots: vec!["http://h.example/0".into()], scope: Breadth::Any, ..Config::default() };
+    edit(&mut config);
+    let rules = Arc::new(config.compile(7).expect("settings that make sense"));
+    Sim::new(rules, Script { latency: Duration::from_millis(100), asked: Default::default(), say })
+}
+
+fn run<F: FnMut(&Job, u32, Time) -> Said>(sim: &mut Sim<Script<F>>) -> Report {
+    let report = sim.run().expect("a crawl that goes on");
+    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    report
+}
+
+fn links(all: &[&str]) -> Said {
+    let mut links = LinkList::default();
+    for one in all {
+        links.push(one, LinkKind::Anchor, false);
+    }
+    Said::Page(links)
+}
+
+/// Pages `/0` to `/n`, each with a link to the next.
+fn chain(job: &Job, last: u32) -> Said {
+    let number: u32 = job.link.url.path().trim_start_matches('/').parse().unwrap_or(0);
+    let next = format!("http://{}/{}", job.link.url.authority(), number + 1);
+    if number < last { links(&[&next]) } else { links(&[]) }
+}
+
+fn is_robots(job: &Job) -> bool {
+    matches!(job.purpose, Purpose::Robots(_))
+}
+
+fn robots(report: &Report) -> Vec<&Fetched> {
+    report.fetches.iter().filter(|fetched| matches!(fetched.purpose, Purpose::Robots(_))).collect()
+}
+
+fn outcomes(report: &Report) -> Vec<(&str, Outcome, Option<ErrorKind>)> {
+    let pages = report.settled.iter().map(|settled| &settled.visit).filter(|visit| visit.is_page());
+    pages.map(|visit| (visit.link.url.as_str(), visit.outcome, visit.error.as_ref().map(|error| error.kind))).collect()
+}
+
+fn seconds(time: Time) -> f64 {
+    (time - Time::ZERO).as_secs_f64()
+}
+
+#[test]
+fn a_robots_txt_is_renewed_after_a_day() {
+    let mut sim = sim(
+        |config| config.max_crawl_delay = Span::from_secs(3_600),
+        |job, _, _| {
+            if is_robots(job) { Said::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()) } else { chain(job, 60) }
+        },
+    );
+    let report = run(&mut sim);
+    let asked = robots(&report);
+    assert_eq!(asked.len(), 3, "two days and a half, an hour a page");
+    let apart = asked[1].start - asked[0].end;
+    assert!((86_400..90_000).contains(&apart.as_secs()), "{apart:?}");
+    assert_eq!(outcomes(&report).len(), 61);
+}
+
+#[test]
+fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
+    let mut sim = sim(
+        |config| config.max_crawl_delay = Span::from_secs(3_600),
+        |job, nth, _| match (is_robots(job), nth) {
+            (true, 1) => Said::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
+            (true, _) => Said::Robots(b"User-agent: *\nDisallow: /".to_vec()),
+            _ => chain(job, 60),
+        },
+    );
+    let report = run(&mut sim);
+    let ends = outcomes(&report);
+    assert_eq!(ends.last().map(|(_, outcome, _)| *outcome), Some(Outcome::Robots));
+    assert!((24..27).contains(&ends.len()), "{}", ends.len());
+}
+
+#[test]
+fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
+    let say = |job: &Job, nth: u32, _: Time| match (is_robots(job), nth) {
+        (true, 1) => Said::Status(503),
+        (true, 2) => Said::Nothing(ErrorKind::ConnectRefused),
+        (true, _) => Said::Status(404),
+        _ => chain(job, 2),
+    };
+    let mut sim = sim(|_| {}, say);
+    let report = run(&mut sim);
+    assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 3);
+    // 5 ms for the name, tries at 0, 1.1 and 3.2 s, three pages of 0.1 s each.
+    assert!((3.6..3.8).contains(&seconds(report.ended)), "{}", seconds(report.ended));
+}
+
+#[test]
+fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says() {
+    let cases: [(fn() -> Said, Outcome, ErrorKind); 6] = [
+        (|| Said::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| Said::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| Said::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| Said::Redirect("http://127.0.0.1.example:25/".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| Said::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
+        (|| Said::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
+    ];
+    for (say, outcome, kind) in cases {
+        let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { say() } else { chain(job, 3) });
+        let report = run(&mut sim);
+        assert_eq!(outcomes(&report), [("http://h.example/0", outcome, Some(kind))]);
+        assert_eq!((report.end, report.ended), (End::Finished, report.last_event));
+    }
+}
+
+#[test]
+fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
+    let all = ["https://h.example/1", "http://h.example:8080/2", "https://h.example:8443/3", "http://h.example/4"];
+    let mut sim = sim(
+        |config| config.delay = Span::from_secs(2),
+        |job, _, _| match job.link.url.path() {
+            "/robots.txt" => Said::Status(404),
+            "/0" => links(&all),
+            _ => links(&[]),
+        },
+    );
+    let report = run(&mut sim);
+    assert_eq!((robots(&report).len(), report.fetches.len()), (4, 9));
+    // Nine requests, two seconds from start to start.
+    assert!((16.1..16.2).contains(&seconds(report.ended)), "{}", seconds(report.ended));
+}
+
+#[test]
+fn retry_after_is_kept_by_all_requests_to_the_host() {
+    let hour = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
+        (true, ..) => Said::Status(404),
+        (_, "/1", 1) => Said::Status(503),
+        (_, "/0", _) => links(&["http://h.example/1", "http://h.example/2", "http://h.example/3"]),
+        _ => links(&[]),
+    };
+    let mut sim = sim(|config| (config.pace, config.per_host) = (Pace::Full, Some(1)), hour);
+    let report = run(&mut sim);
+    assert_eq!(report.end, End::Finished);
+    assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Ok).count(), 4);
+}
+
+#[test]
+fn a_loop_of_redirects_ends_because_its_pages_are_known() {
+    let mut sim = sim(
+        |_| {},
+        |job, _, _| match job.link.url.path() {
+            "/robots.txt" => Said::Status(404),
+            "/0" => Said::Redirect("/1".into()),
+            "/1" => Said::Redirect("/2".into()),
+            _ => Said::Redirect("/0".into()),
+        },
+    );
+    let report = run(&mut sim);
+    assert_eq!((outcomes(&report).len(), sim.umpire.pages().len()), (3, 3));
+}
+
+#[test]
+fn redirects_are_followed_so_far_and_no_further() {
+    let mut sim = sim(
+        |config| config.max_redirects = 3,
+        |job, _, _| match job.link.url.path().trim_start_matches('/').parse::<u32>() {
+            Ok(number) => Said::Redirect(format!("/{}", number + 1)),
+            Err(_) => Said::Status(404),
+        },
+    );
+    let report = run(&mut sim);
+    let ends = outcomes(&report);
+    assert_eq!(ends.len(), 4);
+    assert_eq!(ends.last().copied(), Some(("http://h.example/3", Outcome::Redirect, Some(ErrorKind::RedirectLimit))));
+}
+
+#[test]
+fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
+    let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { Said::Status(404) } else { chain(job, 1) });
+    let root = |text: &str| Link::root(Url::parse(text).expect("an address"), 10);
+    let hour = Time::ZERO + Duration::from_secs(3_600);
+    sim.feed_at(hour, vec![root("http://other.example/0"), root("http://h.example/0")]);
+    sim.feed_at(hour + Duration::from_millis(150), vec![root("http://other.example/9")]);
+    sim.close_at(hour + Duration::from_secs(60));
+    let report = run(&mut sim);
+    assert_eq!((report.end, report.ended), (End::Finished, hour + Duration::from_secs(60)));
+    assert_eq!(outcomes(&report).len(), 5);
+}
+
+#[test]
+fn a_root_without_a_scheme_is_tried_as_https_and_then_as_http() {
+    let mut sim = sim(
+        |config| (config.roots, config.scope) = (vec!["h.example/0".into()], Breadth::Host),
+        |job, _, _| match (job.link.url.is_https(), is_robots(job)) {
+            (true, _) => Said::Nothing(ErrorKind::ConnectRefused),
+            (_, true) => Said::Status(404),
+            _ => chain(job, 2),
+        },
+    );
+    let report = run(&mut sim);
+    let ends = outcomes(&report);
+    assert_eq!(ends.first().copied(), Some(("https://h.example/0", Outcome::Failed, Some(ErrorKind::ConnectRefused))));
+    assert_eq!(ends.len(), 4);
+}
+
+#[test]
+fn one_wide_host_uses_its_width_and_all_of_it() {
+    let pages: Vec<String> = (0..500).map(|number| format!("http://h.example/p{number}")).collect();
+    let texts: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let mut sim = sim(
+        |config| (config.pace, config.concurrency, config.robots) = (Pace::Full, 50, RobotsPolicy::Ignore),
+        |job, _, _| if job.link.url.path() == "/0" { links(&texts) } else { links(&[]) },
+    );
+    let report = run(&mut sim);
+    assert_eq!(sim.umpire.most_at("h.example"), 50);
+    // 5 ms for the name, one page, then ten rounds.
+    assert!((1.1..1.12).contains(&seconds(report.ended)), "{}", seconds(report.ended));
+}
+
+#[test]
+fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
+    let pages: Vec<String> = (0..300).map(|number| format!("http://h.example/p{number}")).collect();
+    let texts: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let mut sim = sim(
+        |_| {},
+        |job, _, _| match job.link.url.path() {
+            "/robots.txt" => Said::Status(404),
+            "/0" => links(&texts),
+            _ => Said::Nothing(ErrorKind::ConnectRefused),
+        },
+    );
+    let report = run(&mut sim);
+    assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Failed).count(), 300);
+    assert!(seconds(report.ended) < 600.0, "{}", seconds(report.ended));
+    assert!(report.fetches.len() < 60, "{}", report.fetches.len());
+}

@@ -1,0 +1,104 @@
+//! How close the scheduler comes to the best that politeness allows, and how large a web it can drive.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::Time;
+use argiope_core::keeper::End;
+use argiope_core::rules::{Breadth, Config, Pace, Span};
+use argiope_testkit::sim::broad::Broad;
+use argiope_testkit::sim::{Report, Sim};
+
+/// The full size with `ARGIOPE_LONG` set, and so many times less otherwise.
+fn size(full: usize, less: usize) -> usize {
+    if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
+}
+
+fn crawl(web: &Broad, config: Config) -> (Report, f64) {
+    let (delay, concurrency) = (config.delay.0, config.concurrency);
+    let config = Config { roots: web.roots(), scope: Breadth::Any, ..config };
+    let rules = Arc::new(config.compile(3).expect("settings that make sense"));
+    let mut sim = Sim::new(rules, web.clone());
+    let report = sim.run().expect("a crawl that goes on");
+    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    assert_eq!((report.end, report.counts.settled), (End::Finished, web.total()));
+    let ideal = web.ideal(&report.fetches, delay, concurrency);
+    let eta = ideal.as_secs_f64() / (report.ended - Time::ZERO).as_secs_f64();
+    (report, eta)
+}
+
+/// Says a figure to whoever runs the test with its output shown.
+#[expect(clippy::print_stderr, reason = "figures are what this test is for")]
+fn tell(what: &str, report: &Report, eta: f64) {
+    eprintln!("{what}: {:?} of virtual time, eta {eta:.4}, {} orders", report.ended - Time::ZERO, report.orders);
+}
+
+/// Hosts of very different sizes, half of them found late, few slots.
+#[test]
+fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
+    let web = Broad {
+        seed: 7,
+        sizes: Broad::zipf(1_000, 50_000, 1.1),
+        latency: (Duration::from_millis(20), Duration::from_millis(200)),
+        found_late: 50,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
+    let (report, eta) = crawl(&web, config);
+    tell("1,000 unequal hosts, 64 in flight", &report, eta);
+    assert!(eta >= 0.95, "eta {eta}");
+}
+
+/// The same, where the slots are what is short: whom to serve first decides.
+#[test]
+fn with_few_slots_the_longest_queues_go_first() {
+    let web = Broad {
+        seed: 11,
+        sizes: Broad::zipf(1_000, 50_000, 0.6),
+        latency: (Duration::from_millis(20), Duration::from_millis(200)),
+        found_late: 50,
+        dns: Duration::from_millis(20),
+        slow: (20, Duration::from_millis(500)),
+    };
+    let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
+    let (report, eta) = crawl(&web, config);
+    tell("1,000 hosts, 20 with Crawl-delay, 64 in flight", &report, eta);
+    assert!(eta >= 0.93, "eta {eta}");
+}
+
+#[test]
+fn waiting_for_ten_thousand_slow_hosts_costs_nothing() {
+    let hosts = size(10_000, 10);
+    let web = Broad {
+        seed: 5,
+        sizes: vec![5; hosts],
+        latency: (Duration::from_secs(1), Duration::from_secs(3)),
+        found_late: 0,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    let config = Config { concurrency: hosts, per_host: Some(1), pace: Pace::Full, ..Config::default() };
+    let (report, eta) = crawl(&web, config);
+    tell("slow hosts, all of them in flight", &report, eta);
+    assert!(eta >= 0.95, "eta {eta}");
+}
+
+/// A hundred thousand hosts and a million pages, at full size.
+#[test]
+fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
+    let hosts = size(100_000, 50);
+    let web = Broad {
+        seed: 9,
+        sizes: Broad::zipf(hosts, 10 * hosts as u64, 0.5),
+        latency: (Duration::from_millis(50), Duration::from_millis(500)),
+        found_late: 80,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    let begun = std::time::Instant::now();
+    let config = Config { concurrency: 5_000, delay: Span::from_millis(500), ..Config::default() };
+    let (report, eta) = crawl(&web, config);
+    tell(&format!("{hosts} hosts, {} pages in {:?}", web.total(), begun.elapsed()), &report, eta);
+    assert!(report.orders < 12 * web.total(), "{} orders for {} pages", report.orders, web.total());
+}
