@@ -19,6 +19,7 @@ use argiope_store::MemoryFrontier;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::keeping::{Keeping, Mail, Setting, Summary, Taker};
+use crate::writing::Desk;
 
 /// Visits that may wait to be read before the crawl waits for its reader.
 const UNREAD: usize = 1_024;
@@ -57,6 +58,7 @@ impl Crawl {
             rules,
             clock: Clock::start(),
             taker: Streaming(sender),
+            desk: Desk::default(),
             open: true,
         })?;
         Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })

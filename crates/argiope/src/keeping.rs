@@ -3,12 +3,12 @@
 //! All deciding is [`Keeper`]'s; this file only carries messages and waits. Everything that happens arrives in one
 //! inbox, so there is one place to wait, and a crawl ends the moment that nothing is left to wait for.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
+use argiope_core::frontier::{StoreError, StoreErrorKind};
 use argiope_core::job::Job;
 use argiope_core::keeper::{End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
@@ -16,14 +16,15 @@ use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
+use argiope_store::disk::Batch;
 
 use crate::picture::{Tally, snapshot};
+use crate::run_lines;
 use crate::snapshot::Snapshot;
+use crate::writing::{Desk, Lasting, Outbox, no_threads};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
-/// Batches of settled visits that may wait for the writer before the crawl waits for it.
-const UNWRITTEN: usize = 64;
 
 /// What can happen to a keeper.
 pub enum Mail {
@@ -33,15 +34,21 @@ pub enum Mail {
     Feed(Vec<Link>),
     /// Whoever reads the visits has read this many and waits for more.
     Read(u64),
+    /// A commit is durable.
+    Durable(Batch),
+    /// Nothing more can be written down.
+    Fault(StoreError),
     /// Hand out no more work; leave when what is under way has ended, or after the drain time.
     Stop(End),
     /// Leave now.
     Leave,
 }
 
-/// Who takes the settled visits: writes their lines, counts them, shows them.
+/// Who takes the settled visits, once they are durable: prints their lines, counts them, shows them.
 pub trait Taker: Send {
     fn take(&mut self, settled: Settled);
+    /// A record that is no visit's: a run's beginning and end.
+    fn line(&mut self, _line: &[u8]) {}
     /// A batch is over: flush what people may be waiting for.
     fn rest(&mut self);
 }
@@ -72,6 +79,7 @@ pub struct Setting<F, T> {
     pub engine: EngineKind,
     pub clock: Clock,
     pub taker: T,
+    pub desk: Desk,
     /// Whether links may come from outside while it runs.
     pub open: bool,
 }
@@ -80,7 +88,7 @@ impl Keeping {
     /// Starts the workers, the resolver, the writer and the keeper itself.
     pub fn start<F, T>(setting: Setting<F, T>) -> std::io::Result<Self>
     where
-        F: Frontier + Send + 'static,
+        F: Lasting + Send + 'static,
         T: Taker + 'static,
     {
         let (inbox, mail) = channel();
@@ -106,10 +114,10 @@ fn keep<F, T>(
     picture: &Mutex<Snapshot>,
 ) -> Result<Summary, StoreError>
 where
-    F: Frontier,
+    F: Lasting,
     T: Taker + 'static,
 {
-    let Setting { frontier, rules, engine, clock, taker, open } = setting;
+    let Setting { frontier, rules, engine, clock, taker, mut desk, open } = setting;
     let to_keeper = inbox.clone();
     let reports = Reports::new(move |visits: &mut Vec<Box<Visit>>| {
         // A keeper that has left needs no reports.
@@ -121,19 +129,21 @@ where
     let resolver = Resolver::start(&rules, move |answer| {
         let _ = to_keeper.send(Mail::Resolved(answer));
     });
-    let (writer, write) = start_writer(taker);
-    let wall = wall_clock(&clock);
-    let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall);
+    let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
     keeper.bench_mut().limit_concurrency(crew.most());
+    if let Some(folder) = &desk.folder {
+        keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
+    }
     if open {
         keeper.set_fed();
     }
     keeper.begin(clock.now())?;
+    let first_line = desk.first_line.take();
     let mut running = Running {
         keeper,
         crew,
         resolver,
-        write: Some(write),
+        outbox: Outbox::start(desk, taker, inbox.clone()).map_err(|error| no_threads(&error))?,
         clock,
         tally: Tally::default(),
         deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
@@ -144,16 +154,31 @@ where
         open,
         next_picture: Time::ZERO,
     };
-    let end = running.run(mail, picture);
+    let tells_runs = first_line.is_some();
+    let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
     running.crew.end(if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce });
-    running.hand_over();
-    running.write = None;
-    let left = running.keeper.unfinished();
     running.paint(picture, running.clock.now(), true);
-    drop(writer.join());
-    let notices = running.crew.notices();
-    running.crew.join();
-    Ok(Summary { end: end?, left, elapsed: clock.now() - Time::ZERO, tally: running.tally, notices })
+    let left = running.keeper.unfinished();
+    let elapsed = clock.now() - Time::ZERO;
+    let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
+    let end = end.and_then(|end| {
+        if tells_runs {
+            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed);
+            outbox.line(last, keeper.frontier_mut(), clock.now())?;
+        }
+        keeper.note_progress(clock.now())?;
+        Ok(end)
+    });
+    // The crawl's own fault comes first; but the writer must have ended either way.
+    let written = match end {
+        Ok(_) => outbox.close(keeper.frontier_mut()),
+        Err(_) => outbox.end(),
+    };
+    let notices = crew.notices();
+    crew.join();
+    let end = end?;
+    written?;
+    Ok(Summary { end, left, elapsed, tally, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
@@ -162,24 +187,11 @@ pub fn wall_clock(clock: &Clock) -> WallClock {
     WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
 
-fn start_writer<T: Taker + 'static>(mut taker: T) -> (JoinHandle<()>, SyncSender<Vec<Settled>>) {
-    let (write, batches) = sync_channel::<Vec<Settled>>(UNWRITTEN);
-    let writer = thread::spawn(move || {
-        for batch in batches {
-            for settled in batch {
-                taker.take(settled);
-            }
-            taker.rest();
-        }
-    });
-    (writer, write)
-}
-
 struct Running<F> {
     keeper: Keeper<F>,
     crew: Crew,
     resolver: Resolver,
-    write: Option<SyncSender<Vec<Settled>>>,
+    outbox: Outbox,
     clock: Clock,
     tally: Tally,
     /// `--max-time`.
@@ -193,7 +205,16 @@ struct Running<F> {
     next_picture: Time,
 }
 
-impl<F: Frontier> Running<F> {
+impl<F: Lasting> Running<F> {
+    fn begin(&mut self, first_line: Option<Vec<u8>>) -> Result<(), StoreError> {
+        let frontier = self.keeper.frontier_mut();
+        self.outbox.announce(frontier)?;
+        match first_line {
+            Some(line) => self.outbox.line(line, frontier, self.clock.now()),
+            None => Ok(()),
+        }
+    }
+
     fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
         let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
         loop {
@@ -212,7 +233,8 @@ impl<F: Frontier> Running<F> {
                     Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),
                     Order::Wait(until) => break until,
                     Order::Done(end) => {
-                        self.hand_over();
+                        // Not sent off: the last page and the run's last line belong to one commit.
+                        self.gather(now)?;
                         return Ok(end);
                     }
                 }
@@ -220,12 +242,16 @@ impl<F: Frontier> Running<F> {
             for (worker, batch) in batches.iter_mut().enumerate() {
                 self.crew.send(worker, batch);
             }
-            self.hand_over();
+            self.gather(now)?;
+            if self.outbox.is_time(now) {
+                self.keeper.note_progress(now)?;
+                self.outbox.send(self.keeper.frontier_mut())?;
+            }
             self.paint(picture, now, false);
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
             }
-            let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture);
+            let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture).min(self.outbox.due());
             let first = match self.clock.until(until) {
                 None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(span) => mail.recv_timeout(span),
@@ -260,6 +286,8 @@ impl<F: Frontier> Running<F> {
                     self.keeper.set_open(count < self.delivered);
                 }
             }
+            Mail::Durable(batch) => self.outbox.durable(&batch, self.keeper.frontier_mut())?,
+            Mail::Fault(fault) => return Err(fault),
             Mail::Stop(end) => {
                 self.keeper.stop(end);
                 self.leave_at = self.leave_at.min(now + self.drain_time);
@@ -269,20 +297,16 @@ impl<F: Frontier> Running<F> {
         Ok(false)
     }
 
-    /// Gives what was settled to the writer.
-    fn hand_over(&mut self) {
-        let settled = self.keeper.take_settled();
-        if settled.is_empty() {
-            return;
+    /// Takes what was settled, for the next commit.
+    fn gather(&mut self, now: Time) -> Result<(), StoreError> {
+        for settled in self.keeper.take_settled() {
+            self.tally.count(&settled.visit);
+            if settled.visit.is_page() {
+                self.delivered += 1;
+            }
+            self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
         }
-        for one in &settled {
-            self.tally.count(&one.visit);
-        }
-        self.delivered += settled.iter().filter(|one| one.visit.is_page()).count() as u64;
-        if let Some(write) = &self.write {
-            // A writer that is gone has said why; the crawl is being stopped.
-            let _ = write.send(settled);
-        }
+        Ok(())
     }
 
     fn paint(&mut self, picture: &Mutex<Snapshot>, now: Time, always: bool) {

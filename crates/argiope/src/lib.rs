@@ -16,6 +16,8 @@
 //! ```
 
 pub mod crawl;
+pub mod directory;
+pub mod explain;
 pub mod export;
 pub mod keeping;
 pub mod past;
@@ -24,6 +26,7 @@ pub mod report;
 pub mod run_lines;
 pub mod snapshot;
 mod trust;
+pub mod writing;
 
 pub use argiope_core as core;
 pub use argiope_core::rules::{Config, Rules};

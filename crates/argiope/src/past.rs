@@ -130,7 +130,7 @@ pub fn walk(directory: &Path, mut each: impl FnMut(Event<'_>) -> Result<(), Faul
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     walk(directory, |event| match event {
         Event::Fate { line, .. } | Event::Line { line } => each(line),
-        Event::Link { .. } => Ok(()),
+        Event::Link { .. } | Event::Note { .. } => Ok(()),
     })
 }
 

@@ -83,6 +83,10 @@ fn crawl() -> (Crawled, Vec<String>) {
     (crawling::crawl(&config), roots)
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
 /// Fields and block of the record at a place of the archive.
 fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<String, String>, Vec<u8>) {
     let file = &archive[place["file"].as_str().expect("a file")];
@@ -103,17 +107,16 @@ fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<St
 #[test]
 fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
     let (crawled, roots) = crawl();
+    // The same page is on two hosts: whoever came first has the payload, the other one is a revisit.
     let find = |path: &str| {
-        let url = format!("{}{}", roots[0].trim_end_matches('/'), path);
-        let line = crawled.lines.iter().find(|line| line["url"] == url.as_str());
-        let line = line.unwrap_or_else(|| panic!("{url} has a record"));
-        let (fields, block) = record_at(&crawled.archive, &line["warc"]);
-        assert_eq!(
-            (&fields["WARC-Target-URI"], &fields["WARC-Date"]),
-            (&url, &line["started"].as_str().unwrap().to_owned())
-        );
-        assert_eq!(fields["WARC-IP-Address"], "127.0.0.1");
-        (fields, block, line.clone())
+        let urls: Vec<String> = roots.iter().map(|root| format!("{}{path}", root.trim_end_matches('/'))).collect();
+        let lines = crawled.lines.iter().filter(|line| urls.iter().any(|url| line["url"] == url.as_str()));
+        let found = lines.map(|line| (record_at(&crawled.archive, &line["warc"]), line.clone()));
+        let response = found.into_iter().find(|((fields, _), _)| fields["WARC-Type"] == "response");
+        let ((fields, block), line) = response.unwrap_or_else(|| panic!("{path} is in the archive"));
+        assert_eq!((&*fields["WARC-Target-URI"], &*fields["WARC-Date"]), (text(&line["url"]), text(&line["started"])));
+        assert_eq!(fields["WARC-IP-Address"], text(&line["ip"]));
+        (fields, block, line)
     };
     for line in &crawled.lines {
         assert!(line["warc"].is_object(), "{line}");

@@ -122,6 +122,16 @@ pub trait Frontier {
 
     fn counts(&self) -> Counts;
 
+    /// Keeps a note for the next run, in place of the one before: about a lane, or about the crawl itself.
+    fn keep_note(&mut self, _about: Option<LaneId>, _note: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The note that was kept last. There is none where nothing lasts.
+    fn note(&mut self, _about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
+
     /// Offers many links.
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put { new: Vec::with_capacity(links.len()), lanes: Vec::new() };

@@ -7,6 +7,8 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod remembering;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
+use crate::notes::Progress;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
@@ -48,7 +51,8 @@ pub struct Keeper<F> {
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
     fallbacks: HashMap<Url, Url>,
-    bytes: u64,
+    /// Over all runs.
+    progress: Progress,
     /// `--max-time`: what is under way then is given up.
     deadline: Time,
     ended: Option<End>,
@@ -66,6 +70,13 @@ pub struct Settled {
     pub line: Vec<u8>,
     /// What the record says is in the archive.
     pub archive: Option<Chunk>,
+}
+
+impl Settled {
+    /// Whether the frontier never heard of this visit: a robots.txt is nobody's link.
+    pub fn is_unsettled_errand(&self) -> bool {
+        matches!(self.visit.purpose, Purpose::Robots(_))
+    }
 }
 
 /// What to do next.
@@ -100,6 +111,11 @@ impl End {
             Self::Interrupted => "interrupted",
         }
     }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::Interrupted];
+        all.into_iter().find(|end| end.as_str() == name)
+    }
 }
 
 impl<F: Frontier> Keeper<F> {
@@ -113,7 +129,7 @@ impl<F: Frontier> Keeper<F> {
             clock,
             settled: Vec::new(),
             fallbacks: HashMap::new(),
-            bytes: 0,
+            progress: Progress::default(),
             ended: None,
             open: false,
             fed: false,
@@ -122,6 +138,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Puts the roots of the rules, and takes up what the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
+        self.recall_progress()?;
         let rules = Arc::clone(&self.rules);
         let mut roots = Vec::new();
         for root in &rules.roots {
@@ -141,18 +158,18 @@ impl<F: Frontier> Keeper<F> {
                 self.offer_sitemaps(&origin, &Robots::default(), now)?;
             }
         }
-        self.put(roots, now)?;
         for lane in self.frontier.lanes_with_work() {
-            self.offer(lane, now);
+            self.offer(lane, now)?;
+            self.keep_distance(lane, now);
         }
-        Ok(())
+        self.put(roots, now).map(drop)
     }
 
     /// Offers links; says how many were new.
     pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
         let put = self.frontier.put(links)?;
         for lane in &put.lanes {
-            self.offer(*lane, now);
+            self.offer(*lane, now)?;
         }
         Ok(put.count())
     }
@@ -183,9 +200,13 @@ impl<F: Frontier> Keeper<F> {
 
     /// A fetch is over, one way or another.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        self.bench.finish(&visit, now);
-        self.bytes = self.bytes.saturating_add(visit.bytes_wire);
-        if self.rules.max_bytes.is_some_and(|most| self.bytes >= most) {
+        if let Some((lane, _)) = visit.slot {
+            let rested = self.bench.rests_until(lane);
+            self.bench.finish(&visit, now);
+            self.note_rest(lane, rested, now)?;
+        }
+        self.progress.bytes = self.progress.bytes.saturating_add(visit.bytes_wire);
+        if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
             self.stop(End::MaxBytes);
         }
         if let Some((lane, _)) = visit.slot
@@ -196,7 +217,7 @@ impl<F: Frontier> Keeper<F> {
             if self.ended.is_none() {
                 self.bench.retry(lane, link, purpose, now + wait, now);
             } else if !matches!(purpose, Purpose::Robots(_)) {
-                self.frontier.give_back(link)?;
+                self.frontier.give_back(not_begun(link))?;
             }
             return Ok(());
         }
@@ -282,7 +303,7 @@ impl<F: Frontier> Keeper<F> {
     /// What is leased and not under way goes back to its queue.
     fn give_back(&mut self) -> Result<(), StoreError> {
         for link in self.bench.surrender() {
-            self.frontier.give_back(link)?;
+            self.frontier.give_back(not_begun(link))?;
         }
         Ok(())
     }
@@ -296,11 +317,17 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    fn offer(&mut self, lane: LaneId, now: Time) {
+    fn offer(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
+        if !self.bench.holds(lane)
+            && let Some(name) = self.frontier.lane_name(lane).map(str::to_owned)
+        {
+            self.recall_lane(lane, &name, now)?;
+        }
         let backlog = self.frontier.queued_in(lane);
         if let Some(name) = self.frontier.lane_name(lane) {
             self.bench.offer(lane, name, backlog, now);
         }
+        Ok(())
     }
 
     /// A visit gets its record; its links go in, and the link itself is settled.
@@ -313,8 +340,9 @@ impl<F: Frontier> Keeper<F> {
         lanes.sort_unstable();
         lanes.dedup();
         for lane in lanes {
-            self.offer(lane, now);
+            self.offer(lane, now)?;
         }
+        self.progress.pages += u64::from(visit.is_fetched_page());
         if visit.link.kind == LinkKind::Root
             && visit.outcome == Outcome::Failed
             && let Some(second) = self.fallbacks.remove(&visit.link.url)
@@ -357,6 +385,7 @@ impl<F: Frontier> Keeper<F> {
             self.offer_sitemaps(origin, &rules, now)?;
         }
         let lane = self.frontier.lane_of(&origin.host)?;
+        self.note_robots(lane, origin, &state, (visit, bytes))?;
         self.bench.robots_known(lane, origin, state, now);
         Ok(())
     }
@@ -452,4 +481,10 @@ impl<F: Frontier> Keeper<F> {
         let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == Verdict::Follow;
         is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
     }
+}
+
+/// A link that goes back to its queue counts as one that nobody asked for yet: the next run that takes it up begins
+/// with it, and counts it then.
+fn not_begun(link: Link) -> Link {
+    Link { tries: 0, ..link }
 }

@@ -14,6 +14,7 @@ pub mod job;
 pub mod keeper;
 pub mod lane;
 pub mod link;
+pub mod notes;
 pub mod outcome;
 pub mod race;
 pub mod record;

@@ -17,6 +17,8 @@ pub struct Visit {
     pub purpose: Purpose,
     /// The lane and slot to give back; none where nothing was asked of the host.
     pub slot: Option<(LaneId, u16)>,
+    /// Whether the host was asked for it before, in vain.
+    pub begun: bool,
     pub outcome: Outcome,
     pub error: Option<Failure>,
     pub status: Option<u16>,
@@ -101,6 +103,7 @@ impl Visit {
     /// A visit of which nothing is known yet but its end.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
         Self {
+            begun: link.tries > 0,
             link,
             purpose,
             slot: None,
@@ -157,6 +160,11 @@ impl Visit {
         visit.timings.total = Some(now - started);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit
+    }
+
+    /// Whether this is a page that its host was ever asked for: what a limit on pages counts.
+    pub fn is_fetched_page(&self) -> bool {
+        self.is_page() && (self.slot.is_some() || self.begun)
     }
 
     /// Whether this is a page in the sense of the record format, not an errand.

@@ -60,6 +60,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
             Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
             Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
+            Event::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())
     })
@@ -72,6 +73,8 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             "http://b.example:81/ via https://a.example/",
             r#"{"type":"run"}"#,
             r#"http_error Some(404) {"type":"page"}"#,
+            "a.example is early",
+            "a.example is resting",
         ]
     );
 }
@@ -84,7 +87,7 @@ fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     let refused = open(folder.path(), &Settings::new()).err().expect("held");
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
-    assert_eq!(remove(folder.path()).expect_err("held").kind, StoreErrorKind::Locked);
+    assert_eq!(remove(folder.path(), None).expect_err("held").kind, StoreErrorKind::Locked);
     history(folder.path(), |_| Ok(())).expect("a history");
     drop(held);
     open(folder.path(), &Settings::new()).expect("free again");
@@ -121,7 +124,7 @@ fn a_folder_with_other_things_in_it_is_left_alone() {
     fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
     let refused = open(folder.path(), &Settings::new()).err().expect("no crawl directory");
     assert!(refused.kind == StoreErrorKind::Format && refused.message.contains("thesis.tex"), "{refused}");
-    assert_eq!(remove(folder.path()).expect_err("no crawl directory").kind, StoreErrorKind::Format);
+    assert_eq!(remove(folder.path(), None).expect_err("no crawl directory").kind, StoreErrorKind::Format);
     assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
 }
 
@@ -132,7 +135,7 @@ fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
     fs::write(folder.path().join("pages.jsonl"), "{\"type\":\"page\"}\n").expect("writes");
     fs::write(folder.path().join("notes.txt"), "mine").expect("writes");
     fs::write(folder.path().join("log/mine.log"), "mine too").expect("writes");
-    let removed = remove(folder.path()).expect("removes");
+    let removed = remove(folder.path(), None).expect("removes");
     assert_eq!(removed, ["crawl.json", "log/000001.log", "pages.jsonl"]);
     assert!(folder.path().join("notes.txt").exists() && folder.path().join("log/mine.log").exists());
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope::keeping::{Keeping, Setting, Summary, Taker};
+use argiope::writing::Desk;
 use argiope_core::Outcome;
 use argiope_core::keeper::{Chunk, Settled};
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
@@ -56,6 +57,7 @@ pub fn crawl(config: &Config) -> Crawled {
         rules,
         clock: Clock::start(),
         taker: Collect(Arc::clone(&taken)),
+        desk: Desk::default(),
         open: false,
     })
     .expect("the threads start");

@@ -86,6 +86,11 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     assert_eq!(commit.output, output, "neither the acknowledged commit nor the one on its way");
     commit.model.restart();
     cut_back(&files, OUTPUT, output).expect("the output is there up to the commit");
+    if !opened.resumed {
+        // Nothing was ever committed, so there is no crawl yet.
+        assert_eq!((output, frontier.counts().known), (0, 0));
+        return commit;
+    }
     // The history says the same as the frontier.
     let (mut links, mut fates, mut lines) = (0, 0, 0);
     let told = history_in(Arc::new(files), |event| {

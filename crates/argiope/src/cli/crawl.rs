@@ -1,14 +1,20 @@
 //! `argiope crawl` and `argiope demo`: a crawl from the command line to the exit code.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use argiope::directory::{self, Directory};
 use argiope::keeping::{Keeping, Mail, Setting, Taker};
 use argiope::report::Report;
+use argiope::snapshot::Snapshot;
+use argiope::writing::{Desk, Lasting};
 use argiope::{Error, crawl::engine_kind, run_lines};
+use argiope_core::frontier::{StoreError, StoreErrorKind};
 use argiope_core::keeper::{End, Settled};
-use argiope_core::rules::{Config, FailOn};
+use argiope_core::rules::{Config, FailOn, Rules};
 use argiope_engine::Clock;
 use argiope_practice::{Running, demo as practice};
 use argiope_store::MemoryFrontier;
@@ -18,83 +24,155 @@ use super::interrupt::Interrupt;
 use super::live::{Live, View};
 use super::output::Output;
 use super::teller::Teller;
-use super::{FAILED, complain, escape, report};
+use super::{FAILED, USAGE, complain, escape, report, words};
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
 
-/// Crawls as the settings say.
+/// Why there is no crawl to speak of, with the exit code.
+type Refused = ExitCode;
+
+/// Crawls as the settings say, in the crawl directory that belongs to them.
 pub fn run(config: Config) -> Result<ExitCode, Usage> {
-    let rules = match argiope::rules(&config) {
-        Ok(rules) => Arc::new(rules),
-        Err(Error::Config(error)) => return Err(error.into()),
-        Err(error) => return Ok(fail(&error.to_string())),
+    let rules = match rules(&config)? {
+        Ok(rules) => rules,
+        Err(refused) => return Ok(refused),
     };
-    let output = match config.jsonl.as_deref().map(Output::open).transpose() {
-        Ok(output) => output,
-        Err(why) => return Ok(fail(&why)),
-    };
-    if config.insecure && !config.quiet {
-        let _ = writeln!(std::io::stderr(), "warning: certificates are not checked (--insecure)");
+    Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&error)))
+}
+
+fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
+    match argiope::rules(config) {
+        Ok(rules) => Ok(Ok(rules)),
+        Err(Error::Config(error)) => Err(error.into()),
+        Err(error) => Ok(Err(fail(&error.to_string()))),
     }
+}
+
+fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreError> {
+    let path = directory::place(config, &rules);
+    if config.fresh {
+        for name in directory::start_over(&path, config)? {
+            say(config, &format!("removed {}", path.join(name).display()));
+        }
+    }
+    let directory = Directory::open(&path, &rules, config)?;
+    for note in &directory.notes {
+        say(config, &format!("note: {}: {note}", path.display()));
+    }
+    let counts = directory.counts();
+    if directory.is_finished() {
+        let settled = words::plural(counts.settled, "URL");
+        let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
+        say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if directory.resumed {
+        let (settled, queued) = (words::plural(counts.settled, "URL"), words::count(counts.queued));
+        say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
+    }
+    rules.fingerprint_key = directory.frontier.key();
+    // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
+    let (output, jsonl) = match config.jsonl.as_deref() {
+        None => (None, None),
+        Some(jsonl) if Output::is_stream(jsonl) => match Output::open(jsonl) {
+            Ok(output) => (Some(output), None),
+            Err(why) => return Ok(fail(&why)),
+        },
+        Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
+    };
     let clock = Clock::start();
+    let first_line = first_line(config, &clock);
+    let (frontier, desk) = directory.into_parts(jsonl, first_line);
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path) }))
+}
+
+/// What a crawl works on, and where it tells of it.
+struct Places<'a, F> {
+    frontier: F,
+    desk: Desk,
+    /// Where records are printed, once they are durable.
+    output: Option<Output>,
+    /// The folder that gets the report.
+    report: Option<&'a Path>,
+}
+
+fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
+    run_lines::first(config, &argiope::keeping::wall_clock(clock).text(argiope_core::Time::ZERO))
+}
+
+fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
+    let Places { frontier, desk, output, report: folder } = places;
+    let rules = Arc::new(rules);
+    if config.insecure {
+        say(config, "warning: certificates are not checked (--insecure)");
+    }
     let shown = Shown::default();
     let picture = shown.clone();
     let live = match Live::start(View::choose(!config.quiet && !config.no_progress), move || picture.snapshot()) {
         Ok(live) => Arc::new(live),
-        Err(error) => return Ok(fail(&format!("the live view could not be started: {error}"))),
+        Err(error) => return fail(&format!("the live view could not be started: {error}")),
+    };
+    let drain = shown.clone();
+    let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
+        Ok(interrupt) => interrupt,
+        Err(error) => return fail(&format!("signals could not be watched: {error}")),
     };
     let stop = shown.clone();
-    let mut teller = Teller::new(Arc::clone(&rules), output, config.verbose > 0, Arc::clone(&live), move || {
+    let teller = Teller::new(Arc::clone(&rules), output, config.verbose > 0, Arc::clone(&live), move || {
         stop.tell(Mail::Leave);
     });
-    teller.line(&run_lines::first(&config, &argiope::keeping::wall_clock(&clock).text(argiope_core::Time::ZERO)));
     let teller = Arc::new(Mutex::new(Some(teller)));
     let started = Keeping::start(Setting {
-        frontier: MemoryFrontier::new(rules.fingerprint_key),
-        rules: Arc::clone(&rules),
+        frontier,
+        rules,
         engine: engine_kind(config.engine),
         clock,
         taker: Telling(Arc::clone(&teller)),
+        desk,
         open: false,
     });
     let keeping = match started {
         Ok(keeping) => keeping,
-        Err(error) => return Ok(fail(&format!("the crawl could not be started: {error}"))),
+        Err(error) => return fail(&format!("the crawl could not be started: {error}")),
     };
     shown.set(&keeping);
-    let drain = shown.clone();
-    let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
-        Ok(interrupt) => interrupt,
-        Err(error) => return Ok(fail(&format!("signals could not be watched: {error}"))),
-    };
     let ended = keeping.join();
     let teller = teller.lock().unwrap_or_else(PoisonError::into_inner).take();
     let summary = match ended {
         Ok(summary) => summary,
         Err(error) => {
-            drop(live);
-            return Ok(fail(&error.to_string()));
+            drop(teller);
+            if let Ok(live) = Arc::try_unwrap(live) {
+                live.stop();
+            }
+            return refuse(&error);
         }
     };
     let Some(teller) = teller else {
-        return Ok(fail("the records were lost"));
+        return fail("the records were lost");
     };
     for notice in &summary.notices {
         live.say(format!("note: {}", escape::visible(notice)));
     }
-    let (report, written) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (report, printed) = teller.close(summary.elapsed, summary.left, summary.end);
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
+    let text = report::render(&report, config.verbose > 1);
     if !config.quiet {
         // Where standard error is closed there is nobody left to tell.
-        let _ = write!(std::io::stderr(), "{}", report::render(&report, config.verbose > 1));
+        let _ = write!(std::io::stderr(), "{text}");
     }
-    if let Err(why) = written {
-        return Ok(fail(&why));
+    if let Some(folder) = folder
+        && let Err(error) = std::fs::write(folder.join(argiope_store::disk::REPORT), &text)
+    {
+        return fail(&format!("the report cannot be written to {}: {error}", folder.display()));
     }
-    Ok(code(&config, &report, summary.end, &interrupt))
+    if let Err(why) = printed {
+        return fail(&why);
+    }
+    code(config, &report, summary.end, &interrupt)
 }
 
 /// Crawls the built-in practice web.
@@ -109,11 +187,27 @@ pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
     }
     config.roots = roots;
     config.ca_cert = Some(authority.clone());
-    let done = run(config);
+    let done = in_memory(&config);
     // What is left in the temporary folder does no harm.
     let _ = std::fs::remove_file(&authority);
     drop(web);
     done
+}
+
+/// Crawls without a crawl directory: nothing of it is worth going on with.
+fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
+    let rules = match rules(config)? {
+        Ok(rules) => rules,
+        Err(refused) => return Ok(refused),
+    };
+    let output = match config.jsonl.as_deref().map(Output::open).transpose() {
+        Ok(output) => output,
+        Err(why) => return Ok(fail(&why)),
+    };
+    let clock = Clock::start();
+    let desk = Desk { first_line: Some(first_line(config, &clock)), ..Desk::default() };
+    let frontier = MemoryFrontier::new(rules.fingerprint_key);
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None }))
 }
 
 fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {
@@ -128,34 +222,65 @@ fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> Ex
     }
 }
 
+/// The crawl directory cannot be used, or not any more.
+fn refuse(error: &StoreError) -> ExitCode {
+    complain(&escape::visible_lines(&error.message));
+    ExitCode::from(if error.kind == StoreErrorKind::OtherCrawl { USAGE } else { FAILED })
+}
+
+/// A line for people, unless they want none.
+fn say(config: &Config, line: &str) {
+    if !config.quiet {
+        // Where standard error is closed there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "{}", escape::visible(line));
+    }
+}
+
 fn fail(why: &str) -> ExitCode {
     complain(&escape::visible(why));
     ExitCode::from(FAILED)
 }
 
-/// What other threads may ask of the crawl once it runs.
+/// What other threads may ask of the crawl; what they say before it runs waits for it.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Option<(std::sync::mpsc::Sender<Mail>, Arc<Mutex<argiope::snapshot::Snapshot>>)>>>);
+struct Shown(Arc<Mutex<Crawling>>);
+
+#[derive(Default)]
+enum Crawling {
+    #[default]
+    NotYet,
+    /// This was said before it ran.
+    Early(Mail),
+    Runs(Sender<Mail>, Arc<Mutex<Snapshot>>),
+}
 
 impl Shown {
     fn set(&self, keeping: &Keeping) {
-        let pair = (keeping.inbox.clone(), Arc::clone(&keeping.picture));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
+        if let Crawling::Early(mail) = std::mem::replace(&mut *self.crawling(), runs) {
+            self.tell(mail);
+        }
     }
 
     fn tell(&self, mail: Mail) {
-        if let Some((inbox, _)) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A crawl that is over needs no telling.
-            let _ = inbox.send(mail);
+        match &mut *self.crawling() {
+            Crawling::Runs(inbox, _) => {
+                // A crawl that is over needs no telling.
+                let _ = inbox.send(mail);
+            }
+            before => *before = Crawling::Early(mail),
         }
     }
 
-    fn snapshot(&self) -> argiope::snapshot::Snapshot {
-        let shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*shared {
-            Some((_, picture)) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            None => argiope::snapshot::Snapshot::default(),
+    fn snapshot(&self) -> Snapshot {
+        match &*self.crawling() {
+            Crawling::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Crawling::NotYet | Crawling::Early(_) => Snapshot::default(),
         }
+    }
+
+    fn crawling(&self) -> MutexGuard<'_, Crawling> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,6 +290,12 @@ impl Taker for Telling {
     fn take(&mut self, settled: Settled) {
         if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             teller.visit(&settled.visit, &settled.line);
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            teller.line(line);
         }
     }
 

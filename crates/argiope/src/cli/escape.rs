@@ -29,6 +29,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The same for a text that has lines on purpose.
+pub fn visible_lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
 /// Bytes as text: UTF-8 where they are, `\xNN` where they are not.
 pub fn visible_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use argiope::crawl::engine_kind;
 use argiope::keeping::{Keeping, Setting, Taker};
+use argiope::writing::Desk;
 use argiope::{Error, Visit};
 use argiope_core::Failure;
 use argiope_core::keeper::Settled;
@@ -76,6 +77,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         engine: engine_kind(config.engine),
         clock: Clock::start(),
         taker: Collect(Arc::clone(&seen)),
+        desk: Desk::default(),
         open: false,
     });
     let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));

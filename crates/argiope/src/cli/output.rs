@@ -1,4 +1,5 @@
-//! Where records go: `--jsonl FILE`, or `-` for standard output.
+//! Where records are printed: standard output (`--jsonl -`), a device or a pipe; or a file of a crawl without a
+//! directory. Files of a crawl directory are the writer's.
 //!
 //! Invariant: it is opened before the crawl starts, so that a mistake costs nothing; what somebody else wrote is never
 //! overwritten.
@@ -18,6 +19,11 @@ pub struct Output {
 }
 
 impl Output {
+    /// Whether what is written there cannot be taken back.
+    pub fn is_stream(path: &Path) -> bool {
+        path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+    }
+
     /// Opens it; the error is a sentence for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {

@@ -1,13 +1,14 @@
-//! [`Teller`]: takes every settled visit, writes its record, says its line, and gathers the report.
+//! [`Teller`]: takes every settled visit, prints its record, says its line, and gathers the report.
 //!
-//! Invariant: once a record could not be written nothing more is, and the crawl is told to stop: a gap in the middle of
+//! Records that go to a file are the writer's business, and durable before they come here.
+//!
+//! Invariant: once a record could not be printed nothing more is, and the crawl is told to stop: a gap in the middle of
 //! the records would be worse than an end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use argiope::report::{Backlinks, End, Page, Report};
-use argiope::run_lines;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 
@@ -75,12 +76,9 @@ impl Teller {
         }
     }
 
-    /// The crawl is over: writes the last line and closes the report. The error is a sentence for the user.
+    /// The crawl is over: closes the report. The error is a sentence for the user.
     pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (Report, Result<(), String>) {
         self.report.close(elapsed, queued, end);
-        let last = run_lines::last(&self.report.outcomes, queued, self.report.bytes_wire, end, elapsed);
-        self.line(&last);
-        self.rest();
         (self.report, self.fault.map_or(Ok(()), Err))
     }
 
@@ -124,13 +122,13 @@ mod tests {
         let mut teller = teller(&path, &faults);
         teller.line(b"{\"first\":1}\n");
         teller.visit(&visit(), b"{\"page\":1}\n");
+        teller.rest();
         let (report, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
         assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!((lines[0], lines[1], lines.len()), ("{\"first\":1}", "{\"page\":1}", 3));
-        assert!(lines[2].contains("\"reason\":\"max_pages\""), "{text}");
+        assert_eq!(lines, ["{\"first\":1}", "{\"page\":1}"]);
     }
 
     #[test]

@@ -268,7 +268,7 @@ pub struct LanePace {
     pub delay: Duration,
     crawl_delay: bool,
     last_start: Option<Time>,
-    /// With the gentle pace: the next request may start then.
+    /// With the gentle pace, or after an earlier run: the next request may start then.
     pause: Time,
     /// Backing off until then.
     rest: Time,
@@ -335,6 +335,16 @@ impl LanePace {
     /// Until when the lane rests because the host asked for it or failed.
     pub fn rests_until(&self) -> Time {
         self.rest
+    }
+
+    /// Rests at least until then.
+    pub fn rest_until(&mut self, time: Time) {
+        self.rest = self.rest.max(time);
+    }
+
+    /// Starts nothing before then.
+    pub fn pause_until(&mut self, time: Time) {
+        self.pause = self.pause.max(time);
     }
 
     pub fn has_crawl_delay(&self) -> bool {

@@ -162,6 +162,37 @@ impl Workbench {
         self.place(id, now);
     }
 
+    /// Whether a lane was ever offered.
+    pub fn holds(&self, id: LaneId) -> bool {
+        self.lanes.contains_key(&id)
+    }
+
+    /// An earlier run spent some of the pages that may be asked for.
+    pub fn spend_pages(&mut self, pages: u64) {
+        if self.rules.max_pages.is_some() {
+            self.pages_left = self.pages_left.saturating_sub(pages);
+        }
+    }
+
+    /// An earlier run was asked by a host to leave it alone until then.
+    pub fn let_rest(&mut self, id: LaneId, name: &str, until: Time) {
+        self.entry(id, name).lane.pace.rest_until(until);
+    }
+
+    /// Until when a lane rests.
+    pub fn rests_until(&self, id: LaneId) -> Time {
+        self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.rests_until())
+    }
+
+    /// An earlier run may have asked this lane's host so long ago: the usual distance is kept from that.
+    pub fn keep_distance(&mut self, id: LaneId, ago: Duration, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            let pace = &mut entry.lane.pace;
+            pace.pause_until(now + pace.delay.saturating_sub(ago));
+            self.place(id, now);
+        }
+    }
+
     /// Lanes that want more links, each once.
     pub fn hungry(&mut self) -> Vec<LaneId> {
         std::mem::take(&mut self.hungry)
@@ -509,9 +540,9 @@ impl Workbench {
         let queued = lane.queue.drain(..).map(|link| (link, None));
         let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
-        for (mut link, purpose) in queued.chain(errands).chain(retries) {
-            link.tries = link.tries.max(*tries);
+        for (link, purpose) in queued.chain(errands).chain(retries) {
             let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
+            visit.link.tries = visit.link.tries.max(*tries);
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;
             }

@@ -126,9 +126,10 @@ fn leave(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Leave {
     }
 }
 
-fn ended(mut link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
-    link.tries = link.tries.max(tries);
-    Box::new(Visit::unasked(link, outcome, failure, now))
+fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
+    let mut visit = Visit::unasked(link, outcome, failure, now);
+    visit.link.tries = visit.link.tries.max(tries);
+    Box::new(visit)
 }
 
 /// A link that we do not ask for, for the safety of others.

@@ -1,12 +1,12 @@
 //! The directory as a whole: what it is, whose it is, and how it is opened.
 //!
-//! `crawl.json` is written last when a directory is made, aside and renamed: where it is, there is a crawl; where it is
-//! not, there is none yet, whatever else lies there from an attempt that died.
+//! `crawl.json` is written by the first commit, aside and renamed: where it is, there is a crawl; where it is not, there
+//! is none yet, whatever else lies there from an attempt that died.
 
 use super::fault::{damaged, failed};
 use super::files::{Files, Folder};
 use super::frontier::DiskFrontier;
-use super::lock::Lock;
+use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
 use super::{log, snapshot};
 use argiope_core::{StoreError, StoreErrorKind};
@@ -22,6 +22,8 @@ const ASIDE: &str = "crawl.json.new";
 const LOCK: &str = "lock";
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
+/// What the last run said at its end.
+pub const REPORT: &str = "report.txt";
 
 /// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
 /// list of values, as texts.
@@ -36,7 +38,7 @@ pub struct CrawlFile {
     pub(super) crawl: u64,
     /// The key of the fingerprints.
     #[serde(with = "hex")]
-    key: u64,
+    pub(super) key: u64,
     pub settings: Settings,
     /// The hash of all of the above, as it is written, with a check of zero.
     #[serde(with = "hex")]
@@ -94,7 +96,8 @@ impl CrawlFile {
         Ok(Some(found))
     }
 
-    fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
+    /// Says that there is a crawl: written aside, synced, renamed.
+    pub(super) fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
         self.check = self.sum();
         let write = || -> io::Result<()> {
             let mut file = files.create(ASIDE)?;
@@ -178,19 +181,20 @@ pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, Sto
             Ok(Opened { frontier, writer, resumed: true, notes, lock: None })
         }
         None => {
-            let mut crawl = CrawlFile::new(settings);
-            let (frontier, writer) = DiskFrontier::create(Arc::clone(&files), crawl.crawl, crawl.key)?;
-            crawl.write(&*files)?;
+            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings))?;
             Ok(Opened { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
         }
     }
 }
 
-/// A folder with things of other people in it does not become a crawl directory.
+/// A folder with things of other people in it does not become a crawl directory. An empty file is nobody's work: it may
+/// be an output that an attempt which died had only opened.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed(files, "", "list", &error))?;
     let ours = |name: &String| {
-        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str()) || name.starts_with(snapshot::NAME)
+        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str())
+            || name.starts_with(snapshot::NAME)
+            || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
     };
     match names.iter().find(|name| !ours(name)) {
         Some(other) if !names.iter().any(|name| name == NAME) => {
@@ -223,10 +227,16 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 }
 
 /// Removes what a crawl made, for `--fresh`; gives the names of what was removed. A folder that is no crawl directory is
-/// refused. `crawl.json` goes first: from then on there is no crawl, whatever happens.
-pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
+/// refused. An output outside of the directory is removed only where it is `outside`, which the user has named: nobody
+/// else's word is good enough. `crawl.json` goes first: from then on there is no crawl, whatever happens.
+pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
-    CrawlFile::read(&*files)?;
+    refuse_foreign(&*files)?;
+    match CrawlFile::find(&*files) {
+        // What cannot be read is a crawl's all the same, where there is a log of one.
+        Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&*files) => return Err(error),
+        _ => {}
+    }
     let _lock = Lock::take(&directory.join(LOCK))?;
     let mut outputs = Vec::new();
     // A damaged log can be removed as well; its outputs are then found by their folder only.
@@ -234,13 +244,17 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(&files), crawl.crawl)
     {
         let names = log.walk(log::LogReader::FIRST, |_, record| {
-            if let super::record::Record::Output { name, .. } = record {
+            if let super::record::Record::Output { name, .. } = record
+                && (is_inside(name) || outside == Some(name))
+            {
                 outputs.push(name.to_owned());
             }
             Ok(())
         });
         drop(names);
     }
+    let archives = files.list(ARCHIVE).map_err(|error| failed(&*files, ARCHIVE, "list", &error))?;
+    outputs.extend(archives.into_iter().map(|name| format!("{ARCHIVE}/{name}")));
     outputs.sort_unstable();
     outputs.dedup();
     let in_log = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
@@ -248,6 +262,7 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         vec![NAME.to_owned(), ASIDE.to_owned(), snapshot::NAME.to_owned(), format!("{}.new", snapshot::NAME)];
     names.extend(in_log.iter().filter_map(|name| log::file_number(name)).map(log::file_name));
     names.extend(outputs);
+    names.push(REPORT.to_owned());
     let mut removed = Vec::new();
     for name in names {
         match files.remove(&name) {
@@ -257,4 +272,14 @@ pub fn remove(directory: &Path) -> Result<Vec<String>, StoreError> {
         }
     }
     Ok(removed)
+}
+
+/// Who is crawling in this directory just now.
+pub fn crawled_by(directory: &Path) -> Option<String> {
+    lock::holder(&directory.join(LOCK))
+}
+
+/// Whether a name leads to a file in the directory, and cannot lead out of it.
+pub fn is_inside(name: &str) -> bool {
+    Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }

@@ -5,7 +5,7 @@ use argiope_core::{StoreError, StoreErrorKind};
 use std::io;
 
 /// A call to the file system failed.
-pub(super) fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
+pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
     let file = files.describe(name);
     let (kind, remedy) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {

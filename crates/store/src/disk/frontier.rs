@@ -2,6 +2,7 @@
 //!
 //! Invariant: what the journal says, played from the beginning, gives exactly this state, apart from leases.
 
+use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
 use super::journal::Journal;
@@ -18,6 +19,9 @@ use std::sync::Arc;
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
+
+/// No lane has this number: notes under it are about the crawl itself.
+const THE_CRAWL: LaneId = LaneId(u32::MAX);
 
 /// A frontier whose every commit lasts.
 pub struct DiskFrontier {
@@ -60,9 +64,10 @@ pub(super) struct Recovered {
 
 impl DiskFrontier {
     /// Begins a log.
-    pub(super) fn create(files: Arc<dyn Files>, crawl: u64, key: u64) -> Result<(Self, LogWriter), StoreError> {
+    pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile) -> Result<(Self, LogWriter), StoreError> {
+        let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
-        let writer = LogWriter::create(Arc::clone(&files), crawl)?;
+        let writer = LogWriter::create(Arc::clone(&files), file)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl)?;
         Ok((Self::new(files, crawl, key, State::default(), log, LogReader::FIRST), writer))
     }
@@ -346,6 +351,14 @@ impl Frontier for DiskFrontier {
     fn lanes_with_work(&self) -> Vec<LaneId> {
         let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !matches!(queue, LaneQueue::Empty));
         with_work.map(|(number, _)| LaneId(number)).collect()
+    }
+
+    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
+        self.keep_lane_state(about.unwrap_or(THE_CRAWL), note)
+    }
+
+    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        self.lane_state(about.unwrap_or(THE_CRAWL))
     }
 
     fn counts(&self) -> Counts {

@@ -10,6 +10,7 @@
 //!
 //! A frame that is not whole with a whole one behind it cannot come from a crash. That is **damage**, and is refused.
 
+use super::directory::CrawlFile;
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
 use super::record::{Record, Unreadable};
@@ -89,6 +90,13 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
+/// Whether a log begins here, in any state.
+pub(super) fn is_there(files: &dyn Files) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = files.open(&file_name(1)).and_then(|file| file.read_at(&mut magic, 0));
+    read.is_ok_and(|read| magic.get(..read) == Some(MAGIC))
+}
+
 /// Puts frames on the disk, one after the other. Lives with whoever may wait for a disk.
 pub struct LogWriter {
     files: Arc<dyn Files>,
@@ -97,22 +105,35 @@ pub struct LogWriter {
     name: String,
     /// The position of the file's header.
     base: u64,
+    /// A crawl that nothing was committed of yet: its log's first file is not synced, and `crawl.json` not written.
+    unborn: Option<CrawlFile>,
     /// After a failure nobody knows what is on the disk: nothing more is written to it.
     broken: Option<StoreError>,
 }
 
 impl LogWriter {
-    /// Makes the first file of a new log.
-    pub(super) fn create(files: Arc<dyn Files>, crawl: u64) -> Result<Self, StoreError> {
+    /// Makes the first file of a new log. Nothing is synced: that is the first commit's affair, so that a crawl can
+    /// begin without waiting for a disk.
+    pub(super) fn create(files: Arc<dyn Files>, crawl: CrawlFile) -> Result<Self, StoreError> {
         files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
         // Of a directory that was being made, or removed, when the process died.
         for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
             let Some(name) = file_number(&name).map(file_name) else { continue };
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
         }
-        let (file, name) = begin_file(&*files, 1, crawl, 0)?;
-        files.sync_folder("").map_err(|error| failed(&*files, "", "sync", &error))?;
-        Ok(Self { files, crawl, file, name, base: 0, broken: None })
+        let (file, name) = begin_file(&*files, 1, crawl.crawl, 0)?;
+        Ok(Self { files, crawl: crawl.crawl, file, name, base: 0, unborn: Some(crawl), broken: None })
+    }
+
+    /// Makes the beginning of a new log last, and only then says that there is a crawl.
+    fn bring_to_life(&mut self, mut crawl: CrawlFile) -> Result<(), StoreError> {
+        let mut sync = || -> io::Result<()> {
+            self.file.sync()?;
+            self.files.sync_folder(FOLDER)?;
+            self.files.sync_folder("")
+        };
+        sync().map_err(|error| failed(&*self.files, &self.name, "sync", &error))?;
+        crawl.write(&*self.files)
     }
 
     /// Writes a frame and returns once it is durable. Whatever the commit says about outputs must be durable before.
@@ -126,9 +147,14 @@ impl LogWriter {
     }
 
     fn try_write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        if let Some(crawl) = self.unborn.take() {
+            self.bring_to_life(crawl)?;
+        }
         if let Some(number) = batch.begins_file {
             self.base = batch.start - HEADER as u64;
             (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
+            let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));
+            sync.map_err(|error| failed(&*self.files, &self.name, "begin", &error))?;
         }
         let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
         self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
@@ -145,8 +171,6 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
     let begin = || -> io::Result<Box<dyn File>> {
         let mut file = files.create(&name)?;
         file.write_at(&header(number, crawl, base), 0)?;
-        file.sync()?;
-        files.sync_folder(FOLDER)?;
         Ok(file)
     };
     let file = begin().map_err(|error| failed(files, &name, "begin", &error))?;
@@ -242,14 +266,18 @@ impl LogReader {
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
-                if behind {
+                // Whoever reads while a crawl writes may have seen half of this frame, and then the next one whole.
+                let still_torn = behind && !self.read_frame(section, at, &mut records)?;
+                if still_torn {
                     return Err(damaged(
                         &*self.files,
                         &name,
                         &format!("the frame at byte {} is not whole", at - section.base),
                     ));
                 }
-                return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+                if !behind {
+                    return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+                }
             }
             let mut rest = records.as_slice();
             let mut position = at + FRAME as u64;
@@ -369,7 +397,7 @@ impl LogReader {
             Ok(file)
         };
         let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
-        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, broken: None, files })
+        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, unborn: None, broken: None, files })
     }
 
     /// The number and the base of the last file.

@@ -145,13 +145,18 @@ pub(super) fn bring_into_force(files: &dyn Files) -> Result<(), StoreError> {
 
 /// Removes whatever snapshots there are.
 pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
+    let mut removed = false;
     for name in [NAME, ASIDE] {
         match files.remove(name) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(files, name, "remove", &error)),
-            _ => {}
+            Ok(()) => removed = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(files, name, "remove", &error)),
         }
     }
-    files.sync_folder("").map_err(|error| failed(files, "", "sync", &error))
+    if removed {
+        files.sync_folder("").map_err(|error| failed(files, "", "sync", &error))?;
+    }
+    Ok(())
 }
 
 /// A snapshot as it was read. What was leased is queued again.

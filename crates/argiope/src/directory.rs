@@ -1,0 +1,154 @@
+//! The crawl directory as a crawl sees it: where it is, whose it is, and which output files belong to it.
+//!
+//! The same command finds the same directory and goes on there. What decides which pages are crawled (roots, scope,
+//! robots) is written down with the first commit, and other choices are refused; how it is done may change.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use argiope_core::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
+use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
+use argiope_store::disk::{self, DiskFrontier, Files, Settings};
+
+use crate::writing::{Desk, Folder};
+
+/// An open crawl directory.
+pub struct Directory {
+    pub path: PathBuf,
+    pub frontier: DiskFrontier,
+    /// Whether there was a crawl already.
+    pub resumed: bool,
+    /// For people: what was found to be amiss, and put right.
+    pub notes: Vec<String>,
+    folder: Folder,
+}
+
+impl Directory {
+    /// Opens the directory of this crawl, or makes it. What was written to its own output files after the last commit is
+    /// cut off.
+    pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
+        let disk::Opened { frontier, writer, resumed, notes, lock } = disk::open(path, &settings(rules, config))?;
+        let files: Arc<dyn Files> = Arc::new(disk::Folder::new(path));
+        let outputs = frontier.outputs().clone();
+        for (name, committed) in &outputs {
+            // A path out of the directory is followed only where the user names that file today.
+            if disk::is_inside(name) {
+                disk::cut_back(&*files, name, *committed)?;
+            }
+        }
+        let folder = Folder { log: writer, files, outputs, lock };
+        Ok(Self { path: path.to_owned(), frontier, resumed, notes, folder })
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_finished(&self) -> bool {
+        self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.frontier.counts()
+    }
+
+    /// Takes a file as the one that gets every record, and gives its name among the outputs. A file that this crawl
+    /// wrote is gone on with; one that somebody else wrote is refused.
+    pub fn take_output(&self, path: &Path) -> Result<Box<str>, StoreError> {
+        let fail = |error: &io::Error| {
+            StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
+        };
+        let name = output_name(&self.path, path).map_err(|error| fail(&error))?;
+        if let Some(committed) = self.folder.outputs.get(&name) {
+            disk::cut_back(&*self.folder.files, &name, *committed)?;
+            return Ok(name);
+        }
+        let options = std::fs::File::options().write(true).create(true).truncate(false).open(path);
+        let length = options.and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
+        if length > 0 {
+            let message = format!(
+                "{} is there already, and this crawl did not write it; remove it or name another file",
+                path.display()
+            );
+            return Err(StoreError::new(StoreErrorKind::File, message));
+        }
+        Ok(name)
+    }
+
+    /// The frontier, and where everything else is written to.
+    pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, Desk) {
+        (self.frontier, Desk { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
+    }
+}
+
+/// Where the directory of this crawl is: `--out`, or `./HOST.crawl` by the first root, with its port where that names
+/// one.
+pub fn place(config: &Config, rules: &Rules) -> PathBuf {
+    if let Some(out) = &config.out {
+        return out.clone();
+    }
+    let root = rules.roots.first().and_then(|root| root.candidates.first());
+    let authority = root.map_or("", |url| url.authority());
+    // Brackets and colons mean something to shells and to programs that take a list of paths.
+    let name: String =
+        authority.chars().filter(|c| !"[]".contains(*c)).map(|c| if c == ':' { '-' } else { c }).collect();
+    PathBuf::from(format!("{name}.crawl"))
+}
+
+/// Removes what the crawl in this directory made; gives the names of what was removed. A directory that is not there, or
+/// is empty, is none to remove.
+pub fn start_over(path: &Path, config: &Config) -> Result<Vec<String>, StoreError> {
+    let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
+    match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        _ => disk::remove(path, outside.as_deref()),
+    }
+}
+
+/// What an output file is called: relative to the crawl directory where it is inside, and an absolute path elsewhere.
+fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let file = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let path = folder.canonicalize()?.join(file);
+    let inside =
+        directory.canonicalize().ok().and_then(|directory| path.strip_prefix(directory).ok().map(Path::to_owned));
+    let name = inside.unwrap_or(path);
+    let name = name.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
+    Ok(name.into())
+}
+
+/// What decides which pages are crawled.
+fn settings(rules: &Rules, config: &Config) -> Settings {
+    let mut roots: Vec<String> = rules
+        .roots
+        .iter()
+        .map(|root| root.candidates.iter().map(|url| url.as_str()).collect::<Vec<_>>().join(" or "))
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    let said = |is: bool| if is { vec!["yes".to_owned()] } else { Vec::new() };
+    let sitemaps = match rules.sitemaps {
+        Sitemaps::None => "none",
+        Sitemaps::Named => "named in robots.txt",
+        Sitemaps::Usual => "also /sitemap.xml",
+    };
+    let robots = match rules.robots {
+        RobotsPolicy::Obey => "obey",
+        RobotsPolicy::Ignore => "ignore",
+    };
+    let settings = [
+        ("roots", roots),
+        ("scope", vec![rules.breadth.to_string()]),
+        ("include", config.include.clone()),
+        ("exclude", config.exclude.clone()),
+        ("depth", config.depth.iter().map(u32::to_string).collect()),
+        ("sitemaps", vec![sitemaps.to_owned()]),
+        ("assets", said(rules.assets)),
+        ("strip-param", rules.strip_params.iter().map(|name| name.to_string()).collect()),
+        ("follow-nofollow", said(rules.follow_nofollow)),
+        ("robots", vec![robots.to_owned()]),
+    ];
+    settings.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
+}

@@ -1,0 +1,363 @@
+//! The writer: one commit after the other.
+//!
+//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a [`Parcel`]:
+//! the visits that were settled, with the bytes that they add to output files, and the frontier's own sealed frame,
+//! which says up to where each output file belongs to it. The writer's thread then
+//!
+//! 1. appends the bytes to their files and syncs these,
+//! 2. writes and syncs the frame: from here on all of it has happened,
+//! 3. tells the keeper,
+//! 4. hands the visits to whoever takes them: what is printed or streamed is durable.
+//!
+//! After a crash the files are cut back to what the last frame says; nothing is lost that anybody was told of, and
+//! nothing is there twice.
+//!
+//! Invariant: an output file holds exactly the bytes of the parcels before this one when a parcel begins. So the keeper
+//! knows every position without asking.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use argiope_core::Time;
+use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
+use argiope_core::keeper::{Chunk, Settled};
+use argiope_store::MemoryFrontier;
+use argiope_store::disk::{Batch, DiskFrontier, File, Files, Lock, LogWriter};
+
+use crate::keeping::{Mail, Taker};
+
+/// What happened waits at most this long for its commit...
+const COMMIT_AFTER: Duration = Duration::from_millis(100);
+/// ... or until it is so many visits, ...
+const COMMIT_VISITS: usize = 256;
+/// ... or about so many bytes.
+const COMMIT_BYTES: usize = 4 << 20;
+/// Parcels that may be on their way before more is gathered into the next one instead.
+const ON_THEIR_WAY: usize = 2;
+/// A parcel that has grown to so many times its usual size makes the crawl wait for the writer.
+const FAR_BEHIND: usize = 8;
+/// Without a disk to wait for, parcels are small, and so many may be waiting.
+const UNREAD: usize = 64;
+
+/// A frontier whose commits may last.
+pub trait Lasting: Frontier {
+    /// Whether anything is ever written down.
+    fn lasts(&self) -> bool {
+        false
+    }
+
+    /// Seals what happened since the last commit, with the length of each output file.
+    fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<Batch>, StoreError> {
+        Ok(None)
+    }
+
+    /// A commit is durable.
+    fn acknowledge(&mut self, _batch: &Batch) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Keeps a record that is no page's.
+    fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Lasting for MemoryFrontier {}
+
+impl Lasting for DiskFrontier {
+    fn lasts(&self) -> bool {
+        true
+    }
+
+    fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<Batch>, StoreError> {
+        if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
+    }
+
+    fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        DiskFrontier::acknowledge(self, batch)
+    }
+
+    fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
+        DiskFrontier::keep_line(self, line.strip_suffix(b"\n").unwrap_or(line))
+    }
+}
+
+/// Where a crawl is written to. The default is nowhere.
+#[derive(Default)]
+pub struct Desk {
+    pub folder: Option<Folder>,
+    /// The output file that gets every record, by its name in the crawl directory; an absolute path elsewhere.
+    pub jsonl: Option<Box<str>>,
+    /// The record that a run begins with; one that ends it belongs to it.
+    pub first_line: Option<Vec<u8>>,
+}
+
+/// A crawl directory that is held.
+pub struct Folder {
+    pub log: LogWriter,
+    pub files: Arc<dyn Files>,
+    /// How long the output files are, as far as they are committed.
+    pub outputs: BTreeMap<Box<str>, u64>,
+    /// Held until the last commit.
+    pub lock: Option<Lock>,
+}
+
+/// What belongs to one commit, in the order of completion.
+struct Parcel {
+    items: Vec<Item>,
+    batch: Option<Batch>,
+}
+
+enum Item {
+    /// A record that is no visit's.
+    Line(Vec<u8>),
+    Visit(Settled),
+}
+
+/// The keeper's end: gathers what happened, and sends it off as a parcel when it is time.
+pub struct Outbox {
+    to_writer: Option<SyncSender<Parcel>>,
+    writer: Option<JoinHandle<Result<(), StoreError>>>,
+    items: Vec<Item>,
+    bytes: usize,
+    /// When the first thing happened that is not on its way yet.
+    since: Option<Time>,
+    on_their_way: usize,
+    jsonl: Option<Box<str>>,
+    /// How long each output file will be with all that was gathered.
+    ends: BTreeMap<Box<str>, u64>,
+    lasts: bool,
+}
+
+impl Outbox {
+    /// Starts the writer's thread. It tells the keeper by mail what is durable, and what went wrong.
+    pub fn start<T: Taker + 'static>(desk: Desk, taker: T, inbox: Sender<Mail>) -> std::io::Result<Self> {
+        let lasts = desk.folder.is_some();
+        let mut ends = desk.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
+        if let Some(name) = &desk.jsonl {
+            ends.entry(name.clone()).or_insert(0);
+        }
+        let (to_writer, parcels) = sync_channel(if lasts { ON_THEIR_WAY } else { UNREAD });
+        let mut writer =
+            Writer { desk: desk.folder.map(Outputs::new), jsonl: desk.jsonl.clone(), taker, inbox: inbox.clone() };
+        let writer = thread::Builder::new().name("writer".into()).spawn(move || {
+            let written = writer.write_all(&parcels);
+            if let Err(fault) = &written {
+                // A keeper that has left learns it when it asks for the end.
+                let _ = inbox.send(Mail::Fault(fault.clone()));
+            }
+            written
+        })?;
+        Ok(Self {
+            to_writer: Some(to_writer),
+            writer: Some(writer),
+            items: Vec::new(),
+            bytes: 0,
+            since: None,
+            on_their_way: 0,
+            jsonl: desk.jsonl,
+            ends,
+            lasts,
+        })
+    }
+
+    /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
+    /// commit speaks of is somebody else's.
+    pub fn announce<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+        if self.lasts { self.seal(frontier, false) } else { Ok(()) }
+    }
+
+    /// A record that is no visit's.
+    pub fn line<F: Lasting>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), StoreError> {
+        frontier.keep_line(&line)?;
+        self.add(Item::Line(line), now);
+        Ok(())
+    }
+
+    /// A visit that was settled. The frontier knows the record already, unless it is an errand of the crawl's own.
+    pub fn visit<F: Lasting>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), StoreError> {
+        if settled.is_unsettled_errand() {
+            frontier.keep_line(&settled.line)?;
+        }
+        self.add(Item::Visit(settled), now);
+        Ok(())
+    }
+
+    fn add(&mut self, item: Item, now: Time) {
+        self.since.get_or_insert(now);
+        let line = match &item {
+            Item::Line(line) => line,
+            Item::Visit(settled) => {
+                if let Some(Chunk { file, bytes, .. }) = &settled.archive {
+                    self.bytes += bytes.len();
+                    *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
+                }
+                // What the visit holds besides: its links, mostly.
+                self.bytes += settled.visit.found.len() * 128;
+                &settled.line
+            }
+        };
+        self.bytes += line.len();
+        if let Some(end) = self.jsonl.as_ref().and_then(|name| self.ends.get_mut(name)) {
+            *end += line.len() as u64;
+        }
+        self.items.push(item);
+    }
+
+    /// Whether what was gathered should be sent off now. Only when the writer is far behind does that mean waiting for it.
+    pub fn is_time(&self, now: Time) -> bool {
+        let Some(since) = self.since else { return false };
+        let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / COMMIT_BYTES);
+        let is_ripe = size > 0 || now >= since + COMMIT_AFTER;
+        !self.lasts || (is_ripe && (self.on_their_way < ON_THEIR_WAY || size >= FAR_BEHIND))
+    }
+
+    /// Sends off what was gathered.
+    pub fn send<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+        self.seal(frontier, false)
+    }
+
+    /// When it will be time, if nothing happens before.
+    pub fn due(&self) -> Time {
+        match self.since {
+            Some(since) if self.on_their_way < ON_THEIR_WAY => since + COMMIT_AFTER,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// A parcel is durable.
+    pub fn durable<F: Lasting>(&mut self, batch: &Batch, frontier: &mut F) -> Result<(), StoreError> {
+        self.on_their_way = self.on_their_way.saturating_sub(1);
+        frontier.acknowledge(batch)
+    }
+
+    /// The last commit; returns when everything is durable and taken.
+    pub fn close<F: Lasting>(mut self, frontier: &mut F) -> Result<(), StoreError> {
+        self.seal(frontier, true)?;
+        self.end()
+    }
+
+    /// No commit any more: what was gathered and not sent off has not happened.
+    pub fn end(&mut self) -> Result<(), StoreError> {
+        self.to_writer = None;
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn seal<F: Lasting>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
+        let ends: Vec<(&str, u64)> = self.ends.iter().map(|(name, end)| (&**name, *end)).collect();
+        let batch = frontier.commit(&ends, last)?;
+        self.on_their_way += usize::from(batch.is_some());
+        self.since = None;
+        self.bytes = 0;
+        let parcel = Parcel { items: std::mem::take(&mut self.items), batch };
+        if let Some(to_writer) = &self.to_writer {
+            // A writer that is gone has sent word of the reason.
+            let _ = to_writer.send(parcel);
+        }
+        Ok(())
+    }
+}
+
+/// The other end, on a thread of its own: the only one that waits for disks.
+struct Writer<T> {
+    desk: Option<Outputs>,
+    jsonl: Option<Box<str>>,
+    taker: T,
+    inbox: Sender<Mail>,
+}
+
+impl<T: Taker> Writer<T> {
+    fn write_all(&mut self, parcels: &Receiver<Parcel>) -> Result<(), StoreError> {
+        for Parcel { items, batch } in parcels {
+            if let Some(desk) = &mut self.desk {
+                desk.append(&items, self.jsonl.as_deref())?;
+                if let Some(batch) = batch {
+                    desk.log.write(&batch)?;
+                    // A keeper that has left has no use for it.
+                    let _ = self.inbox.send(Mail::Durable(batch));
+                }
+            }
+            for item in items {
+                match item {
+                    Item::Line(line) => self.taker.line(&line),
+                    Item::Visit(settled) => self.taker.take(settled),
+                }
+            }
+            self.taker.rest();
+        }
+        Ok(())
+    }
+}
+
+/// The output files of a crawl directory, and its log.
+struct Outputs {
+    log: LogWriter,
+    files: Arc<dyn Files>,
+    ends: BTreeMap<Box<str>, u64>,
+    open: BTreeMap<Box<str>, Box<dyn File>>,
+    _lock: Option<Lock>,
+}
+
+impl Outputs {
+    fn new(folder: Folder) -> Self {
+        let Folder { log, files, outputs, lock } = folder;
+        Self { log, files, ends: outputs, open: BTreeMap::new(), _lock: lock }
+    }
+
+    /// Appends what these items bring to the files that it belongs to, and makes it last.
+    fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), StoreError> {
+        let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
+        for item in items {
+            let (line, chunk) = match item {
+                Item::Line(line) => (line, None),
+                Item::Visit(settled) => (&settled.line, settled.archive.as_ref()),
+            };
+            let chunk = chunk.map(|Chunk { file, bytes, .. }| (&**file, bytes));
+            for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
+                match pieces.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, gathered)) => gathered.extend_from_slice(bytes),
+                    None => pieces.push((name, bytes.clone())),
+                }
+            }
+        }
+        // An archive file that is full is not written to again.
+        self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
+        for (name, bytes) in pieces {
+            let end = self.ends.get(name).copied().unwrap_or(0);
+            let written = self.append_to(name, &bytes, end);
+            written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
+            self.ends.insert(name.into(), end + bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn append_to(&mut self, name: &str, bytes: &[u8], end: u64) -> std::io::Result<()> {
+        let file = match self.open.entry(name.into()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let file = if end == 0 {
+                    self.files.make_folder(folder)?;
+                    let file = self.files.create(name)?;
+                    self.files.sync_folder(folder)?;
+                    file
+                } else {
+                    self.files.open(name)?
+                };
+                place.insert(file)
+            }
+        };
+        file.write_at(bytes, end)?;
+        file.sync()
+    }
+}
+
+/// What a thread says that could not be started.
+pub(crate) fn no_threads(error: &std::io::Error) -> StoreError {
+    StoreError::new(StoreErrorKind::Misuse, format!("the crawl's threads could not be started: {error}"))
+}

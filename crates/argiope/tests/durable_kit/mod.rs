@@ -1,0 +1,164 @@
+//! What the tests of the crawl directory share: a site with an oracle, the built command, and what it wrote.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use argiope_practice::{Expected, Graph, Plan, Reach, Running, Site, Web};
+use serde_json::Value;
+
+/// Long enough for anything that works, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A web that is the same every time, and what a crawl of it must find.
+pub struct Practice {
+    pub web: Running,
+    pub roots: Vec<String>,
+    pub expected: BTreeMap<String, Expected>,
+}
+
+impl Practice {
+    pub fn serve(plan: Plan) -> Self {
+        let site = Site::http("0.0.0.0:0").expect("a port");
+        let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+        let roots = graph.roots().map(|id| graph.url(id)).collect();
+        let expected = graph.reachable(graph.roots(), Reach::Everywhere);
+        let web = Web::new().site(site.graph(&graph)).start().expect("a server");
+        Self { web, roots, expected }
+    }
+
+    /// How often each page was asked for.
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        let mut requests = BTreeMap::new();
+        for seen in self.web.log() {
+            if seen.path != "/robots.txt" {
+                *requests.entry(format!("{}{}", seen.host, seen.path)).or_insert(0) += 1;
+            }
+        }
+        requests
+    }
+
+    /// The records are those of the oracle, each once.
+    pub fn check(&self, records: &[Value]) {
+        let mut found = BTreeMap::new();
+        for record in records.iter().filter(|record| record["type"] == "page") {
+            let url = record["url"].as_str().expect("a URL").to_owned();
+            let before = found.insert(url, record["status"].as_u64().unwrap_or(0));
+            assert!(before.is_none(), "twice: {record}");
+        }
+        let expected: BTreeMap<String, u64> =
+            self.expected.iter().map(|(url, page)| (url.clone(), u64::from(page.status))).collect();
+        let missing: Vec<&String> = expected.keys().filter(|url| !found.contains_key(*url)).collect();
+        assert!(missing.is_empty(), "{} of {} are missing: {:?}", missing.len(), expected.len(), missing.first());
+        assert_eq!(found, expected);
+    }
+}
+
+/// A folder to work in, and the command in it.
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+    arguments: Vec<String>,
+}
+
+impl Bench {
+    /// `argiope crawl`, as fast as it can, with a directory `d.crawl` and records in `p.jsonl`.
+    pub fn new(roots: &[String], more: &[&str]) -> Self {
+        let usual = "--scope any --allow-private --pace full --per-ip 0 -c 32 --retry-wait 20ms";
+        let arguments = ["crawl"].into_iter().chain(usual.split(' ')).chain(["-d", "d.crawl", "--jsonl", "p.jsonl"]);
+        let arguments = arguments.chain(more.iter().copied()).chain(roots.iter().map(String::as_str));
+        Self { folder: tempfile::tempdir().expect("a folder"), arguments: arguments.map(str::to_owned).collect() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        command.current_dir(self.folder.path()).args(&self.arguments).args(more).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts it and does not wait.
+    pub fn spawn(&self, more: &[&str]) -> Child {
+        self.command(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, more: &[&str]) -> Output {
+        self.command(more).output().expect("it runs")
+    }
+
+    /// Runs it to its end, which must be a good one; gives what it said.
+    pub fn succeed(&self, more: &[&str]) -> String {
+        let output = self.run(more);
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(output.status.success(), "{:?}: {said}", output.status);
+        said
+    }
+
+    /// Runs it to its end, which must be this one; gives what it said.
+    pub fn fail(&self, code: i32, more: &[&str]) -> String {
+        let output = self.run(more);
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    }
+
+    pub fn records(&self) -> Vec<Value> {
+        records(&self.path("p.jsonl"))
+    }
+}
+
+/// The records of a file: every line is whole, the last one too.
+pub fn records(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("records");
+    assert!(text.is_empty() || text.ends_with('\n'), "the last line is torn");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// Waits for the end of a process.
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait().expect("it can be waited for") {
+            Some(status) => return status,
+            None => assert!(begin.elapsed() < PATIENCE, "it does not end"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    // It may have ended a moment ago.
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// Numbers that look random, and are the same every time.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `bound`.
+    pub fn roll(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    /// A while of up to so many milliseconds.
+    pub fn pause(&mut self, millis: u64) {
+        std::thread::sleep(Duration::from_micros(self.roll(millis * 1_000)));
+    }
+}
+
+/// Whether the long forms are asked for.
+pub fn is_long() -> bool {
+    std::env::var_os("ARGIOPE_LONG").is_some()
+}

@@ -1,0 +1,122 @@
+//! Killed at random moments, again and again: nothing lost, nothing twice, on every engine.
+//!
+//! The site is a pure function of its plan, so an oracle knows every record; the server counts every request. The short
+//! form runs always, five hundred kills with `ARGIOPE_LONG=1`.
+
+mod durable_kit;
+
+use std::time::{Duration, Instant};
+
+use argiope_practice::Plan;
+use durable_kit::{Bench, Dice, PATIENCE, Practice, is_long, signal, wait};
+use rustix::process::Signal;
+
+/// Kills a crawl so many times, lets it finish, and checks everything.
+fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
+    let hosts = 5;
+    let pages = u32::try_from(kills * 24).expect("few kills");
+    let plan = Plan {
+        seed,
+        hosts,
+        pages,
+        links: 8,
+        cross: 150,
+        missing: 40,
+        redirects: 60,
+        latency_us: (1_000, 30_000),
+        ..Plan::default()
+    };
+    let practice = Practice::serve(plan);
+    let bench = Bench::new(&practice.roots, &["--engine", engine]);
+    let mut dice = Dice(seed);
+    let mut killed = 0;
+    while killed < kills {
+        let mut crawl = bench.spawn(&[]);
+        dice.pause(300);
+        if let Some(status) = crawl.try_wait().expect("it can be waited for") {
+            assert!(status.success(), "after {killed} kills: {status}");
+            break;
+        }
+        crawl.kill().expect("it is killed");
+        wait(&mut crawl);
+        killed += 1;
+    }
+    assert!(killed > kills / 2, "only {killed} kills before it was done: the site is too small");
+
+    let before = practice.web.requests();
+    let begin = Instant::now();
+    let mut crawl = bench.spawn(&[]);
+    if practice.web.wait_requests(before + 1, Duration::from_secs(5)) {
+        // The aim is well under a second; the bound is for a machine that has other things to do.
+        assert!(begin.elapsed() < Duration::from_secs(5), "back at work after {:?}", begin.elapsed());
+    }
+    assert!(wait(&mut crawl).success());
+    practice.check(&bench.records());
+    let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
+    assert!(most.1 <= 1 + killed, "{} was asked for {} times in {killed} kills", most.0, most.1);
+    // Once more: it is finished, and nothing is added.
+    let (records, requests) = (bench.records().len(), practice.web.requests());
+    bench.succeed(&[]);
+    assert_eq!((bench.records().len(), practice.web.requests()), (records, requests));
+}
+
+fn kills(short: u64) -> u64 {
+    if is_long() { 500 } else { short }
+}
+
+#[test]
+fn tokio_survives_random_kills() {
+    kill_and_go_on("tokio", kills(20), 1);
+}
+
+#[test]
+fn coroutines_survive_random_kills() {
+    kill_and_go_on("coroutines", kills(5), 2);
+}
+
+#[test]
+fn callbacks_survive_random_kills() {
+    kill_and_go_on("callbacks", kills(5), 3);
+}
+
+#[test]
+fn threads_survive_random_kills() {
+    kill_and_go_on("threads", kills(5), 4);
+}
+
+/// One signal drains, two leave at once; either way the same command goes on.
+#[test]
+fn signals_at_random_moments_lose_nothing() {
+    let practice =
+        Practice::serve(Plan { seed: 9, hosts: 3, pages: 150, latency_us: (5_000, 60_000), ..Plan::default() });
+    let bench = Bench::new(&practice.roots, &["--per-host", "3"]);
+    let mut dice = Dice(9);
+    let mut interrupted = 0;
+    for round in 0..if is_long() { 60 } else { 8 } {
+        let (first, code) = if round % 2 == 0 { (Signal::INT, 130) } else { (Signal::TERM, 143) };
+        let mut crawl = bench.spawn(&[]);
+        // It must be listening already: before that a signal is simply the end of the process.
+        let asked = practice.web.requests();
+        practice.web.wait_requests(asked + 1, Duration::from_secs(10));
+        dice.pause(150);
+        signal(&crawl, first);
+        let begin = Instant::now();
+        if round % 4 >= 2 {
+            dice.pause(20);
+            signal(&crawl, first);
+        }
+        let status = wait(&mut crawl);
+        // What is under way takes 60 ms at most.
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        if status.success() {
+            break;
+        }
+        assert_eq!(status.code(), Some(code), "round {round}");
+        interrupted += 1;
+    }
+    assert!(interrupted >= 4, "{interrupted}");
+    let begin = Instant::now();
+    bench.succeed(&[]);
+    assert!(begin.elapsed() < PATIENCE);
+    practice.check(&bench.records());
+}
