@@ -215,9 +215,7 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{
-        exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs, robots::RobotsArgs,
-    };
+    use crate::cli::{exhibition::ExhibitionArgs, robots::RobotsArgs};
 
     #[test]
     fn the_command_line_is_sound() {
