@@ -28,7 +28,18 @@ impl Directory {
     /// Opens the directory of this crawl, or makes it. What was written to its own output files after the last commit is
     /// cut off.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
-        let disk::Opened { frontier, writer, resumed, notes, lock } = disk::open(path, &settings(rules, config))?;
+        Self::of(path, disk::open(path, &settings(rules, config))?)
+    }
+
+    /// The same, after removing what an earlier crawl made there; gives the names of what was removed.
+    pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
+        let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
+        let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref())?;
+        Ok((Self::of(path, opened)?, removed))
+    }
+
+    fn of(path: &Path, opened: disk::Opened) -> Result<Self, StoreError> {
+        let disk::Opened { frontier, writer, resumed, notes, lock } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::Folder::new(path));
         let outputs = frontier.outputs().clone();
         for (name, committed) in &outputs {
@@ -93,17 +104,6 @@ pub fn place(config: &Config, rules: &Rules) -> PathBuf {
     PathBuf::from(format!("{name}.crawl"))
 }
 
-/// Removes what the crawl in this directory made; gives the names of what was removed. A directory that is not there, or
-/// is empty, is none to remove.
-pub fn start_over(path: &Path, config: &Config) -> Result<Vec<String>, StoreError> {
-    let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
-    match std::fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(Vec::new()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        _ => disk::remove(path, outside.as_deref()),
-    }
-}
-
 /// What an output file is called: relative to the crawl directory where it is inside, and an absolute path elsewhere.
 fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
     let folder = match path.parent() {
@@ -146,7 +146,7 @@ fn settings(rules: &Rules, config: &Config) -> Settings {
         ("depth", config.depth.iter().map(u32::to_string).collect()),
         ("sitemaps", vec![sitemaps.to_owned()]),
         ("assets", said(rules.assets)),
-        ("strip-param", rules.strip_params.iter().map(|name| name.to_string()).collect()),
+        ("strip-param", config.strip_param.clone()),
         ("follow-nofollow", said(rules.follow_nofollow)),
         ("robots", vec![robots.to_owned()]),
     ];

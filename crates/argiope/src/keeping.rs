@@ -14,14 +14,13 @@ use argiope_core::keeper::{End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
-use argiope_core::{Link, Time};
+use argiope_core::{Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
-use argiope_store::disk::Batch;
 
 use crate::picture::{Tally, snapshot};
 use crate::run_lines;
 use crate::snapshot::Snapshot;
-use crate::writing::{Desk, Lasting, Outbox, no_threads};
+use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
@@ -32,6 +31,8 @@ pub enum Mail {
     Resolved(Answer),
     /// Links from outside.
     Feed(Vec<Link>),
+    /// Fetch this robots.txt for its own sake.
+    Robots(Url),
     /// Whoever reads the visits has read this many and waits for more.
     Read(u64),
     /// A commit is durable.
@@ -281,6 +282,7 @@ impl<F: Lasting> Running<F> {
             }
             Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),
             Mail::Feed(links) => drop(self.keeper.put(links, now)?),
+            Mail::Robots(url) => self.keeper.ask_robots(url, now)?,
             Mail::Read(count) => {
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
@@ -301,9 +303,7 @@ impl<F: Lasting> Running<F> {
     fn gather(&mut self, now: Time) -> Result<(), StoreError> {
         for settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            if settled.visit.is_page() {
-                self.delivered += 1;
-            }
+            self.delivered += u64::from(settled.visit.is_page());
             self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())

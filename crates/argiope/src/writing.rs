@@ -26,7 +26,8 @@ use argiope_core::Time;
 use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
 use argiope_core::keeper::{Chunk, Settled};
 use argiope_store::MemoryFrontier;
-use argiope_store::disk::{Batch, DiskFrontier, File, Files, Lock, LogWriter};
+pub use argiope_store::disk::Batch;
+use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
 
 use crate::keeping::{Mail, Taker};
 

@@ -97,8 +97,12 @@ fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
 fn other_settings_are_refused_and_the_difference_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = settings(&[("roots", &["https://a/", "https://b/"]), ("scope", &["host"])]);
-    drop(open(folder.path(), &first).expect("opens"));
-    drop(open(folder.path(), &first).expect("opens again"));
+    let mut opened = open(folder.path(), &first).expect("opens");
+    opened.frontier.keep_line(b"{}").expect("keeps");
+    let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
+    opened.writer.write(&batch).expect("writes");
+    drop(opened);
+    assert!(open(folder.path(), &first).expect("opens again").resumed);
     let second = settings(&[("roots", &["https://a/", "https://c/"]), ("scope", &["host"]), ("exclude", &["x"])]);
     let refused = open(folder.path(), &second).err().expect("another crawl");
     assert_eq!(refused.kind, StoreErrorKind::OtherCrawl);

@@ -8,6 +8,7 @@ use super::explain::ExplainArgs;
 use super::export::ExportArgs;
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
 use super::report::ReportArgs;
+use super::robots::RobotsArgs;
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -50,6 +51,8 @@ pub enum Command {
     Crawl(Box<CrawlArgs>),
     /// Fetch one URL and show the exchange in full
     Fetch(Box<FetchArgs>),
+    /// Judge URLs by a robots.txt, with the line that decides
+    Robots(Box<RobotsArgs>),
     /// Crawl the built-in practice web; needs no network
     Demo(DemoArgs),
     /// Say why a URL was or was not fetched
@@ -215,7 +218,7 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{exhibition::ExhibitionArgs, robots::RobotsArgs};
+    use crate::cli::exhibition::ExhibitionArgs;
 
     #[test]
     fn the_command_line_is_sound() {

@@ -51,12 +51,14 @@ fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
 
 fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreError> {
     let path = directory::place(config, &rules);
-    if config.fresh {
-        for name in directory::start_over(&path, config)? {
-            say(config, &format!("removed {}", path.join(name).display()));
-        }
+    let (directory, removed) = if config.fresh {
+        Directory::start_over(&path, &rules, config)?
+    } else {
+        (Directory::open(&path, &rules, config)?, Vec::new())
+    };
+    for name in removed {
+        say(config, &format!("removed {}", path.join(name).display()));
     }
-    let directory = Directory::open(&path, &rules, config)?;
     for note in &directory.notes {
         say(config, &format!("note: {}: {note}", path.display()));
     }

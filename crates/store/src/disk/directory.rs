@@ -163,12 +163,30 @@ pub struct Opened {
 
 /// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`].
 pub fn open(directory: &Path, settings: &Settings) -> Result<Opened, StoreError> {
-    let files = Arc::new(Folder::new(directory));
+    let (files, lock) = hold(directory)?;
+    let opened = open_in(files, settings)?;
+    Ok(Opened { lock: Some(lock), ..opened })
+}
+
+/// The same, after removing what an earlier crawl left there (see [`remove`]); gives the names of that too.
+pub fn start_over(
+    directory: &Path,
+    settings: &Settings,
+    outside: Option<&str>,
+) -> Result<(Opened, Vec<String>), StoreError> {
+    let (files, lock) = hold(directory)?;
+    let removed = remove_in(&files, outside)?;
+    let opened = open_in(files, settings)?;
+    Ok((Opened { lock: Some(lock), ..opened }, removed))
+}
+
+/// Makes sure that there is a directory, that it is no one else's, and that no other process is at work in it.
+fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
+    let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
     files.make_folder("").map_err(|error| failed(&*files, "", "make", &error))?;
     refuse_foreign(&*files)?;
     let lock = Lock::take(&directory.join(LOCK))?;
-    let opened = open_in(files, settings)?;
-    Ok(Opened { lock: Some(lock), ..opened })
+    Ok((files, lock))
 }
 
 /// The same for any kind of files, without a lock.
@@ -197,7 +215,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
     };
     match names.iter().find(|name| !ours(name)) {
-        Some(other) if !names.iter().any(|name| name == NAME) => {
+        Some(other) if !names.iter().any(|name| name == NAME) && !log::is_there(files) => {
             let message = format!("{} is no crawl directory and is not empty: {other} is in it", files.describe(""));
             Err(StoreError::new(StoreErrorKind::Format, message))
         }
@@ -232,16 +250,20 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
     refuse_foreign(&*files)?;
-    match CrawlFile::find(&*files) {
+    let _lock = Lock::take(&directory.join(LOCK))?;
+    remove_in(&files, outside)
+}
+
+fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
+    match CrawlFile::find(&**files) {
         // What cannot be read is a crawl's all the same, where there is a log of one.
-        Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&*files) => return Err(error),
+        Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&**files) => return Err(error),
         _ => {}
     }
-    let _lock = Lock::take(&directory.join(LOCK))?;
     let mut outputs = Vec::new();
     // A damaged log can be removed as well; its outputs are then found by their folder only.
-    if let Ok(crawl) = CrawlFile::read(&*files)
-        && let Ok((log, _)) = log::LogReader::open(Arc::clone(&files), crawl.crawl)
+    if let Ok(crawl) = CrawlFile::read(&**files)
+        && let Ok((log, _)) = log::LogReader::open(Arc::clone(files), crawl.crawl)
     {
         let names = log.walk(log::LogReader::FIRST, |_, record| {
             if let super::record::Record::Output { name, .. } = record
@@ -253,11 +275,11 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
         });
         drop(names);
     }
-    let archives = files.list(ARCHIVE).map_err(|error| failed(&*files, ARCHIVE, "list", &error))?;
-    outputs.extend(archives.into_iter().map(|name| format!("{ARCHIVE}/{name}")));
+    let archives = files.list(ARCHIVE).map_err(|error| failed(&**files, ARCHIVE, "list", &error))?;
+    outputs.extend(archives.iter().filter(|name| name.ends_with(".warc.gz")).map(|name| format!("{ARCHIVE}/{name}")));
     outputs.sort_unstable();
     outputs.dedup();
-    let in_log = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
+    let in_log = files.list(FOLDER).map_err(|error| failed(&**files, FOLDER, "list", &error))?;
     let mut names =
         vec![NAME.to_owned(), ASIDE.to_owned(), snapshot::NAME.to_owned(), format!("{}.new", snapshot::NAME)];
     names.extend(in_log.iter().filter_map(|name| log::file_number(name)).map(log::file_name));
@@ -268,7 +290,7 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
         match files.remove(&name) {
             Ok(()) => removed.push(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(&*files, &name, "remove", &error)),
+            Err(error) => return Err(failed(&**files, &name, "remove", &error)),
         }
     }
     Ok(removed)

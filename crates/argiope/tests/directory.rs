@@ -1,0 +1,208 @@
+//! The crawl directory from the command line: made, gone on with, refused, started over.
+
+mod durable_kit;
+
+use std::fs;
+use std::time::Duration;
+
+use argiope_practice::{Answer, Plan, Site, Web};
+use durable_kit::{Bench, PATIENCE, Practice, records, wait};
+
+fn small() -> Practice {
+    Practice::serve(Plan { pages: 60, links: 6, missing: 50, ..Plan::default() })
+}
+
+fn runs(records: &[serde_json::Value]) -> usize {
+    records.iter().filter(|record| record["type"] == "run").count()
+}
+
+#[test]
+fn a_finished_crawl_says_so_and_adds_nothing() {
+    let practice = small();
+    let bench = Bench::new(&practice.roots, &[]);
+    bench.succeed(&[]);
+    practice.check(&bench.records());
+    for file in ["crawl.json", "log/000001.log", "lock", "report.txt"] {
+        assert!(bench.path("d.crawl").join(file).exists(), "{file}");
+    }
+    let (before, requests) = (fs::read(bench.path("p.jsonl")).expect("records"), practice.web.requests());
+    let said = bench.succeed(&[]);
+    assert!(said.contains("d.crawl: this crawl is finished, 60 URLs in all"), "{said}");
+    assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), before);
+    assert_eq!(practice.web.requests(), requests);
+}
+
+#[test]
+fn a_higher_limit_goes_on_and_pages_are_counted_over_all_runs() {
+    let practice = small();
+    let bench = Bench::new(&practice.roots, &[]);
+    for (limit, pages) in [("7", 7), ("7", 7), ("20", 20)] {
+        bench.succeed(&["--max-pages", limit]);
+        let records = bench.records();
+        let found = records.iter().filter(|record| record["type"] == "page").count();
+        assert_eq!(found, pages, "--max-pages {limit}");
+    }
+    bench.succeed(&[]);
+    let records = bench.records();
+    practice.check(&records);
+    assert_eq!(runs(&records), 8, "two lines for each run");
+    assert_eq!(records.last().expect("records")["reason"], "finished");
+    // Nothing was asked for twice; robots.txt was remembered too.
+    assert!(practice.requests().values().all(|count| *count == 1));
+    assert_eq!(practice.web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 1);
+}
+
+#[test]
+fn what_may_change_changes_and_what_may_not_is_shown() {
+    let practice = small();
+    let bench = Bench::new(&practice.roots, &[]);
+    bench.succeed(&["--max-pages", "5"]);
+    let said = bench.fail(2, &["--exclude", "x$", "--no-robots", "http://127.0.0.1:9/"]);
+    for line in ["  + exclude: x$", "  - robots: obey", "  + robots: ignore", "  + roots: http://127.0.0.1:9/"] {
+        assert!(said.contains(line), "{line} is missing:\n{said}");
+    }
+    bench.succeed(&["--engine", "threads", "--delay", "1ms", "--max-tries", "2", "--max-pages", "10"]);
+    bench.succeed(&[]);
+    practice.check(&bench.records());
+}
+
+#[test]
+fn starting_over_says_what_it_removes_and_removes_nothing_else() {
+    let practice = small();
+    let bench = Bench::new(&practice.roots, &[]);
+    bench.succeed(&["--max-pages", "5"]);
+    fs::write(bench.path("d.crawl/mine.txt"), "mine").expect("written");
+    let said = bench.succeed(&["--fresh", "--exclude", "x$"]);
+    for name in ["d.crawl/crawl.json", "d.crawl/log/000001.log", "p.jsonl", "d.crawl/report.txt"] {
+        assert!(said.lines().any(|line| line.starts_with("removed ") && line.ends_with(name)), "{name}: {said}");
+    }
+    assert_eq!(runs(&bench.records()), 2, "the earlier records are gone");
+    assert_eq!(fs::read_to_string(bench.path("d.crawl/mine.txt")).expect("still there"), "mine");
+
+    fs::create_dir(bench.path("thesis")).expect("made");
+    fs::write(bench.path("thesis/chapter1"), "years").expect("written");
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    for fresh in [&["--fresh"][..], &[]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
+        command.current_dir(bench.folder.path()).arg("crawl").args(&roots).args(["-d", "thesis"]).args(fresh);
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("thesis is no crawl directory and is not empty: chapter1 is in it"), "{said}");
+        assert_eq!(fs::read_dir(bench.path("thesis")).expect("listed").count(), 1);
+    }
+}
+
+#[test]
+fn the_directory_is_named_after_the_first_root_and_its_port() {
+    let practice = small();
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = practice.web.addresses()[0].port();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
+    let output = command.current_dir(&folder).args(["crawl", "-q", "--max-pages", "1", &practice.roots[0]]).output();
+    assert!(output.expect("it runs").status.success());
+    assert!(folder.path().join(format!("127.1.0.1-{port}.crawl/crawl.json")).exists());
+}
+
+#[test]
+fn the_second_process_is_refused_at_once_and_a_dead_one_holds_nothing() {
+    let site = Site::http("127.0.0.1:0").expect("a port").page("/", Answer::hang()).robots("");
+    let root = site.url("/");
+    let web = Web::new().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &[]);
+    let mut first = bench.spawn(&[]);
+    assert!(web.wait_requests(2, PATIENCE), "it is at work");
+    let said = bench.fail(1, &[]);
+    assert!(said.contains(&format!("process {} on ", first.id())), "{said}");
+    assert!(bench.fail(1, &["--fresh"]).contains("is being crawled by"));
+    first.kill().expect("it is killed");
+    wait(&mut first);
+    let mut third = bench.spawn(&[]);
+    assert!(web.wait_requests(3, PATIENCE), "it went on, and asked for the page only");
+    third.kill().expect("it is killed");
+    wait(&mut third);
+}
+
+#[test]
+fn an_output_of_somebody_else_is_refused_and_one_that_is_added_later_holds_the_rest() {
+    let practice = small();
+    let bench = Bench::new(&practice.roots, &[]);
+    fs::write(bench.path("p.jsonl"), "a letter\n").expect("written");
+    let said = bench.fail(1, &[]);
+    assert!(said.contains("p.jsonl is there already, and this crawl did not write it"), "{said}");
+    assert_eq!(fs::read_to_string(bench.path("p.jsonl")).expect("still there"), "a letter\n");
+    fs::remove_file(bench.path("p.jsonl")).expect("removed");
+
+    bench.succeed(&["--max-pages", "10"]);
+    // A file that is gone cannot be gone on with.
+    fs::rename(bench.path("p.jsonl"), bench.path("first.jsonl")).expect("renamed");
+    let said = bench.fail(1, &[]);
+    assert!(said.contains("p.jsonl") && said.contains("missing"), "{said}");
+
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
+    let roots = practice.roots.iter().map(String::as_str);
+    let common = "crawl --scope any --allow-private -q -d d.crawl --jsonl".split(' ');
+    let output = command.current_dir(bench.folder.path()).args(common.chain(["-"]).chain(roots)).output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(bench.path("rest.jsonl"), &output.stdout).expect("written");
+    let mut all = records(&bench.path("first.jsonl"));
+    all.extend(records(&bench.path("rest.jsonl")));
+    practice.check(&all);
+}
+
+#[test]
+fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
+    let practice = Practice::serve(Plan { pages: 300, latency_us: (2_000, 20_000), ..Plan::default() });
+    let bench = Bench::new(&practice.roots, &[]);
+    let roots = practice.roots.join(" ");
+    for engine in ["tokio", "coroutines", "callbacks", "threads"] {
+        let shell = format!(
+            "ulimit -n 64; exec {} crawl --scope any --allow-private --pace full --per-ip 0 -c 1000 -q -d {engine} \
+             --jsonl {engine}.jsonl --engine {engine} {roots}",
+            env!("CARGO_BIN_EXE_argiope")
+        );
+        let mut command = std::process::Command::new("/bin/sh");
+        let output = command.current_dir(bench.folder.path()).args(["-c", &shell]).output().expect("it runs");
+        assert!(output.status.success(), "{engine}: {}", String::from_utf8_lossy(&output.stderr));
+        practice.check(&records(&bench.path(&format!("{engine}.jsonl"))));
+    }
+}
+
+/// A host that wants to be left alone is left alone by the next run too; so is one that is asked only now and then.
+#[test]
+fn manners_are_kept_from_run_to_run() {
+    let busy = Answer::status(503).header("Retry-After", "3600");
+    let site = Site::http("127.0.0.1:0").expect("a port").page("/", busy).robots("");
+    let root = site.url("/");
+    let web = Web::new().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &[]);
+    let mut crawl = bench.spawn(&[]);
+    assert!(web.wait_answered(2, PATIENCE), "robots.txt and the page were asked for");
+    // Until the answer was understood and noted.
+    let log = bench.path("d.crawl/log/000001.log");
+    let noted = || fs::read(&log).is_ok_and(|bytes| bytes.windows(7).any(|part| part == b"\"rest\":"));
+    assert!(poll(noted), "the rest is noted");
+    crawl.kill().expect("it is killed");
+    wait(&mut crawl);
+    let output = bench.run(&["--max-time", "1s"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(web.requests(), 2, "nobody was asked in the second run");
+    let records = bench.records();
+    assert_eq!(
+        (records.last().expect("records")["reason"].as_str(), records[0]["type"].as_str()),
+        (Some("max_time"), Some("run"))
+    );
+    assert_eq!(records.last().expect("records")["queued"], 1);
+}
+
+fn poll(mut met: impl FnMut() -> bool) -> bool {
+    let begin = std::time::Instant::now();
+    while !met() {
+        if begin.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
