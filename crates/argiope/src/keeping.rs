@@ -132,6 +132,9 @@ where
     });
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
     keeper.bench_mut().limit_concurrency(crew.most());
+    if let Some(folder) = &desk.folder {
+        keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
+    }
     if open {
         keeper.set_fed();
     }

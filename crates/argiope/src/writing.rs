@@ -193,7 +193,7 @@ impl Outbox {
         let line = match &item {
             Item::Line(line) => line,
             Item::Visit(settled) => {
-                if let Some(Chunk { file, bytes }) = &settled.archive {
+                if let Some(Chunk { file, bytes, .. }) = &settled.archive {
                     self.bytes += bytes.len();
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
@@ -318,7 +318,7 @@ impl Outputs {
                 Item::Line(line) => (line, None),
                 Item::Visit(settled) => (&settled.line, settled.archive.as_ref()),
             };
-            let chunk = chunk.map(|Chunk { file, bytes }| (&**file, bytes));
+            let chunk = chunk.map(|Chunk { file, bytes, .. }| (&**file, bytes));
             for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
                 match pieces.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, gathered)) => gathered.extend_from_slice(bytes),

@@ -20,6 +20,8 @@ pub enum Event<'a> {
     Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
+    /// What is to be remembered of a host, in place of what was said before.
+    Note { host: &'a str, note: &'a [u8] },
 }
 
 /// Tells all events of a crawl directory in order.
@@ -58,7 +60,12 @@ pub fn history_in(
         }
         Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),
         Record::Line { line } => each(Event::Line { line }),
-        Record::LaneState { .. } | Record::Output { .. } => Ok(()),
+        Record::LaneState { lane, state } => match names.name(lane) {
+            Some(host) => each(Event::Note { host, note: state }),
+            // Of the crawl as a whole.
+            None => Ok(()),
+        },
+        Record::Output { .. } => Ok(()),
     })?;
     Ok(crawl)
 }
