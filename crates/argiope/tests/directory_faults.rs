@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Command;
 
 use argiope_practice::Plan;
-use durable_kit::{Bench, PATIENCE, Practice, wait};
+use durable_kit::{Bench, PATIENCE, Practice, poll, wait};
 
 fn practice() -> Practice {
     Practice::serve(Plan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..Plan::default() })
@@ -90,7 +90,7 @@ fn records_that_are_removed_while_it_runs_are_missed() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let mut crawl = bench.spawn(&[]);
-    assert!(practice.web.wait_requests(100, PATIENCE));
+    assert!(poll(|| fs::metadata(bench.path("p.jsonl")).is_ok_and(|meta| meta.len() > 0)), "records are written");
     let gone = fs::remove_file(bench.path("p.jsonl"));
     let status = wait(&mut crawl);
     assert!(gone.is_ok() && status.code() == Some(1), "{gone:?}, {status}");

@@ -7,12 +7,15 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod again;
 mod remembering;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use again::{Change, Changes};
 
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
@@ -65,6 +68,8 @@ pub struct Settled {
     pub line: Vec<u8>,
     /// What it adds to an archive.
     pub archive: Option<Chunk>,
+    /// How it compares with the last time, where there was one.
+    pub change: Option<Change>,
 }
 
 /// Bytes that are appended to an output file.
@@ -230,7 +235,10 @@ impl<F: Frontier> Keeper<F> {
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
-                Next::Fetch(job) => return Ok(Order::Fetch(job)),
+                Next::Fetch(mut job) => {
+                    self.make_conditional(&mut job)?;
+                    return Ok(Order::Fetch(job));
+                }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
@@ -339,6 +347,7 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        let change = self.compare(&mut visit)?;
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, None, &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
@@ -347,7 +356,7 @@ impl<F: Frontier> Keeper<F> {
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
-        self.settled.push(Settled { visit, line, archive: None });
+        self.settled.push(Settled { visit, line, archive: None, change });
         Ok(())
     }
 

@@ -31,6 +31,7 @@ mod lock;
 mod log;
 mod queue;
 mod record;
+mod round;
 mod snapshot;
 
 pub use directory::{CrawlFile, Opened, REPORT, Settings, cut_back, is_inside, open, open_in, remove, start_over};
