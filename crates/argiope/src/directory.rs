@@ -156,7 +156,7 @@ fn settings(rules: &Rules, config: &Config) -> Settings {
         ("depth", config.depth.iter().map(u32::to_string).collect()),
         ("sitemaps", vec![sitemaps.to_owned()]),
         ("assets", said(rules.assets)),
-        ("strip-param", rules.strip_params.iter().map(|name| name.to_string()).collect()),
+        ("strip-param", config.strip_param.clone()),
         ("follow-nofollow", said(rules.follow_nofollow)),
         ("robots", vec![robots.to_owned()]),
     ];

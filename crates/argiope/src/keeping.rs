@@ -14,7 +14,7 @@ use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
-use argiope_core::{Link, Time};
+use argiope_core::{Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
 use crate::picture::{Tally, snapshot};
@@ -31,6 +31,8 @@ pub enum Mail {
     Resolved(Answer),
     /// Links from outside.
     Feed(Vec<Link>),
+    /// Fetch this robots.txt for its own sake.
+    Robots(Url),
     /// Whoever reads the visits has read this many and waits for more.
     Read(u64),
     /// A commit is durable.
@@ -280,6 +282,7 @@ impl<F: Lasting> Running<F> {
             }
             Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),
             Mail::Feed(links) => drop(self.keeper.put(links, now)?),
+            Mail::Robots(url) => self.keeper.ask_robots(url, now)?,
             Mail::Read(count) => {
                 if self.open {
                     self.keeper.set_open(count < self.delivered);

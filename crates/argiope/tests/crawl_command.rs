@@ -64,7 +64,7 @@ fn records_go_to_standard_output_and_words_to_standard_error() {
     let said = words(&output);
     assert!(said.contains("404") && said.contains("/gone"), "{said}");
     assert!(!said.contains('\u{1b}'), "an escape from the web reached the terminal: {said:?}");
-    let quiet = run(&["crawl", &root, "--jsonl", "-", "-q", "-d", "other.crawl"]);
+    let quiet = run(&["crawl", &root, "--jsonl", "-", "-q"]);
     assert_eq!(words(&quiet), "");
 }
 

@@ -2,6 +2,11 @@
 //!
 //! `cargo run --release -p argiope-core --example examine_speed -- /usr/share/doc/python3-doc`
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::path::PathBuf;

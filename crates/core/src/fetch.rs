@@ -8,6 +8,7 @@
 //! that was asked for needs it.
 
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::budget::Held;
@@ -97,18 +98,27 @@ impl Fetch {
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
-        self.conn.feed(bytes, now, &mut *self.page);
+        self.guarded(|conn, page| conn.feed(bytes, now, page));
         self.resume(now);
     }
 
     /// The host closed its side.
     pub fn closed(&mut self, now: Time) {
-        self.conn.closed(now, &mut *self.page);
+        self.guarded(|conn, page| conn.closed(now, page));
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
         self.conn.broke(failure, &mut *self.page);
+    }
+
+    /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
+    fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
+        let Self { conn, page } = self;
+        if catch_unwind(AssertUnwindSafe(|| read(conn, page))).is_err() {
+            page.reader = Reader::None;
+            conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), &mut **page);
+        }
     }
 
     /// When [`Fetch::expire`] wants to be called, unless something happens before.
@@ -138,7 +148,16 @@ impl Fetch {
             return Finished::Again(self.page.job);
         }
         let reusable = end.reusable;
-        let visit = self.page.into_visit(end, now);
+        let bare = (self.page.job.link.clone(), self.page.job.purpose.clone());
+        let seat = (self.page.job.lane, self.page.job.slot);
+        let page = self.page;
+        let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
+            let mut visit = Visit::bare(bare.0, bare.1, Outcome::Failed, now);
+            visit.slot = Some(seat);
+            visit.link.tries = visit.link.tries.saturating_add(1);
+            visit.error = Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
+            visit
+        });
         Finished::Visit(Box::new(visit), reusable.then_some(self.conn))
     }
 }
@@ -180,7 +199,10 @@ impl Receiver for Page {
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
         self.head = Some(head.clone());
-        Want::Body
+        match &self.reader {
+            Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
+            Reader::None | Reader::Page(_) | Reader::Robots(_) => Want::Body,
+        }
     }
 
     fn wire(&mut self, raw: &[u8]) {
@@ -195,7 +217,8 @@ impl Receiver for Page {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(bytes) => {
-                let room = robots::LIMIT.saturating_sub(bytes.len());
+                // One byte more than is read tells a file that ends there from one that goes on.
+                let room = (robots::LIMIT + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),
@@ -273,6 +296,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.title = findings.title;
     visit.digest = Some(findings.digest);
     visit.canonical = findings.canonical;
+    visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
     visit.noindex = directives.noindex;
     visit.nofollow = directives.nofollow;
@@ -329,4 +353,31 @@ pub fn connection(url: &Url, rules: &Rules, now: Time) -> Result<Conn, Failure> 
     }
     let config = rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why))?;
     Conn::tls(Arc::clone(config), url.host(), limits, now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conn::Limits;
+    use crate::frontier::LaneId;
+    use crate::rules::Config;
+
+    #[test]
+    fn a_fault_of_ours_is_the_fate_of_one_page() {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("settings"));
+        let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+        let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
+        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, dns: None, conditional: None };
+        let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
+        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
+        let mut fetch = Fetch::new(job, conn, rules, origins, Time::ZERO);
+        fetch.guarded(|_, _| panic!("a fault"));
+        assert!(matches!(fetch.step(), Step::Done));
+        let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
+            panic!("a fault gives a visit, and no connection that would be used again");
+        };
+        assert_eq!((visit.outcome, visit.slot), (Outcome::Failed, Some((lane, 3))));
+        assert_eq!(visit.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
+    }
 }

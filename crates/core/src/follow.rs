@@ -9,7 +9,7 @@ use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
-use crate::url::BadUrl;
+use crate::url::{BadUrl, Url};
 use crate::visit::Visit;
 
 /// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
@@ -25,12 +25,14 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
         if !is_wanted || (link.nofollow && !rules.follow_nofollow) {
             continue;
         }
-        if !seen.insert(link.url.fingerprint(rules.fingerprint_key)) {
+        let stripped = rules.strip_params.strip(link.url);
+        let url = stripped.as_ref().map_or(link.url, Url::as_ref);
+        if !seen.insert(url.fingerprint(rules.fingerprint_key)) {
             continue;
         }
-        match rules.scope.judge(link.url, depth, link.kind) {
+        match rules.scope.judge(url, depth, link.kind) {
             Verdict::Follow => visit.found.push(Link {
-                url: link.url.to_url(),
+                url: url.to_url(),
                 via: via.clone(),
                 depth,
                 redirects: rules.max_redirects,
@@ -44,6 +46,9 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
 }
 
 /// A redirect is a new link with one redirect less; it is judged like any link.
+///
+/// No parameter is taken out of its target: a host that sends everybody on to an address with a session would send us
+/// in a circle.
 pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     let said = String::from_utf8_lossy(location);
     let target = match visit.link.url.join(&said) {

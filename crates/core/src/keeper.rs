@@ -22,10 +22,10 @@ use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
 use crate::notes::Progress;
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
-use crate::robots::Robots;
+use crate::robots::{Robots, RobotsAnswer};
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::scope::Verdict;
 use crate::sitemap::Sitemap;
@@ -219,12 +219,32 @@ impl<F: Frontier> Keeper<F> {
         let errand = visit.errand.take().map(|errand| *errand);
         match (&visit.purpose, errand) {
             (Purpose::Page, _) => {}
-            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => self.read_robots(&visit, &bytes, now)?,
+            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
+                self.read_robots(&visit, &bytes, now)?;
+                // For those who want to show it.
+                visit.errand = Some(Box::new(Errand::Robots(bytes)));
+            }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => self.read_sitemap(&visit, &sitemap, now)?,
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
+                self.read_sitemap(&visit, &sitemap, now)?;
+                if let (Some(fault), None) = (sitemap.fault, &visit.error) {
+                    let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
+                    visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
+                }
+            }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
         }
         self.settle(visit, now)
+    }
+
+    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
+    pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
+        let lane = self.frontier.lane_of(url.host())?;
+        let purpose = Purpose::Robots(Box::new(url.origin()));
+        let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
+        link.kind = LinkKind::Other;
+        self.bench.errand(lane, link, purpose, now);
+        Ok(())
     }
 
     /// What to do next.
@@ -397,12 +417,12 @@ impl<F: Frontier> Keeper<F> {
         let unreachable = |why: String| {
             workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
         };
-        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
+        match RobotsAnswer::of(visit, bytes, &self.rules.agent_token) {
+            RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
+            RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::default(), now),
+            RobotsAnswer::Unreachable { .. } => {}
+        }
         match (visit.outcome, visit.status) {
-            (Outcome::Ok, _) if is_whole => workbench::robots_rules(Robots::parse(bytes, &self.rules.agent_token), now),
-            (Outcome::HttpError, Some(status @ 400..=499)) if status != 429 => {
-                workbench::robots_rules(Robots::default(), now)
-            }
             (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
             (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
                 unreachable(format!("{origin}/robots.txt answered {status}"))
@@ -443,15 +463,9 @@ impl<F: Frontier> Keeper<F> {
         let mut links = Vec::new();
         for entry in &sitemap.entries {
             let kind = LinkKind::Sitemap;
-            if self.rules.scope.judge(entry.url.as_ref(), 1, kind) == Verdict::Follow {
-                links.push(Link {
-                    url: entry.url.clone(),
-                    via: Some(via.clone()),
-                    depth: 1,
-                    redirects,
-                    tries: 0,
-                    kind,
-                });
+            let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
+            if self.rules.scope.judge(url.as_ref(), 1, kind) == Verdict::Follow {
+                links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind });
             }
         }
         if visit.link.depth < SITEMAP_DEPTH {

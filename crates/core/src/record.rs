@@ -2,6 +2,7 @@
 //!
 //! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
 
+use hashbrown::HashSet;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
@@ -9,6 +10,7 @@ use crate::job::Purpose;
 use crate::link::LinkList;
 use crate::outcome::{Failure, Outcome, Truncated};
 use crate::time::Time;
+use crate::url::Url;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.
@@ -83,6 +85,8 @@ struct Line<'a> {
     nofollow: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     canonical: Option<&'a str>,
+    #[serde(skip_serializing_if = "Languages::is_empty")]
+    hreflang: Languages<'a>,
     ms: Millis,
     started: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,6 +150,23 @@ impl Serialize for Digest<'_> {
     }
 }
 
+/// `{"de": "https://h/de"}`: of several addresses for one language the first.
+struct Languages<'a>(&'a [(Box<str>, Url)]);
+
+impl Languages<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Languages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let first = self.0.iter().filter(|(language, _)| seen.insert(language));
+        serializer.collect_map(first.map(|(language, url)| (language, url.as_str())))
+    }
+}
+
 struct LinkTexts<'a>(&'a LinkList);
 
 impl Serialize for LinkTexts<'_> {
@@ -198,6 +219,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
         noindex: visit.noindex,
         nofollow: visit.nofollow,
         canonical: visit.canonical.as_ref().map(|url| url.as_str()),
+        hreflang: Languages(&visit.hreflang),
         ms: Millis::from(&visit.timings),
         started: clock.text(visit.started),
         ip: visit.ip,
@@ -216,4 +238,89 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
         return;
     }
     out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{Link, LinkKind};
+    use crate::outcome::ErrorKind;
+    use crate::url::Url;
+    use std::time::Duration;
+
+    const CLOCK: WallClock = WallClock { start: 1_767_323_045_678_000 };
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("an address")
+    }
+
+    fn visit(purpose: Purpose, outcome: Outcome) -> Visit {
+        let via = Some(url("https://h.example/"));
+        let kind = LinkKind::Anchor;
+        let link = Link { url: url("https://h.example/p"), via, depth: 2, redirects: 9, tries: 1, kind };
+        Visit::bare(link, purpose, outcome, Time::ZERO)
+    }
+
+    fn line(visit: &Visit, place: Option<&Place>) -> serde_json::Value {
+        let mut out = b"before\n".to_vec();
+        encode(visit, CLOCK, place, &mut out);
+        let text = std::str::from_utf8(&out).expect("UTF-8").strip_prefix("before\n").expect("appended");
+        assert_eq!(text.matches('\n').count(), 1);
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn a_page_has_all_that_is_known_of_it() {
+        let mut visit = visit(Purpose::Page, Outcome::Ok);
+        visit.status = Some(200);
+        visit.content_type = Some("text/html".into());
+        visit.charset = Some("utf-8");
+        visit.title = Some("A \"title\"\u{7}".into());
+        (visit.bytes_wire, visit.bytes_body, visit.links, visit.new_links) = (8_123, 31_234, 40, 12);
+        visit.truncated = Some(Truncated::Length);
+        visit.timings.dns = Some(Duration::from_micros(2_001));
+        visit.timings.total = Some(Duration::from_millis(140));
+        visit.ip = Some("203.0.113.9".parse().expect("an address"));
+        visit.http = Some("1.1");
+        visit.digest = Some([0xAB; 32]);
+        visit.started = Time::from_micros(1_000_000);
+        let place = Place { file: "a.warc.gz".into(), offset: 123, length: 456 };
+        let wanted = serde_json::json!({
+            "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
+            "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",
+            "title": "A \"title\"\u{7}", "bytes_wire": 8123, "bytes_body": 31234, "truncated": "length",
+            "links": 40, "new_links": 12, "ms": {"dns": 3, "total": 140}, "started": "2026-01-02T03:04:06.678Z",
+            "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),
+            "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},
+        });
+        assert_eq!(line(&visit, Some(&place)), wanted);
+    }
+
+    #[test]
+    fn what_is_unknown_is_absent() {
+        let mut visit = visit(Purpose::Page, Outcome::Failed);
+        visit.error = Some(Failure::new(ErrorKind::TimeoutIdle, "nothing for 20s"));
+        let wanted = serde_json::json!({
+            "v": 1, "type": "page", "url": "https://h.example/p", "outcome": "failed",
+            "error": {"kind": "timeout_idle", "message": "nothing for 20s"}, "via": "https://h.example/", "depth": 2,
+            "tries": 1, "ms": {}, "started": "2026-01-02T03:04:05.678Z",
+        });
+        assert_eq!(line(&visit, None), wanted);
+    }
+
+    #[test]
+    fn errands_are_no_pages() {
+        let origin = Box::new(url("https://h.example/").origin());
+        let robots = line(&visit(Purpose::Robots(origin), Outcome::Ok), None);
+        assert_eq!((robots["type"].as_str(), robots["for"].as_str()), (Some("aux"), Some("robots")));
+        let sitemap = line(&visit(Purpose::Sitemap, Outcome::Ok), None);
+        assert_eq!((sitemap["type"].as_str(), sitemap["for"].as_str()), (Some("aux"), Some("sitemap")));
+        assert!(sitemap.get("links").is_none());
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_knows_is_no_panic() {
+        assert_eq!(CLOCK.text(Time::NEVER), "1970-01-01T00:00:00.000Z");
+        assert_eq!(WallClock { start: i64::MIN }.text(Time::ZERO), "1970-01-01T00:00:00.000Z");
+    }
 }

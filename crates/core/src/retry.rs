@@ -80,6 +80,60 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Purpose;
+    use crate::link::Link;
+    use crate::outcome::{Failure, Outcome};
+    use crate::time::Time;
+    use crate::url::Url;
+
+    const WAIT: Duration = Duration::from_secs(1);
+
+    fn visit(status: Option<u16>, kind: Option<ErrorKind>, retry_after: Option<u64>) -> Visit {
+        let link = Link::root(Url::parse("https://h.example/").expect("an address"), 10);
+        let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
+        visit.status = status;
+        visit.error = kind.map(|kind| Failure::new(kind, "because"));
+        visit.retry_after = retry_after.map(Duration::from_secs);
+        visit
+    }
+
+    #[test]
+    fn the_wait_doubles_until_it_was_the_last_try() {
+        let visit = visit(None, Some(ErrorKind::Reset), None);
+        let waits: Vec<Retry> = (1..=4).map(|tries| judge(&visit, tries, 4, WAIT)).collect();
+        assert_eq!(waits, [Retry::After(WAIT), Retry::After(WAIT * 2), Retry::After(WAIT * 4), Retry::GiveUp]);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        for status in [408, 429, 500, 502, 503, 504] {
+            assert_ne!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+        }
+        for status in [200, 301, 304, 400, 401, 403, 404, 410, 451, 501, 505, 999] {
+            assert_eq!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+        }
+        for kind in
+            [ErrorKind::DnsNxdomain, ErrorKind::Tls, ErrorKind::Protocol, ErrorKind::TooLarge, ErrorKind::Decode]
+        {
+            assert_eq!(judge(&visit(None, Some(kind), None), 1, 4, WAIT), Retry::GiveUp, "{kind}");
+        }
+        let cut = visit(Some(200), Some(ErrorKind::Reset), None);
+        assert_ne!(judge(&cut, 1, 4, WAIT), Retry::GiveUp, "a body that was cut");
+    }
+
+    #[test]
+    fn retry_after_goes_first_within_reason() {
+        let wait = |asked| judge(&visit(Some(503), None, Some(asked)), 3, 4, WAIT);
+        assert_eq!(wait(90), Retry::After(Duration::from_secs(90)));
+        assert_eq!(wait(0), Retry::After(WAIT), "never at once");
+        assert_eq!(wait(1_000_000), Retry::After(LONGEST_RETRY_AFTER));
+    }
+
+    #[test]
+    fn huge_waits_do_not_overflow() {
+        let visit = visit(None, Some(ErrorKind::Reset), None);
+        assert_eq!(judge(&visit, 200, 255, Duration::MAX), Retry::After(Duration::MAX));
+    }
 
     #[test]
     fn retry_after_in_all_its_forms() {

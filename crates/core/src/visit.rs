@@ -44,6 +44,8 @@ pub struct Visit {
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
     pub canonical: Option<Url>,
+    /// Languages, and where the page is in them.
+    pub hreflang: Vec<(Box<str>, Url)>,
     pub noindex: bool,
     pub nofollow: bool,
     /// A cap on links, attributes or size bit while the page was searched.
@@ -125,6 +127,7 @@ impl Visit {
             etag: None,
             last_modified: None,
             canonical: None,
+            hreflang: Vec::new(),
             noindex: false,
             nofollow: false,
             capped: false,

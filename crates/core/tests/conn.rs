@@ -1,5 +1,11 @@
 //! Answers of HTTP/1.1, byte by byte: what a server sends on the left, what comes of it on the right.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use argiope_core::ErrorKind::{self, *};

@@ -1,5 +1,11 @@
 //! Bodies with content codings: streamed as against decoded at once, broken ones, bombs.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::io::{Read, Write};

@@ -1,5 +1,11 @@
 //! Floods at full size, in the reads that a socket would bring: each must stop at its limit, and early.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::io::Write;

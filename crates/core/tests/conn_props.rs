@@ -1,5 +1,11 @@
 //! What holds for every answer, good, bad or mad.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::io::Write;

@@ -1,5 +1,11 @@
 //! Connections and time, made up; keeping connections; what a waiting connection owns.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::sync::Arc;

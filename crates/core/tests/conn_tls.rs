@@ -1,5 +1,11 @@
 //! TLS against a server in memory, with certificates made for the occasion and a made-up date.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::io::{Read, Write};

@@ -1,5 +1,11 @@
 //! The web platform's own cases about heads and lengths (read from where `ARGIOPE_VECTORS` points).
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 mod conn_kit;
 
 use std::path::PathBuf;

@@ -1,5 +1,11 @@
 //! What an examination finds in a page, rule by rule.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 use std::sync::Arc;
 
 use argiope_core::examine::{Caps, Directives, Examiner, Findings};

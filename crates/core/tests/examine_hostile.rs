@@ -3,6 +3,12 @@
 //! The time that is allowed is a hundred times what reading takes; work that grows with the square of the size would
 //! take minutes.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

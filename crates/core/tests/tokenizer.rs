@@ -2,6 +2,12 @@
 //!
 //! Compared are start tags with their attributes, and end tags: the rest is text, which this tokenizer does not make.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

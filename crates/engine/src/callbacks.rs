@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, TcpStream};
 
 use argiope_core::conn::{Conn, Step};
 use argiope_core::fetch::{Fetch, Finished};
@@ -24,12 +24,13 @@ use slab::Slab;
 
 use crate::epoll::{Interest, Poller};
 use crate::mail::Ending;
-use crate::socket;
-use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::socket::{self, Attempts};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
+    table.worker.is_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
@@ -60,8 +61,9 @@ pub fn run(worker: Worker) -> io::Result<()> {
             return Ok(());
         }
         for job in jobs.drain(..) {
-            table.start(job);
+            table.start(Box::new(job));
         }
+        jobs.shrink_to(FEW);
         if ending == Some(Ending::WhenDone) && table.in_flight == 0 {
             table.worker.reports.send();
             return Ok(());
@@ -82,32 +84,33 @@ type Callback = fn(&mut Table, usize, Why);
 
 struct Entry {
     callback: Callback,
-    state: State,
+    /// One box for the whole life of a connection: it changes what it holds, and needs no new room for that.
+    state: Box<State>,
     /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
     alarm: Time,
 }
 
 enum State {
-    Connecting(Box<Connecting>),
-    Fetching(Box<Fetching>),
-    Resting(Box<Resting>),
+    Connecting(Connecting),
+    Fetching(Fetching),
+    Resting(Resting),
     /// Only while a callback has the state in its hands.
     Away,
 }
 
 struct Connecting {
-    job: Job,
+    job: Box<Job>,
     started: Time,
     race: Race,
     /// Attempts under way, all of them under the token of this entry.
-    attempts: Vec<(SocketAddr, TcpStream)>,
+    attempts: Attempts<TcpStream>,
 }
 
 struct Fetching {
     stream: TcpStream,
     /// What the kernel was asked about the stream; none while the fetch is paused.
     interest: Option<Interest>,
-    peer: SocketAddr,
+    ip: IpAddr,
     started: Time,
     fetch: Fetch,
 }
@@ -118,7 +121,7 @@ struct Resting {
     ip: IpAddr,
     seat: Seat,
     door: Door,
-    conn: Conn,
+    conn: Box<Conn>,
 }
 
 struct Table {
@@ -157,35 +160,37 @@ impl Table {
     }
 
     /// A job begins: on the connection that rests in its seat, where there is one that leads to the same door.
-    fn start(&mut self, job: Job) {
+    fn start(&mut self, job: Box<Job>) {
         self.in_flight += 1;
         let now = self.worker.clock.now();
         let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
         match kept {
             Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
-                let Resting { stream, ip, conn, .. } = *rest;
-                let peer = SocketAddr::new(ip, Door::of(&job).port);
+                let Resting { stream, ip, conn, .. } = rest;
                 let fetch = self.worker.begin_again(job, conn, ip, now);
                 let interest = Some(Interest::Readable);
-                let fetching = Fetching { stream, interest, peer, started: now, fetch };
-                self.put(token, State::Fetching(Box::new(fetching)), Self::drive);
+                let fetching = Fetching { stream, interest, ip, started: now, fetch };
+                self.put(token, State::Fetching(fetching), Self::drive);
                 self.drive(token, Why::Begin);
             }
             kept => {
                 if let Some((token, _)) = kept {
                     self.remove(token);
                 }
-                let token =
-                    self.entries.insert(Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER });
+                let token = self.entries.insert(Entry {
+                    callback: Self::connect,
+                    state: Box::new(State::Away),
+                    alarm: Time::NEVER,
+                });
                 self.connect_anew(token, job, now);
             }
         }
     }
 
-    fn connect_anew(&mut self, token: usize, job: Job, started: Time) {
+    fn connect_anew(&mut self, token: usize, job: Box<Job>, started: Time) {
         let race = self.worker.race(&job, started);
-        let connecting = Connecting { job, started, race, attempts: Vec::new() };
-        self.put(token, State::Connecting(Box::new(connecting)), Self::connect);
+        let connecting = Connecting { job, started, race, attempts: Attempts::default() };
+        self.put(token, State::Connecting(connecting), Self::connect);
         self.connect(token, Why::Begin);
     }
 
@@ -194,16 +199,16 @@ impl Table {
     fn connect(&mut self, token: usize, _why: Why) {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Connecting { job, started, race, attempts } = &mut *connecting;
-        if let Some((peer, stream)) = socket::first_connected(attempts, race, now, socket::connected) {
+        let Connecting { job, started, race, attempts } = &mut connecting;
+        if let Some((peer, stream)) = attempts.winner(race, now, socket::connected) {
             // The other attempts are closed here, by being dropped.
-            return self.connected(token, connecting.job, connecting.started, peer, stream);
+            return self.connected(token, connecting.job, connecting.started, peer.ip(), stream);
         }
         let wait_until = loop {
             match race.next(now) {
                 RaceStep::Connect(address) => match socket::begin_connect(address) {
                     Ok(stream) => match self.poller.add(&stream, token as u64, Interest::Writable) {
-                        Ok(()) => attempts.push((address, stream)),
+                        Ok(()) => attempts.push(address, stream),
                         Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
                     },
                     Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
@@ -227,13 +232,13 @@ impl Table {
         self.set_alarm(token, wait_until);
     }
 
-    fn connected(&mut self, token: usize, job: Job, started: Time, peer: SocketAddr, stream: TcpStream) {
+    fn connected(&mut self, token: usize, job: Box<Job>, started: Time, ip: IpAddr, stream: TcpStream) {
         let now = self.worker.clock.now();
-        match self.worker.begin(job, started, peer, now) {
+        match self.worker.begin(job, started, ip, now) {
             Ok(fetch) => {
                 let interest = Some(Interest::Writable);
-                let fetching = Fetching { stream, interest, peer, started, fetch };
-                self.put(token, State::Fetching(Box::new(fetching)), Self::drive);
+                let fetching = Fetching { stream, interest, ip, started, fetch };
+                self.put(token, State::Fetching(fetching), Self::drive);
                 self.drive(token, Why::Begin);
             }
             Err(visit) => {
@@ -247,7 +252,7 @@ impl Table {
     fn drive(&mut self, token: usize, why: Why) {
         let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Fetching { stream, fetch, interest, .. } = &mut *fetching;
+        let Fetching { stream, fetch, interest, .. } = &mut fetching;
         if why == Why::Late {
             fetch.expire(now);
             fetch.resume(now);
@@ -274,13 +279,13 @@ impl Table {
                     Err(error) => fetch.broke(socket::broken(&error)),
                 },
                 Step::Pause => break None,
-                Step::Done => return self.finish(token, *fetching),
+                Step::Done => return self.finish(token, fetching),
             }
         };
         let registered = register(&self.poller, stream, token, interest, wanted);
         if let Err(error) = registered {
             fetch.broke(socket::broken(&error));
-            return self.finish(token, *fetching);
+            return self.finish(token, fetching);
         }
         let deadline = if wanted.is_none() { fetch.deadline().min(now + PAUSE) } else { fetch.deadline() };
         self.put(token, State::Fetching(fetching), Self::drive);
@@ -290,7 +295,7 @@ impl Table {
     /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
     fn finish(&mut self, token: usize, fetching: Fetching) {
         let now = self.worker.clock.now();
-        let Fetching { stream, mut interest, peer, started, fetch } = fetching;
+        let Fetching { stream, mut interest, ip, started, fetch } = fetching;
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
         match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
@@ -298,8 +303,8 @@ impl Table {
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {
-                        let resting = Resting { stream, ip: peer.ip(), seat, door, conn };
-                        self.put(token, State::Resting(Box::new(resting)), Self::rest);
+                        let resting = Resting { stream, ip, seat, door, conn: Box::new(conn) };
+                        self.put(token, State::Resting(resting), Self::rest);
                         self.set_alarm(token, now + KEEP_ALIVE);
                         self.resting.insert(seat, token);
                     }
@@ -309,7 +314,7 @@ impl Table {
             }
             Finished::Again(job) => {
                 drop(stream);
-                self.connect_anew(token, job, started);
+                self.connect_anew(token, Box::new(job), started);
             }
         }
     }
@@ -330,12 +335,12 @@ impl Table {
     }
 
     fn take(&mut self, token: usize) -> Option<State> {
-        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Away))
+        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut *entry.state, State::Away))
     }
 
     fn put(&mut self, token: usize, state: State, callback: Callback) {
         if let Some(entry) = self.entries.get_mut(token) {
-            entry.state = state;
+            *entry.state = state;
             entry.callback = callback;
         }
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use argiope_core::job::Job;
@@ -88,7 +88,7 @@ impl FromStr for EngineKind {
 
 /// The workers, and the way to them.
 pub struct Crew {
-    workers: Vec<(Orders, JoinHandle<()>)>,
+    workers: Vec<(Orders, JoinHandle<io::Result<()>>)>,
     notices: Notices,
     most: usize,
 }
@@ -98,8 +98,9 @@ impl Crew {
         kind.check()?;
         let files = Files::default();
         let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: room(kind) };
+        let mut signs = Vec::new();
         for index in 0..kind.workers(rules) {
-            let orders = Orders::new();
+            let (orders, (ready, sign)) = (Orders::new(), mpsc::channel());
             let worker = Worker {
                 rules: Arc::clone(rules),
                 clock,
@@ -107,17 +108,19 @@ impl Crew {
                 reports: reports.clone(),
                 notices: crew.notices.clone(),
                 files: files.clone(),
+                ready,
             };
-            let notices = crew.notices.clone();
-            let run = move || {
-                if let Err(error) = (kind.run())(worker) {
-                    notices.say("died", || format!("a worker of the {kind} engine had to stop: {error}"));
-                }
-            };
-            let thread = thread::Builder::new().name(format!("{kind}-{index}")).spawn(run)?;
-            crew.workers.push((orders, thread));
+            let thread = thread::Builder::new().name(format!("{kind}-{index}"));
+            crew.workers.push((orders, thread.spawn(move || (kind.run())(worker))?));
+            signs.push(sign);
         }
-        Ok(crew)
+        // The first jobs may use up files or memory that a worker still needs to begin: so all begin before them.
+        if signs.iter().all(|sign| sign.recv().is_ok()) {
+            return Ok(crew);
+        }
+        crew.end(Ending::AtOnce);
+        let fault = crew.join();
+        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {kind} engine did not begin"))))
     }
 
     /// How many fetches can be in flight at once, as far as the system's limits go.
@@ -151,12 +154,13 @@ impl Crew {
         }
     }
 
-    /// Waits until all workers have ended.
-    pub fn join(&mut self) {
-        for (_, thread) in self.workers.drain(..) {
-            // A worker that panicked has said so on standard error; the others still end in order.
-            let _ = thread.join();
-        }
+    /// Waits until all workers have ended. Gives the first error that one of them ended with.
+    pub fn join(&mut self) -> Option<io::Error> {
+        let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
+        ends.into_iter().find_map(|end| match end {
+            Ok(end) => end.err(),
+            Err(_) => Some(io::Error::other("a worker panicked")),
+        })
     }
 }
 

@@ -38,25 +38,51 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// The attempt that has won the race, if one has. Those that have failed are taken out, and the race is told.
-pub fn first_connected<S>(
-    attempts: &mut Vec<(SocketAddr, S)>,
-    race: &mut Race,
-    now: Time,
-    connected: impl Fn(&S) -> io::Result<bool>,
-) -> Option<(SocketAddr, S)> {
-    let mut at = 0;
-    while let Some((address, socket)) = attempts.get(at) {
-        match connected(socket) {
-            Ok(true) => return Some(attempts.swap_remove(at)),
-            Ok(false) => at += 1,
-            Err(error) => {
-                race.failed(*address, connect_failure(*address, &error), now);
-                attempts.swap_remove(at);
-            }
+/// The attempts of one race that are under way. Mostly there is one: it needs no list.
+pub struct Attempts<S> {
+    one: Option<(SocketAddr, S)>,
+    more: Vec<(SocketAddr, S)>,
+}
+
+impl<S> Default for Attempts<S> {
+    fn default() -> Self {
+        Self { one: None, more: Vec::new() }
+    }
+}
+
+impl<S> Attempts<S> {
+    pub fn push(&mut self, address: SocketAddr, socket: S) {
+        if let Some(before) = self.one.replace((address, socket)) {
+            self.more.push(before);
         }
     }
-    None
+
+    pub fn is_empty(&self) -> bool {
+        self.one.is_none()
+    }
+
+    pub fn sockets(&self) -> impl Iterator<Item = &S> {
+        self.one.iter().chain(&self.more).map(|(_, socket)| socket)
+    }
+
+    /// The attempt that has won, if one has. Those that have failed are taken out, and the race is told.
+    pub fn winner(
+        &mut self,
+        race: &mut Race,
+        now: Time,
+        connected: impl Fn(&S) -> io::Result<bool>,
+    ) -> Option<(SocketAddr, S)> {
+        let attempts = std::mem::take(self);
+        let mut winner = None;
+        for (address, socket) in attempts.one.into_iter().chain(attempts.more) {
+            match if winner.is_none() { connected(&socket) } else { Ok(false) } {
+                Ok(true) => winner = Some((address, socket)),
+                Ok(false) => self.push(address, socket),
+                Err(error) => race.failed(address, connect_failure(address, &error), now),
+            }
+        }
+        winner
+    }
 }
 
 /// Blocks until one of the sockets is writable, for `timeout` at most.
@@ -127,6 +153,30 @@ mod tests {
         socket.set_nonblocking(false).unwrap();
         socket.peek(&mut [0]).unwrap();
         assert!(!is_quiet(&socket));
+    }
+
+    #[test]
+    fn the_winner_is_found_among_attempts_that_fail_or_wait() {
+        let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1], [1, 3, 2]] {
+            let mut race = Race::new([address(0).ip(); 4].into(), 0, Time::ZERO, Duration::from_secs(1));
+            let mut attempts = Attempts::default();
+            for number in order {
+                attempts.push(address(number), number);
+            }
+            let state = |number: &u16| match number {
+                1 => Ok(false),
+                2 => Err(Io::ConnectionRefused.into()),
+                _ => Ok(true),
+            };
+            assert_eq!(attempts.winner(&mut race, Time::ZERO, state), Some((address(3), 3)));
+            assert_eq!(attempts.winner(&mut race, Time::ZERO, state), None);
+            assert!(attempts.sockets().all(|number| *number == 1));
+            assert_eq!(attempts.sockets().count(), 1);
+        }
+        let mut none = Attempts::<u16>::default();
+        let mut race = Race::new([].into(), 0, Time::ZERO, Duration::from_secs(1));
+        assert!(none.is_empty() && none.winner(&mut race, Time::ZERO, |_| Ok(true)).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use argiope_core::{Failure, RaceStep, Time};
 use slab::Slab;
 
 use crate::mail::Ending;
-use crate::socket;
+use crate::socket::{self, Attempts};
 use crate::worker::{Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// A stack must hold a TLS handshake and a page being searched. It is reserved, not used: what is never touched costs
@@ -39,6 +39,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let shop = Shop::new(worker);
+    shop.worker.is_ready();
     thread::scope(|scope| {
         let mut jobs = Vec::new();
         loop {
@@ -48,7 +49,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
                 return shop.drop_everything();
             }
             for job in jobs.drain(..) {
-                start(&shop, scope, job);
+                start(&shop, scope, Box::new(job));
             }
             if ending == Some(Ending::WhenDone) && shop.wait_for_the_last() {
                 return shop.drop_everything();
@@ -68,7 +69,7 @@ struct Shop {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Box<Job>>,
     /// Jobs that have no visit yet.
     unfinished: usize,
     threads: usize,
@@ -84,7 +85,7 @@ struct State {
 struct Resting {
     line: Line,
     door: Door,
-    conn: Conn,
+    conn: Box<Conn>,
     until: Time,
 }
 
@@ -92,11 +93,11 @@ struct Resting {
 struct Line {
     stream: Arc<TcpStream>,
     key: usize,
-    peer: SocketAddr,
+    ip: IpAddr,
 }
 
 /// A job begins: with a thread that has nothing to do, or with a new one.
-fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Job) {
+fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
     let mut state = shop.lock();
     state.jobs.push_back(job);
     state.unfinished += 1;
@@ -136,11 +137,11 @@ fn serve_once(shop: &Shop, buffer: &mut [u8]) -> bool {
         let mut started = shop.now();
         let (line, mut fetch) = match shop.take_resting(&job) {
             Some(Resting { line, conn, .. }) => {
-                let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
+                let fetch = shop.worker.begin_again(job, conn, line.ip, started);
                 (line, fetch)
             }
             None => match connect(shop, &job, &mut started) {
-                Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
+                Ok(line) => match shop.worker.begin(job, started, line.ip, shop.now()) {
                     Ok(fetch) => (line, fetch),
                     Err(visit) => {
                         shop.close(line);
@@ -164,18 +165,18 @@ fn serve_once(shop: &Shop, buffer: &mut [u8]) -> bool {
 /// once, and a blocking call waits for one: so the sockets do not block yet, and `poll` waits for all of them.
 fn connect(shop: &Shop, job: &Job, started: &mut Time) -> Result<Line, Failure> {
     let mut race = shop.worker.race(job, *started);
-    let mut attempts: Vec<(SocketAddr, TcpStream)> = Vec::new();
+    let mut attempts = Attempts::default();
     loop {
         let now = shop.now();
-        if let Some((peer, stream)) = socket::first_connected(&mut attempts, &mut race, now, socket::connected) {
+        if let Some((peer, stream)) = attempts.winner(&mut race, now, socket::connected) {
             match stream.set_nonblocking(false) {
-                Ok(()) => return Ok(shop.open(stream, peer)),
+                Ok(()) => return Ok(shop.open(stream, peer.ip())),
                 Err(error) => race.failed(peer, socket::connect_failure(peer, &error), now),
             }
         }
         match race.next(now) {
             RaceStep::Connect(address) => match socket::begin_connect(address) {
-                Ok(stream) => attempts.push((address, stream)),
+                Ok(stream) => attempts.push(address, stream),
                 Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
@@ -186,7 +187,7 @@ fn connect(shop: &Shop, job: &Job, started: &mut Time) -> Result<Line, Failure> 
             },
             RaceStep::Wait(until) => {
                 let span = until.since(now).min(GLANCE);
-                if let Err(error) = socket::wait_writable(attempts.iter().map(|(_, stream)| stream), span) {
+                if let Err(error) = socket::wait_writable(attempts.sockets(), span) {
                     return Err(socket::broken(&error));
                 }
                 if shop.lock().over {
@@ -236,12 +237,15 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
 
 /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed. Gives the job
 /// back where it must be tried once more, on a new connection.
-fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Job> {
+fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Box<Job>> {
     let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
     match fetch.finish(shop.now()) {
         Finished::Visit(visit, conn) => {
             match conn {
-                Some(conn) => shop.rest(seat, Resting { line, door, conn, until: shop.now() + KEEP_ALIVE }),
+                Some(conn) => {
+                    let (conn, until) = (Box::new(conn), shop.now() + KEEP_ALIVE);
+                    shop.rest(seat, Resting { line, door, conn, until });
+                }
                 None => shop.close(line),
             }
             shop.report(visit);
@@ -249,7 +253,7 @@ fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Job> {
         }
         Finished::Again(job) => {
             shop.close(line);
-            Some(job)
+            Some(Box::new(job))
         }
     }
 }
@@ -268,7 +272,7 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_job(&self) -> Option<Job> {
+    fn next_job(&self) -> Option<Box<Job>> {
         let mut state = self.lock();
         loop {
             if state.over {
@@ -304,7 +308,7 @@ impl Shop {
         !over
     }
 
-    fn open(&self, stream: TcpStream, peer: SocketAddr) -> Line {
+    fn open(&self, stream: TcpStream, ip: IpAddr) -> Line {
         let stream = Arc::new(stream);
         let mut state = self.lock();
         if state.over {
@@ -312,7 +316,7 @@ impl Shop {
             let _ = stream.shutdown(Shutdown::Both);
         }
         let key = state.open.insert(Arc::clone(&stream));
-        Line { stream, key, peer }
+        Line { stream, key, ip }
     }
 
     fn close(&self, line: Line) {

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,17 +28,18 @@ use argiope_core::{Failure, RaceStep, Time};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::mail::{Ending, Reports};
-use crate::socket;
+use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
-use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    worker.is_ready();
     let shop = Rc::new(Shop::new(worker));
     // What is unfinished when `receive` returns is dropped with its sockets.
     LocalSet::new().block_on(&runtime, receive(shop));
@@ -59,15 +60,16 @@ struct Shop {
 }
 
 struct Chair {
-    task: AbortHandle,
     waker: Waker,
-    job: Option<Job>,
+    job: Option<Box<Job>>,
+    /// Somebody else needs its file.
+    must_leave: bool,
 }
 
 /// A connection, with the socket that it lacks by itself.
 struct Line {
     stream: TcpStream,
-    peer: SocketAddr,
+    ip: IpAddr,
 }
 
 /// The first task: takes the mail, starts the others, and wakes those that are late.
@@ -81,8 +83,9 @@ async fn receive(shop: Rc<Shop>) {
         shop.reports.borrow_mut().send();
         let ending = shop.worker.orders.take(&mut jobs);
         for job in jobs.drain(..) {
-            start(&shop, job);
+            start(&shop, Box::new(job));
         }
+        jobs.shrink_to(FEW);
         match ending {
             Some(Ending::AtOnce) => return,
             Some(Ending::WhenDone) if shop.unfinished.get() == 0 => return,
@@ -98,58 +101,51 @@ async fn receive(shop: Rc<Shop>) {
 }
 
 /// A job begins: with the task that rests in its seat, or with a new one.
-fn start(shop: &Rc<Shop>, job: Job) {
+fn start(shop: &Rc<Shop>, job: Box<Job>) {
     shop.unfinished.set(shop.unfinished.get() + 1);
     match shop.resting.borrow_mut().get_mut(&seat(&job)) {
-        Some(chair) if chair.job.is_none() => {
+        Some(chair) if chair.job.is_none() && !chair.must_leave => {
             chair.job = Some(job);
             chair.waker.wake_by_ref();
         }
-        _ => {
-            // The job waits in a box: a task is as large as all that it ever holds, and it is given its job only once.
-            let own = Own::default();
-            let task = spawn_local(serve(Rc::clone(shop), Box::new(job), Rc::clone(&own)));
-            *own.borrow_mut() = Some(task.abort_handle());
-        }
+        _ => drop(spawn_local(serve(Rc::clone(shop), job))),
     }
 }
 
-/// A task's way to its own handle, for whoever has to cancel it while it rests.
-type Own = Rc<RefCell<Option<AbortHandle>>>;
-
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
-async fn serve(shop: Rc<Shop>, mut job: Box<Job>, own: Own) {
+///
+/// A task is as large as all that it holds across its largest `await`: what is large stands in boxes here.
+async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
     let mut alarm = Alarm::new(&shop.timers);
-    let mut kept: Option<(Line, Box<Conn>)> = None;
-    loop {
+    'connection: loop {
         let mut started = shop.now();
-        let (mut line, fetch) = match kept.take() {
-            Some((line, conn)) => {
-                let fetch = shop.worker.begin_again(*job, *conn, line.peer.ip(), started);
-                (line, Box::new(fetch))
-            }
-            None => match connect(&shop, &job, &mut started, &mut alarm).await {
-                Ok(line) => match shop.worker.begin(*job, started, line.peer, shop.now()) {
-                    Ok(fetch) => (line, Box::new(fetch)),
-                    Err(visit) => return shop.report(visit),
-                },
-                Err(failure) => return shop.report(shop.worker.lost(*job, failure, started)),
-            },
+        let mut line = match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
+            Ok(line) => line,
+            Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
         };
-        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-        match drive(&shop, &mut line.stream, fetch, &mut alarm).await {
-            Finished::Visit(visit, conn) => {
-                shop.report(visit);
-                let Some(conn) = conn.map(Box::new) else { return };
-                match rest(&shop, seat, &line.stream, &mut alarm, &own).await {
-                    Some(next) => {
-                        kept = (Door::of(&next) == door).then_some((line, conn));
-                        *job = next;
+        let door = Door::of(&job);
+        let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
+            Ok(fetch) => Box::new(fetch),
+            Err(visit) => return shop.report(visit),
+        };
+        loop {
+            let seat = seat(fetch.job());
+            fetch = drive(&shop, &mut line.stream, fetch, &mut alarm).await;
+            match finish(&shop, fetch) {
+                Next::Rest(conn) => {
+                    let Some(next) = rest(&shop, seat, &line.stream, &mut alarm).await else { return };
+                    if Door::of(&next) != door {
+                        job = next;
+                        continue 'connection;
                     }
-                    None => return,
+                    fetch = Box::new(shop.worker.begin_again(next, conn, line.ip, shop.now()));
                 }
+                Next::Again(same) => {
+                    job = same;
+                    continue 'connection;
+                }
+                Next::Leave => return,
             }
-            Finished::Again(same) => *job = same,
         }
     }
 }
@@ -157,16 +153,16 @@ async fn serve(shop: Rc<Shop>, mut job: Box<Job>, own: Own) {
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
 async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
     let mut race = shop.worker.race(job, *started);
-    let mut attempts = Vec::new();
+    let mut attempts = Attempts::default();
     loop {
         let now = shop.now();
-        if let Some((peer, stream)) = socket::first_connected(&mut attempts, &mut race, now, connected) {
-            return Ok(Line { stream, peer });
+        if let Some((peer, stream)) = attempts.winner(&mut race, now, connected) {
+            return Ok(Line { stream, ip: peer.ip() });
         }
         match race.next(now) {
             // The socket is begun as in the other engines; tokio is only told to watch it.
             RaceStep::Connect(address) => match socket::begin_connect(address).and_then(TcpStream::from_std) {
-                Ok(stream) => attempts.push((address, stream)),
+                Ok(stream) => attempts.push(address, stream),
                 Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
@@ -178,8 +174,8 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
             RaceStep::Wait(until) => {
                 poll_fn(|cx| {
                     // Every attempt is asked, so that every one of them can wake us.
-                    let mut ended = |(_, stream): &(_, TcpStream)| stream.poll_write_ready(cx).is_ready();
-                    match attempts.iter().filter(|attempt| ended(attempt)).count() {
+                    let ended = |stream: &&TcpStream| stream.poll_write_ready(cx).is_ready();
+                    match attempts.sockets().filter(ended).count() {
                         0 => alarm.poll(until, shop.now(), cx),
                         _ => Poll::Ready(()),
                     }
@@ -205,7 +201,7 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
 }
 
 /// Does what the fetch wants until it is done.
-async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Finished {
+async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Box<Fetch> {
     loop {
         let deadline = fetch.deadline();
         match fetch.step() {
@@ -236,25 +232,45 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
             }
-            Step::Done => return fetch.finish(shop.now()),
+            Step::Done => return fetch,
         }
     }
 }
 
+/// What a connection does after a fetch.
+enum Next {
+    Rest(Box<Conn>),
+    Again(Box<Job>),
+    Leave,
+}
+
+/// The fetch is over: its visit goes to the keeper.
+fn finish(shop: &Shop, fetch: Box<Fetch>) -> Next {
+    match fetch.finish(shop.now()) {
+        Finished::Visit(visit, conn) => {
+            shop.report(visit);
+            conn.map_or(Next::Leave, |conn| Next::Rest(Box::new(conn)))
+        }
+        Finished::Again(job) => Next::Again(Box::new(job)),
+    }
+}
+
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm, own: &Own) -> Option<Job> {
+async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
     }
-    let task = own.borrow().clone()?;
     let until = shop.now() + KEEP_ALIVE;
     let next = poll_fn(|cx| {
         let mut resting = shop.resting.borrow_mut();
-        let chair =
-            resting.entry(seat).or_insert_with(|| Chair { task: task.clone(), waker: cx.waker().clone(), job: None });
+        let new = || Chair { waker: cx.waker().clone(), job: None, must_leave: false };
+        let chair = resting.entry(seat).or_insert_with(new);
         if let Some(job) = chair.job.take() {
             return Poll::Ready(Some(job));
+        }
+        if chair.must_leave {
+            return Poll::Ready(None);
         }
         in_time(shop, quiet_no_more(stream, cx), until, alarm, cx).map(|_| None)
     })
@@ -337,15 +353,14 @@ impl Shop {
         self.bell.notify_one();
     }
 
-    /// Cancels a task that rests: its socket is closed with it, as soon as the runtime has its turn.
+    /// Has a task that rests leave, and close its socket, as soon as it has its turn.
     fn close_a_resting_one(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
-        let Some(seat) = resting.iter().find(|(_, chair)| chair.job.is_none()).map(|(seat, _)| *seat) else {
+        let Some(chair) = resting.values_mut().find(|chair| chair.job.is_none() && !chair.must_leave) else {
             return false;
         };
-        if let Some(chair) = resting.remove(&seat) {
-            chair.task.abort();
-        }
+        chair.must_leave = true;
+        chair.waker.wake_by_ref();
         true
     }
 }

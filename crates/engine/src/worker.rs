@@ -4,9 +4,9 @@
 //! everything.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use argiope_core::conn::Conn;
@@ -34,6 +34,9 @@ pub const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
 pub const BUFFER: usize = 64 << 10;
 
+/// A vector that once held many jobs keeps room for this many.
+pub const FEW: usize = 64;
+
 /// What a worker works with.
 pub struct Worker {
     pub rules: Arc<Rules>,
@@ -42,6 +45,8 @@ pub struct Worker {
     pub reports: Reports,
     pub notices: Notices,
     pub files: Files,
+    /// Told once the engine has all that it needs to run; dropped without a word where it could not get it.
+    pub ready: mpsc::Sender<()>,
 }
 
 /// Whether the process has run out of files lately. All workers draw on the same ones: a worker that has connections at
@@ -106,6 +111,12 @@ pub fn seat(job: &Job) -> Seat {
 }
 
 impl Worker {
+    /// The engine has all that it needs.
+    pub fn is_ready(&self) {
+        // Nobody waits for it where the crew is gone already.
+        let _ = self.ready.send(());
+    }
+
     pub fn race(&self, job: &Job, started: Time) -> Race {
         let (host, port) = (job.link.url.host(), job.link.url.port());
         let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
@@ -114,7 +125,8 @@ impl Worker {
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
-    pub fn begin(&self, job: Job, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn begin(&self, job: Box<Job>, started: Time, ip: IpAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
             let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
@@ -122,17 +134,18 @@ impl Worker {
         } else {
             Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
         };
-        let origins = Origins { started, connected: Some(now), ip: Some(peer.ip()) };
+        let origins = Origins { started, connected: Some(now), ip: Some(ip) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
-            Err(failure) => Err(Box::new(Visit::failed(job, failure, started, now))),
+            Ok(conn) => Ok(Fetch::new(*job, conn, Arc::clone(&self.rules), origins, now)),
+            Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Job, conn: Conn, ip: IpAddr, now: Time) -> Fetch {
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None, ip: Some(ip) };
-        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+        Fetch::new(*job, *conn, Arc::clone(&self.rules), origins, now)
     }
 
     /// A socket was refused for want of files.
@@ -151,7 +164,8 @@ impl Worker {
     }
 
     /// A job that never got a connection.
-    pub fn lost(&self, job: Job, failure: Failure, started: Time) -> Box<Visit> {
-        Box::new(Visit::failed(job, failure, started, self.clock.now()))
+    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
+    pub fn lost(&self, job: Box<Job>, failure: Failure, started: Time) -> Box<Visit> {
+        Box::new(Visit::failed(*job, failure, started, self.clock.now()))
     }
 }

@@ -211,7 +211,7 @@ fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
         bench.send(job(lane, server.address, "/"));
     }
     bench.crew.end(Ending::WhenDone);
-    bench.crew.join();
+    assert!(bench.crew.join().is_none());
     assert_eq!(bench.visits.try_iter().filter(|visit| visit.status == Some(200)).count(), 5);
 }
 

@@ -58,7 +58,8 @@ fn fetches_wait_for_files() {
             bench.send(job(lane, address, "/"));
         }
         for _ in 0..FETCHES {
-            let visit = bench.visit();
+            let visit = bench.visits.recv_timeout(Duration::from_secs(30));
+            let visit = visit.unwrap_or_else(|_| panic!("{kind}: a fetch was lost"));
             assert_eq!(visit.status, Some(200), "{kind}: {:?}", visit.error);
         }
         let notices = bench.crew.notices();

@@ -1,23 +1,41 @@
 //! The rules of ARCHITECTURE.md, each as a test: a claim about the architecture is checkable, or it is false in a year.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use serde_json::Value;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn metadata() -> Value {
+/// The packages that `package` is built of, itself included, without development dependencies: name and licence.
+fn dependency_tree(package: &str) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "-e",
+            "normal,build",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}|{l}",
+            "-p",
+            package,
+        ])
         .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON")
+    let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    text.lines()
+        .filter_map(|line| line.split_once('|'))
+        .map(|(package, licence)| {
+            let name = package.split(' ').next().unwrap_or_default();
+            (name.to_owned(), licence.trim_end_matches(" (*)").to_owned())
+        })
+        .collect()
 }
 
 /// Every source file below `folder`, with its text.
@@ -52,50 +70,20 @@ fn files_naming(folders: &[&str], needle: &str) -> Vec<String> {
     all.filter(|(name, text)| !is_test(name) && code(text).contains(needle)).map(|(name, _)| name).collect()
 }
 
-/// Names of the packages that `package` depends on, itself included, without development dependencies.
-fn dependency_tree(metadata: &Value, package: &str) -> BTreeSet<String> {
-    let packages = metadata["packages"].as_array().expect("packages");
-    let name_of: BTreeMap<&str, &str> = packages
-        .iter()
-        .map(|package| (package["id"].as_str().expect("id"), package["name"].as_str().expect("name")))
-        .collect();
-    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
-        .as_array()
-        .expect("nodes")
-        .iter()
-        .map(|node| (node["id"].as_str().expect("id"), node))
-        .collect();
-    let start = name_of.iter().find(|(_, name)| **name == package).expect("the package is in the workspace").0;
-    let (mut seen, mut todo) = (BTreeSet::new(), vec![*start]);
-    while let Some(id) = todo.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        for dependency in nodes[id]["deps"].as_array().expect("deps") {
-            let kinds = dependency["dep_kinds"].as_array().expect("kinds");
-            if kinds.iter().any(|kind| kind["kind"].is_null()) {
-                todo.push(dependency["pkg"].as_str().expect("pkg"));
-            }
-        }
-    }
-    seen.into_iter().map(|id| name_of[id].to_string()).collect()
-}
-
 #[test]
 fn the_core_has_no_runtime_in_its_dependency_tree() {
-    let tree = dependency_tree(&metadata(), "argiope-core");
+    let tree = dependency_tree("argiope-core");
     for banned in ["tokio", "mio", "rustix", "redis", "async-io", "polling", "socket2"] {
-        assert!(!tree.contains(banned), "argiope-core depends on {banned}");
+        assert!(!tree.contains_key(banned), "argiope-core depends on {banned}");
     }
 }
 
 #[test]
 fn engine_and_store_never_see_each_other() {
-    let metadata = metadata();
-    assert!(!dependency_tree(&metadata, "argiope-engine").contains("argiope-store"));
-    assert!(!dependency_tree(&metadata, "argiope-store").contains("argiope-engine"));
-    assert!(!dependency_tree(&metadata, "argiope-core").contains("argiope-engine"));
-    assert!(!dependency_tree(&metadata, "argiope-core").contains("argiope-store"));
+    assert!(!dependency_tree("argiope-engine").contains_key("argiope-store"));
+    assert!(!dependency_tree("argiope-store").contains_key("argiope-engine"));
+    let core = dependency_tree("argiope-core");
+    assert!(core.keys().all(|name| !name.starts_with("argiope-") || name == "argiope-core"), "{core:?}");
 }
 
 #[test]
@@ -112,9 +100,10 @@ fn engine_and_store_meet_in_one_file() {
 }
 
 #[test]
-fn one_file_names_rustls() {
+fn one_folder_names_rustls() {
     let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
-    assert_eq!(files_naming(&folders, "rustls::"), ["crates/core/src/conn/tls.rs"]);
+    let files = files_naming(&folders, "rustls::");
+    assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/core/src/conn/tls/")), "{files:?}");
 }
 
 #[test]
@@ -236,20 +225,15 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Dependencies that were considered and turned down.
-const BANNED: &[&str] =
-    &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono", "lazy_static"];
+const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono"];
 
 #[test]
 fn licences_are_permissive_and_no_banned_crate_is_used() {
-    let metadata = metadata();
-    let tree = dependency_tree(&metadata, "argiope");
-    for package in metadata["packages"].as_array().expect("packages") {
-        let name = package["name"].as_str().expect("name");
-        if !tree.contains(name) {
-            continue;
-        }
-        assert!(!BANNED.contains(&name), "{name} is banned");
-        let expression = package["license"].as_str().unwrap_or("").replace('/', " OR ");
+    let tree = dependency_tree("argiope");
+    assert!(tree.len() > 50, "only {} packages: has cargo changed its output?", tree.len());
+    for (name, licence) in tree {
+        assert!(!BANNED.contains(&name.as_str()), "{name} is banned");
+        let expression = licence.replace('/', " OR ");
         // `A OR B` needs one that we accept, `A AND B` needs both.
         let accepted = expression
             .replace(['(', ')'], "")

@@ -127,7 +127,8 @@ fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
 
 #[test]
 fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says() {
-    let cases: [(fn() -> Said, Outcome, ErrorKind); 6] = [
+    type Case = (fn() -> Said, Outcome, ErrorKind);
+    let cases: [Case; 6] = [
         (|| Said::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
         (|| Said::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
         (|| Said::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),

@@ -22,7 +22,7 @@ fn crawl(web: &Broad, config: Config) -> (Report, f64) {
     let report = sim.run().expect("a crawl that goes on");
     assert_eq!(sim.umpire.faults(), [] as [String; 0]);
     assert_eq!((report.end, report.counts.settled), (End::Finished, web.total()));
-    let ideal = web.ideal(&report.fetches, delay, concurrency);
+    let ideal = web.ideal(delay, concurrency);
     let eta = ideal.as_secs_f64() / (report.ended - Time::ZERO).as_secs_f64();
     (report, eta)
 }
@@ -50,12 +50,12 @@ fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// The same, where the slots are what is short: whom to serve first decides.
+/// Some hosts that ask for more patience than the settings do.
 #[test]
-fn with_few_slots_the_longest_queues_go_first() {
+fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
     let web = Broad {
         seed: 11,
-        sizes: Broad::zipf(1_000, 50_000, 0.6),
+        sizes: Broad::zipf(1_000, 20_000, 0.6),
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 50,
         dns: Duration::from_millis(20),
@@ -64,7 +64,27 @@ fn with_few_slots_the_longest_queues_go_first() {
     let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
     let (report, eta) = crawl(&web, config);
     tell("1,000 hosts, 20 with Crawl-delay, 64 in flight", &report, eta);
-    assert!(eta >= 0.93, "eta {eta}");
+    assert!(eta >= 0.95, "eta {eta}");
+}
+
+/// Where slots are short, whom to serve first decides: without the longest queues first, their tails would come last.
+/// The ideal knows the sizes of all hosts beforehand; a crawl has to ask each of them first.
+#[test]
+fn with_few_slots_the_longest_queues_go_first() {
+    let web = Broad {
+        seed: 13,
+        sizes: Broad::zipf(1_000, 20_000, 0.6),
+        latency: (Duration::from_millis(20), Duration::from_millis(200)),
+        found_late: 0,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    for concurrency in [8, 16, 20, 24, 32] {
+        let config = Config { concurrency, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
+        let (report, eta) = crawl(&web, config);
+        tell(&format!("1,000 hosts, {concurrency} in flight"), &report, eta);
+        assert!(eta >= 0.95, "eta {eta}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
+use super::robots::RobotsArgs;
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -46,6 +47,8 @@ pub enum Command {
     Crawl(Box<CrawlArgs>),
     /// Fetch one URL and show the exchange in full
     Fetch(Box<FetchArgs>),
+    /// Judge URLs by a robots.txt, with the line that decides
+    Robots(Box<RobotsArgs>),
     /// Crawl the built-in practice web; needs no network
     Demo(DemoArgs),
     /// Print a completion script for a shell
@@ -205,9 +208,7 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{
-        exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs, robots::RobotsArgs,
-    };
+    use crate::cli::{exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs};
 
     #[test]
     fn the_command_line_is_sound() {

@@ -20,7 +20,6 @@ mod interrupt;
 mod live;
 mod output;
 mod report;
-#[allow(dead_code, reason = "joins `Command` once robots.txt can be fetched")]
 mod robots;
 mod teller;
 mod view;
@@ -51,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match &arguments.command {
         Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
         Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
+        Command::Robots(args) => robots::run(args),
         Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
         Command::Completions(args) => return completions(args.shell),
     };

@@ -99,7 +99,9 @@ impl Conn {
         self.keep = plan.keep;
         self.phase = Phase::Body(plan.framing);
         self.clock.restart(now);
-        let wanted = into.head(head, now) == Want::Body;
+        let want = into.head(head, now);
+        let wanted = want != Want::Nothing;
+        self.up_to = if let Want::UpTo(most) = want { Some(most) } else { None };
         if plan.framing.is_over() {
             self.over(into);
         } else if !wanted {
@@ -137,9 +139,9 @@ impl Conn {
             }
             let most = match self.usage {
                 Usage::Drop => DRAIN,
-                Usage::Raw => self.limits.max_wire,
-                Usage::Decode if self.decoder.is_some() => self.limits.max_wire,
-                Usage::Decode => self.limits.max_wire.min(self.limits.max_body),
+                Usage::Raw => self.max_wire(),
+                Usage::Decode if self.decoder.is_some() => self.max_wire(),
+                Usage::Decode => self.max_wire().min(self.max_body()),
             };
             let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
             let kept = piece.body.get(..room).unwrap_or(piece.body);
@@ -168,7 +170,16 @@ impl Conn {
         used
     }
 
+    fn max_wire(&self) -> u64 {
+        self.up_to.unwrap_or(self.limits.max_wire)
+    }
+
+    fn max_body(&self) -> u64 {
+        self.up_to.unwrap_or(self.limits.max_body)
+    }
+
     fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
+        let most = self.max_body();
         match (self.usage, &mut self.decoder) {
             (Usage::Drop | Usage::Raw, _) => {}
             (Usage::Decode, None) => {
@@ -177,7 +188,7 @@ impl Conn {
             }
             (Usage::Decode, Some(decoder)) => {
                 let bytes_body = &mut self.bytes_body;
-                let result = decoder.push(payload, self.limits.max_body, &mut |decoded| {
+                let result = decoder.push(payload, most, &mut |decoded| {
                     *bytes_body += decoded.len() as u64;
                     into.body(decoded);
                     Ok(())
@@ -191,7 +202,7 @@ impl Conn {
     fn note_decoded(&mut self, result: Result<(), Stop>) {
         match result {
             Ok(()) => {}
-            Err(Stop::Full) => self.stop(too_large(self.limits.max_body), Some(Truncated::Length)),
+            Err(Stop::Full) => self.stop(too_large(self.max_body()), Some(Truncated::Length)),
             Err(Stop::Broken(words)) => self.undecodable(words),
         }
     }
@@ -206,9 +217,10 @@ impl Conn {
 
     /// The body is whole.
     fn over(&mut self, into: &mut dyn Receiver) {
+        let most = self.max_body();
         if let Some(mut decoder) = self.decoder.take() {
             let bytes_body = &mut self.bytes_body;
-            let result = decoder.finish(self.limits.max_body, &mut |decoded| {
+            let result = decoder.finish(most, &mut |decoded| {
                 *bytes_body += decoded.len() as u64;
                 into.body(decoded);
                 Ok(())

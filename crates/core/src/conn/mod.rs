@@ -52,7 +52,6 @@ mod head;
 mod limits;
 pub mod request;
 mod tls;
-mod trust;
 
 use std::sync::Arc;
 
@@ -62,8 +61,8 @@ use crate::time::Time;
 pub use coding::Oddities;
 pub use head::{Head, Version};
 pub use limits::Limits;
+pub use tls::trust::{TimeOfDay, TlsSource, Trust, certificates};
 pub use tls::{TlsConfig, explaining};
-pub use trust::{TimeOfDay, TlsSource, Trust, certificates};
 
 use answer::too_slow;
 use coding::Decoder;
@@ -88,6 +87,8 @@ pub trait Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     Body,
+    /// It is, up to so many bytes in place of the usual limit: some files are larger than pages.
+    UpTo(u64),
     /// It is thrown away: read where that is cheap and saves the connection, otherwise not even read.
     Nothing,
 }
@@ -166,6 +167,8 @@ pub struct Conn {
     bytes_body: u64,
     /// Bytes of the body before decoding, without framing.
     payload: u64,
+    /// The limit on this body, where it is not the usual one.
+    up_to: Option<u64>,
     failure: Option<Failure>,
     truncated: Option<Truncated>,
     oddities: Oddities,
@@ -217,6 +220,7 @@ impl Conn {
             bytes_wire: 0,
             bytes_body: 0,
             payload: 0,
+            up_to: None,
             failure: None,
             truncated: None,
             oddities: Oddities::default(),

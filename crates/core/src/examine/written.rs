@@ -103,9 +103,13 @@ fn trim(href: &[u8]) -> &[u8] {
     href.get(start..end).unwrap_or(&[])
 }
 
-/// The first `#` begins the fragment, whatever comes before; but not the one of a reference, as in `&#38;`.
+/// The first `#` begins the fragment, whatever comes before; but not the one of a reference, as in `&#38;`. A space
+/// before it is part of the address, and would be none at the end: there the `#` stays.
 fn without_fragment(href: &[u8]) -> &[u8] {
     match memchr(b'#', href) {
+        Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {
+            href.get(..=hash).unwrap_or(href)
+        }
         Some(hash) if hash == 0 || href.get(hash - 1) != Some(&b'&') => href.get(..hash).unwrap_or(href),
         _ => href,
     }
@@ -134,7 +138,7 @@ mod tests {
         assert!(add(" /a#x ", LinkKind::Anchor, true));
         assert!(add("/a#y", LinkKind::Anchor, false));
         assert!(add("/a", LinkKind::Asset, false));
-        assert!(add("/a&#38;b", LinkKind::Anchor, false));
+        assert!(add("/a&#38;b #x", LinkKind::Anchor, false));
         assert!(!add("/b", LinkKind::Anchor, false), "three are the most");
         assert!(!add("mailto:x", LinkKind::Anchor, false));
         assert!(!add("JavaScript:x#", LinkKind::Anchor, false));
@@ -147,7 +151,7 @@ mod tests {
             [
                 (b"/a".as_slice(), LinkKind::Anchor, false),
                 (b"/a", LinkKind::Asset, false),
-                (b"/a&#38;b", LinkKind::Anchor, false),
+                (b"/a&#38;b #", LinkKind::Anchor, false),
             ]
         );
     }

@@ -262,12 +262,16 @@ pub struct LanePace {
     credit: u16,
     /// The quickest response seen.
     floor: Option<Duration>,
+    /// How long answers take, lately: each one counts an eighth.
+    typical: Option<Duration>,
     /// The last bad moment: what started before it tells nothing new.
     shaken: Time,
     /// Start to start.
     pub delay: Duration,
     crawl_delay: bool,
     last_start: Option<Time>,
+    /// Requests so far, as far as it matters.
+    starts: u8,
     /// With the gentle pace, or after an earlier run: the next request may start then.
     pause: Time,
     /// Backing off until then.
@@ -304,10 +308,12 @@ impl LanePace {
             ceiling,
             credit: 0,
             floor: None,
+            typical: None,
             shaken: Time::ZERO,
             delay: rules.delay,
             crawl_delay: false,
             last_start: None,
+            starts: 0,
             pause: Time::ZERO,
             rest: Time::ZERO,
             bad: 0,
@@ -323,7 +329,7 @@ impl LanePace {
 
     /// How long it takes to answer, lately.
     pub fn typical(&self) -> Option<Duration> {
-        self.floor
+        self.typical
     }
 
     /// When the next request may start, as far as time alone decides.
@@ -351,9 +357,9 @@ impl LanePace {
         self.crawl_delay
     }
 
-    /// Whether the host was ever asked anything.
+    /// Whether the host was asked for so little (its robots.txt, a page) that nobody knows how much there is to do.
     pub fn is_fresh(&self) -> bool {
-        self.last_start.is_none()
+        self.starts < 2
     }
 
     /// Whether the host has been silent for so long that it is better given up on.
@@ -383,6 +389,7 @@ impl LanePace {
     /// A request starts now.
     pub fn started(&mut self, now: Time) {
         self.last_start = Some(now);
+        self.starts = self.starts.saturating_add(1);
     }
 
     /// A request that began at `started` ended now.
@@ -423,6 +430,7 @@ impl LanePace {
     fn observe(&mut self, took: Duration, started: Time, now: Time) {
         let floor = self.floor.map_or(took, |floor| floor.min(took));
         self.floor = Some(floor);
+        self.typical = Some(self.typical.map_or(took, |typical| (typical.saturating_mul(7).saturating_add(took)) / 8));
         if self.mode == Pace::Full || took <= floor.saturating_mul(2).saturating_add(JITTER) {
             self.credit = self.credit.saturating_add(1);
             if self.credit >= self.window && self.window < self.ceiling {

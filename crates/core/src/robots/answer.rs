@@ -3,7 +3,8 @@
 //! Invariant: silence is not consent. Only an answer that says there is no file (4xx) allows everything.
 
 use super::Robots;
-use crate::outcome::ErrorKind;
+use crate::outcome::{ErrorKind, Truncated};
+use crate::visit::Visit;
 
 /// What is known about a site's wishes after an attempt to fetch its robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,16 @@ pub enum RobotsAnswer {
 }
 
 impl RobotsAnswer {
+    /// What a finished fetch of a robots.txt means: `bytes` are what it brought. One that its size cut is read as far as
+    /// it goes; one that was cut otherwise is none.
+    pub fn of(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
+        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
+        match (visit.status, &visit.error) {
+            (Some(status), _) if is_whole || !(200..300).contains(&status) => Self::from_status(status, bytes, agent),
+            (_, error) => Self::from_failure(error.as_ref().map_or(ErrorKind::Internal, |failure| failure.kind)),
+        }
+    }
+
     /// What an answer means. Redirects have been followed: one that is left could not be.
     ///
     /// | status | meaning |

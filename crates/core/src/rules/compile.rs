@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
 use crate::robots::product_token;
 use crate::scope::Scope;
-use crate::url::{self, BadUrl, Url};
+use crate::url::{self, BadUrl, StripParams, Url};
 
 const PER_HOST: usize = 6;
 /// Bytes of bodies that are held at the same time, unless less memory is allowed.
@@ -209,20 +209,12 @@ impl Config {
         Ok(())
     }
 
-    fn strip_params(&self) -> Result<Vec<Box<str>>, ConfigError> {
-        self.strip_param
-            .iter()
-            .map(|name| {
-                if name.is_empty() || name.contains(['=', '&', '?', '#']) {
-                    return Err(Self::error(
-                        "strip-param",
-                        name,
-                        "write the name of one parameter, such as utm_source",
-                    ));
-                }
-                Ok(name.as_str().into())
-            })
-            .collect()
+    fn strip_params(&self) -> Result<StripParams, ConfigError> {
+        let odd = |name: &&String| name.is_empty() || name.contains(['=', '&', '?', '#']);
+        match self.strip_param.iter().find(odd) {
+            Some(name) => Err(Self::error("strip-param", name, "write the name of one parameter, such as utm_source")),
+            None => Ok(StripParams::new(&self.strip_param)),
+        }
     }
 
     /// The `User-Agent` header.

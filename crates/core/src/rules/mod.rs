@@ -16,7 +16,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
 use crate::scope::Scope;
-use crate::url::{Origin, Url};
+use crate::url::{Origin, StripParams, Url};
 
 pub use config::{Config, ConfigError};
 pub use value::{
@@ -38,8 +38,8 @@ pub struct Rules {
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
     pub assets: bool,
-    /// Names of query parameters that are taken out of addresses.
-    pub strip_params: Vec<Box<str>>,
+    /// What is taken out of addresses that pages and sitemaps name.
+    pub strip_params: StripParams,
     pub follow_nofollow: bool,
 
     // Pace

@@ -21,6 +21,8 @@ use crate::url::Url;
 pub use date::parse as parse_date;
 use markup::Markup;
 
+/// What a sitemap may hold, by the protocol: bytes after decoding.
+pub const MAX_BYTES: u64 = 50 << 20;
 /// How many bytes are looked at to learn the character encoding.
 const SNIFF: usize = 256;
 /// One line, tag or comment may be this long.
@@ -42,6 +44,8 @@ pub struct Sitemap {
     pub skipped: u32,
     /// Why it was not read to its end, or what in it could not be understood.
     pub fault: Option<String>,
+    /// The fault is a limit that was reached.
+    pub limited: bool,
 }
 
 /// An address that a sitemap lists.
@@ -104,7 +108,7 @@ pub struct Bounds {
 impl Default for Bounds {
     /// The limits of the sitemap protocol.
     fn default() -> Self {
-        Self { reach: Reach::default(), vouched: Vec::new(), index: true, max_entries: 50_000, max_bytes: 50 << 20 }
+        Self { reach: Reach::default(), vouched: Vec::new(), index: true, max_entries: 50_000, max_bytes: MAX_BYTES }
     }
 }
 
@@ -228,11 +232,16 @@ impl Reader {
         for piece in bytes.chunks(4096) {
             let Packing::Gzip(decoder) = &mut self.packing else { return };
             let result = decoder.write_all(piece);
+            if result.is_err() {
+                // What was unpacked before the fault is still inside; the next byte makes it come out, and fails too.
+                let _ = decoder.write(&[0]);
+            }
             let unpacked = std::mem::take(decoder.get_mut());
             self.measure(&unpacked);
             if result.is_err() && !self.done {
+                self.found.fault("the gzip data is broken");
                 self.decode(&[], true);
-                self.stop("the gzip data is broken");
+                self.done = true;
             }
             if self.done {
                 return;
@@ -251,6 +260,7 @@ impl Reader {
         let cut = taken.len() < bytes.len();
         self.decode(taken, cut);
         if cut && !self.done {
+            self.found.sitemap.limited = true;
             self.found.fault(format!("longer than {} bytes: the rest was not read", self.found.bounds.max_bytes));
             self.done = true;
         }
@@ -393,7 +403,8 @@ impl Found {
         Ok(())
     }
 
-    fn too_many(&self) -> Fault {
+    fn too_many(&mut self) -> Fault {
+        self.sitemap.limited = true;
         Fault(format!("more than {} entries: the rest was not read", self.bounds.max_entries))
     }
 

@@ -105,8 +105,8 @@ enum Seat {
     Rated,
 }
 
-/// A lane that may start now. New hosts go first, because their robots.txt tells what there is to do; then those with
-/// most polite waiting ahead: the longest job decides when all is done.
+/// A lane that may start now. New hosts go first, because their first page tells how much there is to do; then those
+/// with most polite waiting ahead: the longest job decides when all is done.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     weight: u64,
@@ -520,7 +520,7 @@ impl Workbench {
     /// Ends the links of a lane that need no asking.
     fn sweep(&mut self, id: LaneId, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
-            self.verdicts.extend(pick::sweep(&mut entry.lane, &self.rules, now));
+            pick::sweep(&mut entry.lane, &self.rules, now, &mut self.verdicts);
         }
     }
 

@@ -4,6 +4,7 @@
 //! Invariant: a page is taken only while its origin's robots.txt is known, not older than a day, and allows it.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -81,8 +82,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
 }
 
 /// Takes the links off the bench that end without being asked for, as far as is known already.
-pub(super) fn sweep(lane: &mut Lane, rules: &Rules, now: Time) -> Vec<Box<Visit>> {
-    let mut swept = Vec::new();
+pub(super) fn sweep(lane: &mut Lane, rules: &Rules, now: Time, swept: &mut VecDeque<Box<Visit>>) {
     let list = match &lane.addresses {
         Addresses::Known { list, .. } => Arc::clone(list),
         _ => Arc::default(),
@@ -90,21 +90,20 @@ pub(super) fn sweep(lane: &mut Lane, rules: &Rules, now: Time) -> Vec<Box<Visit>
     for (link, purpose) in std::mem::take(&mut lane.errands) {
         match permitted(rules, &link.url, &list) {
             Ok(_) => lane.errands.push_back((link, purpose)),
-            Err(failure) => swept.push(refused(link, purpose, failure, now)),
+            Err(failure) => swept.push_back(refused(link, purpose, failure, now)),
         }
     }
     for link in std::mem::take(&mut lane.queue) {
         if let Err(failure) = permitted(rules, &link.url, &list) {
             let purpose = purpose_of(&link);
-            swept.push(refused(link, purpose, failure, now));
+            swept.push_back(refused(link, purpose, failure, now));
             continue;
         }
         match leave(lane, &link, rules, now) {
-            Leave::Denied(outcome, failure, tries) => swept.push(ended(link, outcome, failure, tries, now)),
+            Leave::Denied(outcome, failure, tries) => swept.push_back(ended(link, outcome, failure, tries, now)),
             Leave::Granted | Leave::Unknown(_) | Leave::Pending => lane.queue.push_back(link),
         }
     }
-    swept
 }
 
 fn leave(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Leave {

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -33,9 +33,9 @@ use argiope_core::{Failure, RaceStep, Time};
 
 use crate::epoll::Interest;
 use crate::mail::{Ending, Reports};
-use crate::socket;
+use crate::socket::{self, Attempts};
 use crate::timers::Alarm;
-use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 use executor::{Executor, Happening, TaskId, first};
 use queue::JoinQueue;
 use reactor::Socket;
@@ -48,6 +48,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
 /// The same, with somebody looking on.
 pub fn run_watched(worker: Worker, onlooker: Option<impl Fn(Happening) + 'static>) -> io::Result<()> {
     let executor = Executor::new(worker.clock)?;
+    worker.is_ready();
     if let Some(onlooker) = onlooker {
         executor.watch(onlooker);
     }
@@ -63,7 +64,7 @@ struct Shop {
     executor: Rc<Executor>,
     reports: RefCell<Reports>,
     /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
-    work: JoinQueue<Job>,
+    work: JoinQueue<Box<Job>>,
     /// Coroutines that rest with their connection, and wait for the next job of their seat.
     resting: RefCell<HashMap<Seat, Chair>>,
     buffer: RefCell<Box<[u8]>>,
@@ -74,13 +75,13 @@ struct Shop {
 struct Chair {
     task: TaskId,
     waker: Waker,
-    job: Option<Job>,
+    job: Option<Box<Job>>,
 }
 
 /// A connection, with the socket that it lacks by itself.
 struct Line {
     socket: Socket,
-    peer: SocketAddr,
+    ip: IpAddr,
 }
 
 /// The first coroutine: takes the mail and starts the others.
@@ -93,8 +94,9 @@ async fn receive(shop: Rc<Shop>) {
             return;
         }
         for job in jobs.drain(..) {
-            start(&shop, job);
+            start(&shop, Box::new(job));
         }
+        jobs.shrink_to(FEW);
         if ending == Some(Ending::WhenDone) {
             first(shop.work.join(), poll_fn(|cx| shop.poll_drop(cx))).await;
             return shop.reports.borrow_mut().send();
@@ -103,7 +105,7 @@ async fn receive(shop: Rc<Shop>) {
 }
 
 /// A job begins: with the coroutine that rests in its seat, or with a new one.
-fn start(shop: &Rc<Shop>, job: Job) {
+fn start(shop: &Rc<Shop>, job: Box<Job>) {
     match shop.resting.borrow_mut().get_mut(&seat(&job)) {
         Some(chair) if chair.job.is_none() => {
             shop.work.count_in();
@@ -118,39 +120,41 @@ fn start(shop: &Rc<Shop>, job: Job) {
 }
 
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
+///
+/// A coroutine is as large as all that it holds across its largest `await`. So what is large stands in boxes here: the
+/// job, the fetch, and even the coroutine of the race, which is over long before the answer comes.
 async fn serve(shop: Rc<Shop>) {
     let mut job = shop.work.get().await;
     let mut alarm = shop.executor.alarm();
-    let mut kept: Option<(Line, Conn)> = None;
-    loop {
+    'connection: loop {
         let mut started = shop.now();
-        let (line, fetch) = match kept.take() {
-            Some((line, conn)) => {
-                let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
-                (line, fetch)
-            }
-            None => match connect(&shop, &job, &mut started, &mut alarm).await {
-                Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
-                    Ok(fetch) => (line, fetch),
-                    Err(visit) => return shop.report(visit),
-                },
-                Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
-            },
+        let line = match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
+            Ok(line) => line,
+            Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
         };
-        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-        match drive(&shop, &line.socket, fetch, &mut alarm).await {
-            Finished::Visit(visit, conn) => {
-                shop.report(visit);
-                let Some(conn) = conn else { return };
-                match rest(&shop, seat, &line.socket, &mut alarm).await {
-                    Some(next) => {
-                        kept = (Door::of(&next) == door).then_some((line, conn));
+        let door = Door::of(&job);
+        let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
+            Ok(fetch) => Box::new(fetch),
+            Err(visit) => return shop.report(visit),
+        };
+        loop {
+            let seat = seat(fetch.job());
+            fetch = drive(&shop, &line.socket, fetch, &mut alarm).await;
+            match finish(&shop, fetch) {
+                Next::Rest(conn) => {
+                    let Some(next) = rest(&shop, seat, &line.socket, &mut alarm).await else { return };
+                    if Door::of(&next) != door {
                         job = next;
+                        continue 'connection;
                     }
-                    None => return,
+                    fetch = Box::new(shop.worker.begin_again(next, conn, line.ip, shop.now()));
                 }
+                Next::Again(same) => {
+                    job = same;
+                    continue 'connection;
+                }
+                Next::Leave => return,
             }
-            Finished::Again(same) => job = same,
         }
     }
 }
@@ -159,17 +163,16 @@ async fn serve(shop: Rc<Shop>) {
 async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
     shop.executor.mark("connecting");
     let mut race = shop.worker.race(job, *started);
-    let mut attempts = Vec::new();
+    let mut attempts = Attempts::default();
     loop {
         let now = shop.now();
-        if let Some((peer, socket)) =
-            socket::first_connected(&mut attempts, &mut race, now, |attempt: &Socket| attempt.now(socket::connected))
-        {
-            return Ok(Line { socket, peer });
+        let connected = |attempt: &Socket| attempt.now(socket::connected);
+        if let Some((peer, socket)) = attempts.winner(&mut race, now, connected) {
+            return Ok(Line { socket, ip: peer.ip() });
         }
         match race.next(now) {
             RaceStep::Connect(address) => match socket::begin_connect(address) {
-                Ok(stream) => attempts.push((address, Socket::new(stream, shop.executor.reactor()))),
+                Ok(stream) => attempts.push(address, Socket::new(stream, shop.executor.reactor())),
                 Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                     // Not the host's fault: the race begins anew when a file may be free.
                     *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
@@ -181,8 +184,8 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
             RaceStep::Wait(until) => {
                 poll_fn(|cx| {
                     // Every attempt is asked, so that every one of them can wake us.
-                    let ended = |(_, socket): &(_, Socket)| socket.poll_ready(Interest::Writable, cx).is_ready();
-                    match attempts.iter().filter(|attempt| ended(attempt)).count() {
+                    let ended = |socket: &&Socket| socket.poll_ready(Interest::Writable, cx).is_ready();
+                    match attempts.sockets().filter(ended).count() {
                         0 => alarm.poll(until, shop.now(), cx),
                         _ => Poll::Ready(()),
                     }
@@ -195,7 +198,7 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
 }
 
 /// Does what the fetch wants until it is done: the loop that every engine has, with the waiting in plain sight.
-async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm) -> Finished {
+async fn drive(shop: &Shop, socket: &Socket, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Box<Fetch> {
     loop {
         let deadline = fetch.deadline();
         let waits_for = match fetch.step() {
@@ -220,7 +223,7 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm
                 fetch.resume(shop.now());
                 continue;
             }
-            Step::Done => return fetch.finish(shop.now()),
+            Step::Done => return fetch,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
         match poll_fn(|cx| shop.poll_ready(socket, waits_for, deadline, alarm, cx)).await {
@@ -241,8 +244,26 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm
     }
 }
 
+/// What a connection does after a fetch.
+enum Next {
+    Rest(Box<Conn>),
+    Again(Box<Job>),
+    Leave,
+}
+
+/// The fetch is over: its visit goes to the keeper.
+fn finish(shop: &Shop, fetch: Box<Fetch>) -> Next {
+    match fetch.finish(shop.now()) {
+        Finished::Visit(visit, conn) => {
+            shop.report(visit);
+            conn.map_or(Next::Leave, |conn| Next::Rest(Box::new(conn)))
+        }
+        Finished::Again(job) => Next::Again(Box::new(job)),
+    }
+}
+
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Job> {
+async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;

@@ -56,7 +56,7 @@ impl Bench {
     pub fn end(mut self, ending: Ending) -> Duration {
         let begun = Instant::now();
         self.crew.end(ending);
-        self.crew.join();
+        assert!(self.crew.join().is_none());
         begun.elapsed()
     }
 }

@@ -5,7 +5,6 @@
 //! last page of a host that is a root, so that it is found late. [`Broad::ideal`] is the least time that any polite
 //! schedule can take.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use argiope_core::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time, Url};
 
 use super::dice::Dice;
-use super::{Fetched, Named, Reply, Said, Web};
+use super::{Named, Reply, Said, Web};
 
 /// A web of many hosts.
 #[derive(Clone, Debug)]
@@ -80,33 +79,21 @@ impl Broad {
         links
     }
 
-    /// The least time that any polite schedule takes for what was found, when each host's first link was known:
-    /// the slowest host, and all answers over all slots.
-    pub fn ideal(&self, fetches: &[Fetched], delay: Duration, concurrency: usize) -> Duration {
-        // When a page of a host was first read that leads there.
-        let mut known: HashMap<usize, Time> = HashMap::new();
-        let ends: HashMap<(usize, u32), Time> = fetches
-            .iter()
-            .filter(|fetched| fetched.purpose == Purpose::Page)
-            .filter_map(|fetched| Some((place(&fetched.url)?, fetched.end)))
-            .collect();
-        for host in 0..self.sizes.len() {
-            let at = if self.is_root(host) {
-                Time::ZERO
-            } else {
-                let finder = self.finder(host);
-                let last = self.sizes.get(finder).map_or(0, |size| size - 1);
-                ends.get(&(finder, last)).copied().unwrap_or(Time::ZERO)
-            };
-            known.insert(host, at);
-        }
-        let by_host = (0..self.sizes.len()).map(|host| {
+    /// The least time that any polite schedule takes that reads the pages of a host in order: the slowest host and
+    /// whoever is found at its end, or all answers over all slots.
+    pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
+        let hosts = 0..self.sizes.len();
+        // robots.txt and the pages, one after the other, beginning with the name.
+        let alone = |host: usize| {
             let (latency, delay) = (self.latency_of(host), self.delay_of(host, delay));
-            let first = (known.get(&host).copied().unwrap_or(Time::ZERO) - Time::ZERO) + self.dns;
-            // robots.txt, the first page with its links, and the rest.
-            first + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency
+            self.dns + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency
+        };
+        let by_host = hosts.clone().map(|host| {
+            let found = if self.is_root(host) { Duration::ZERO } else { alone(self.finder(host)) };
+            found + alone(host)
         });
-        let all: Duration = fetches.iter().map(|fetched| fetched.end - fetched.start).sum();
+        let all: Duration =
+            hosts.map(|host| self.latency_of(host) * (self.sizes.get(host).copied().unwrap_or(1) + 1)).sum();
         by_host.max().unwrap_or_default().max(all / u32::try_from(concurrency).unwrap_or(u32::MAX))
     }
 }

@@ -145,9 +145,9 @@ impl Model {
         }
         let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
         model.roots.extend(first);
-        for number in 1..origins.len().min(4) {
+        for origin in origins.iter().take(4).skip(1) {
             if dice.chance(50) {
-                model.roots.extend(urls.iter().find(|at| at.origin() == origins[number]).cloned());
+                model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
         // A root may be private: the user named it. The oracle does not go into that.

@@ -1,6 +1,8 @@
 //! TLS, driven over memory: ciphertext in, plaintext out, and back.
 //!
-//! Invariant: this is the only file of the core that names rustls; everybody else sees bytes and [`Failure`]s.
+//! Invariant: this folder is the only place that names rustls; everybody else sees bytes and [`Failure`]s.
+
+pub mod trust;
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -15,8 +17,8 @@ use rustls::{
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
-use super::limits::Limits;
 use super::{Clock, Conn};
+use crate::conn::limits::Limits;
 
 /// What TLS connections share: roots, versions, the cache of sessions. It is made outside the core, which has no files.
 pub type TlsConfig = ClientConfig;

@@ -1,0 +1,83 @@
+//! Answers on the wire: heads, framing and codings, through the connection that every engine drives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
+use argiope_core::{ErrorKind, Time, Truncated};
+
+use super::{piece, steered};
+
+/// Any bytes can be an answer: it ends, within its limits, and the same however it is cut.
+pub fn answer(data: &[u8]) {
+    let (wire, steer) = steered(data, 1);
+    same_in_pieces(wire, piece(steer));
+}
+
+/// Any bytes can be a coded body, under any coding that is asked for, and two at a time.
+pub fn coding(data: &[u8]) {
+    const CODINGS: [&str; 8] = ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, br", "identity", "gzip,gzip"];
+    let (body, steer) = steered(data, 2);
+    let coding = CODINGS[usize::from(steer.last().copied().unwrap_or(0)) % CODINGS.len()];
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
+    same_in_pieces(&[head.as_bytes(), body].concat(), piece(steer));
+}
+
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Seen {
+    status: Option<u16>,
+    body: Vec<u8>,
+    kind: Option<ErrorKind>,
+    truncated: Option<Truncated>,
+    reusable: bool,
+}
+
+impl Receiver for Seen {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
+        assert!(self.status.is_none(), "two heads");
+        self.status = Some(head.status);
+        for (name, _) in head.iter() {
+            assert!(!name.is_empty());
+        }
+        Want::Body
+    }
+
+    fn wire(&mut self, _raw: &[u8]) {}
+
+    fn body(&mut self, decoded: &[u8]) {
+        self.body.extend_from_slice(decoded);
+    }
+}
+
+fn same_in_pieces(wire: &[u8], piece: usize) {
+    let whole = exchange(&[wire]);
+    let pieces: Vec<&[u8]> = wire.chunks(piece).collect();
+    assert_eq!(whole, exchange(&pieces), "in pieces of {piece}");
+}
+
+fn exchange(pieces: &[&[u8]]) -> Seen {
+    let limits = Limits { max_head: 4096, max_headers: 64, max_body: 1 << 16, max_wire: 1 << 16, ..Limits::default() };
+    let now = Time::ZERO;
+    let mut seen = Seen::default();
+    let mut conn = Conn::plain(Arc::new(limits.clone()), now);
+    conn.ask(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), now + Duration::from_secs(60), now);
+    while let Step::Write(bytes) = conn.step() {
+        let n = bytes.len();
+        conn.wrote(n, now);
+    }
+    for piece in pieces {
+        conn.feed(piece, now, &mut seen);
+    }
+    conn.closed(now, &mut seen);
+    while conn.step() != Step::Done {
+        conn.expire(conn.deadline(), &mut seen);
+    }
+    let end = conn.end();
+    assert!(end.bytes_body <= limits.max_body);
+    assert_eq!(end.bytes_body, seen.body.len() as u64);
+    assert!(end.truncated.is_none() || end.failure.is_some(), "cut without a reason");
+    seen.kind = end.failure.map(|failure| failure.kind);
+    seen.truncated = end.truncated;
+    seen.reusable = end.reusable;
+    seen
+}

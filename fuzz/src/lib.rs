@@ -1,0 +1,26 @@
+//! What must hold whatever the bytes are: one function for each parser of outside data.
+//!
+//! A function panics where its property does not hold. Fuzz targets feed them what a fuzzer makes up; an ordinary test
+//! of the core feeds them the corpora in `fuzz/corpus`, so that what was found once stays found.
+
+mod conn;
+mod pages;
+mod robots;
+mod sitemaps;
+mod tokens;
+
+pub use conn::{answer, coding};
+pub use pages::{charset, url};
+pub use robots::robots;
+pub use sitemaps::sitemap;
+pub use tokens::tokenizer;
+
+/// Cuts the last bytes off: they steer the case, the others are its input.
+fn steered(data: &[u8], most: usize) -> (&[u8], &[u8]) {
+    data.split_at(data.len() - data.len().min(most))
+}
+
+/// Sizes of pieces to cut an input into, from a byte of the case.
+fn piece(steer: &[u8]) -> usize {
+    usize::from(steer.first().copied().unwrap_or(0)) % 64 + 1
+}

@@ -1,0 +1,26 @@
+//! Sitemaps: however they are cut into pieces, the same is read, within the limits.
+
+use argiope_core::Url;
+use argiope_core::sitemap::{Bounds, Reader, Sitemap};
+
+use super::{piece, steered};
+
+/// What is read does not depend on the pieces, keeps the limits, and is of the sitemap's own site.
+pub fn sitemap(data: &[u8]) {
+    let (document, steer) = steered(data, 1);
+    let Ok(url) = Url::parse("https://www.h.example/maps/sitemap.xml") else { return };
+    let bounds = Bounds { max_entries: 20, max_bytes: 1 << 16, ..Bounds::default() };
+    let whole = read(&url, &bounds, &[document]);
+    let pieces: Vec<&[u8]> = document.chunks(piece(steer)).collect();
+    assert_eq!(whole, read(&url, &bounds, &pieces));
+    assert!(whole.entries.len() <= 20 && whole.children.len() <= 20);
+    for entry in &whole.entries {
+        assert_eq!(entry.url.registrable_domain(), Some("h.example"), "{}", entry.url);
+    }
+}
+
+fn read(url: &Url, bounds: &Bounds, pieces: &[&[u8]]) -> Sitemap {
+    let mut reader = Reader::new(url, bounds.clone());
+    pieces.iter().for_each(|piece| reader.feed(piece));
+    reader.finish()
+}
