@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::frontier::{StoreError, StoreErrorKind};
 use argiope_core::job::Job;
-use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
@@ -69,6 +69,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// How pages compare with the last time, where there was one.
+    pub changes: Option<Changes>,
     /// What people should know about how it ran.
     pub notices: Vec<String>,
 }
@@ -164,7 +166,8 @@ where
     let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
     let end = end.and_then(|end| {
         if tells_runs {
-            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed);
+            let changes = keeper.progress().changes;
+            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes);
             outbox.line(last, keeper.frontier_mut(), clock.now())?;
         }
         keeper.note_progress(clock.now())?;
@@ -179,7 +182,7 @@ where
     crew.join();
     let end = end?;
     written?;
-    Ok(Summary { end, left, elapsed, tally, notices })
+    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.

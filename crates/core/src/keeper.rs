@@ -7,12 +7,15 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod again;
 mod remembering;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use again::{Change, Changes};
 
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
@@ -70,6 +73,8 @@ pub struct Settled {
     pub line: Vec<u8>,
     /// What the record says is in the archive.
     pub archive: Option<Chunk>,
+    /// How it compares with the last time, where there was one.
+    pub change: Option<Change>,
 }
 
 impl Settled {
@@ -260,7 +265,11 @@ impl<F: Frontier> Keeper<F> {
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
-                Next::Fetch(job) => return Ok(Order::Fetch(Job { wall: self.clock, ..job })),
+                Next::Fetch(mut job) => {
+                    job.wall = self.clock;
+                    self.make_conditional(&mut job)?;
+                    return Ok(Order::Fetch(job));
+                }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
@@ -369,6 +378,7 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        let change = self.compare(&mut visit)?;
         let exchange = visit.archive.take();
         let (place, archive) =
             self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
@@ -380,7 +390,7 @@ impl<F: Frontier> Keeper<F> {
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
-        self.settled.push(Settled { visit, line, archive });
+        self.settled.push(Settled { visit, line, archive, change });
         Ok(())
     }
 

@@ -16,11 +16,9 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
 /// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
 /// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
 const NOT_YET: &[(&str, Given)] = &[
-    ("recrawl", |config| config.recrawl),
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
 ];
 

@@ -4,6 +4,7 @@
 //! without [`escape`].
 
 mod args;
+mod changes;
 mod config;
 mod crawl;
 mod escape;
