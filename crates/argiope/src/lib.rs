@@ -16,6 +16,7 @@
 //! ```
 
 pub mod crawl;
+pub mod exhibition;
 pub mod keeping;
 pub mod picture;
 pub mod report;

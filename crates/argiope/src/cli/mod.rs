@@ -7,7 +7,6 @@ mod args;
 mod config;
 mod crawl;
 mod escape;
-#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod exhibition;
 #[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod explain;
@@ -39,6 +38,10 @@ const USAGE: u8 = 2;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = exhibition::child(&arguments) {
+        return code;
+    }
     let arguments = match args::parse(arguments) {
         Ok(arguments) => arguments,
         // Help and version come this way too, with exit code 0.
@@ -51,6 +54,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
         Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
         Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
+        Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
     };
     match done {
