@@ -29,19 +29,21 @@ use crate::visit::{Errand, Headers, Visit, Wire};
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-/// One job on one connection.
-pub struct Fetch {
+/// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
+pub struct Fetch(Box<Exchange>);
+
+struct Exchange {
     conn: Conn,
-    page: Box<Page>,
+    page: Page,
 }
 
 /// How a fetch ended.
 pub enum Finished {
     /// With a visit; and with the connection, where it can serve again.
-    Visit(Box<Visit>, Option<Conn>),
+    Visit(Box<Visit>, Option<Box<Conn>>),
     /// The kept-alive connection turned out closed before the host said anything: connect anew and ask again. Nobody
     /// would count this as an attempt.
-    Again(Job),
+    Again(Box<Job>),
 }
 
 /// How the connection came to be.
@@ -54,14 +56,14 @@ pub struct Origins {
     pub ip: Option<IpAddr>,
 }
 
-/// What the answer has brought so far.
+/// What the answer has brought so far. What comes only with the answer is in boxes: most fetches wait for it.
 struct Page {
-    job: Job,
+    job: Box<Job>,
     rules: Arc<Rules>,
     origins: Origins,
-    head: Option<Head>,
+    head: Option<Box<Head>>,
     reader: Reader,
-    wire: Option<Kept>,
+    wire: Option<Box<Kept>>,
 }
 
 /// The bytes of an answer that an archive wants, and their share of the budget.
@@ -80,66 +82,71 @@ enum Reader {
 
 impl Fetch {
     /// Asks for the job's link over a connection.
-    pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
+    pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
+        let wire = rules.keep_wire.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
-        Self { conn, page: Box::new(page) }
+        Self(Box::new(Exchange { conn, page }))
     }
 
     pub fn step(&mut self) -> Step<'_> {
-        self.conn.step()
+        self.0.conn.step()
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.conn.wrote(n, now);
+        self.0.conn.wrote(n, now);
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
-        self.conn.feed(bytes, now, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.feed(bytes, now, page);
         self.resume(now);
     }
 
     /// The host closed its side.
     pub fn closed(&mut self, now: Time) {
-        self.conn.closed(now, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.closed(now, page);
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        self.conn.broke(failure, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.broke(failure, page);
     }
 
     /// When [`Fetch::expire`] wants to be called, unless something happens before.
     pub fn deadline(&self) -> Time {
-        self.conn.deadline()
+        self.0.conn.deadline()
     }
 
     pub fn expire(&mut self, now: Time) {
-        self.conn.expire(now, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.expire(now, page);
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
-        self.conn.hold(!moves, now);
+        let moves = self.0.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.0.conn.hold(!moves, now);
         moves
     }
 
     pub fn job(&self) -> &Job {
-        &self.page.job
+        &self.0.page.job
     }
 
     /// Takes the result of a fetch that is done.
-    pub fn finish(mut self, now: Time) -> Finished {
-        let end = self.conn.end();
-        if end.stale && end.failure.is_some() && self.page.head.is_none() {
-            return Finished::Again(self.page.job);
+    pub fn finish(self, now: Time) -> Finished {
+        let Exchange { mut conn, page } = *self.0;
+        let end = conn.end();
+        if end.stale && end.failure.is_some() && page.head.is_none() {
+            return Finished::Again(page.job);
         }
         let reusable = end.reusable;
-        let visit = self.page.into_visit(end, now);
-        Finished::Visit(Box::new(visit), reusable.then_some(self.conn))
+        let visit = page.into_visit(end, now);
+        Finished::Visit(Box::new(visit), reusable.then(|| Box::new(conn)))
     }
 }
 
@@ -179,7 +186,7 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(head.clone());
+        self.head = Some(Box::new(head.clone()));
         Want::Body
     }
 
@@ -206,8 +213,10 @@ impl Receiver for Page {
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
-        let wire = wire
-            .map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
+        let wire = wire.map(|kept| {
+            let Kept { bytes, held } = *kept;
+            Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held })
+        });
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));

@@ -27,6 +27,7 @@ use crate::mail::Ending;
 use crate::socket;
 use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
+// anchor: callbacks-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
@@ -68,6 +69,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
         }
     }
 }
+// end: callbacks-run
 
 /// Why a callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,6 +79,7 @@ enum Why {
     Late,
 }
 
+// anchor: callbacks-entry
 /// How a fetch goes on.
 type Callback = fn(&mut Table, usize, Why);
 
@@ -86,6 +89,7 @@ struct Entry {
     /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
     alarm: Time,
 }
+// end: callbacks-entry
 
 enum State {
     Connecting(Box<Connecting>),
@@ -96,7 +100,7 @@ enum State {
 }
 
 struct Connecting {
-    job: Job,
+    job: Box<Job>,
     started: Time,
     race: Race,
     /// Attempts under way, all of them under the token of this entry.
@@ -118,7 +122,7 @@ struct Resting {
     ip: IpAddr,
     seat: Seat,
     door: Door,
-    conn: Conn,
+    conn: Box<Conn>,
 }
 
 struct Table {
@@ -157,7 +161,7 @@ impl Table {
     }
 
     /// A job begins: on the connection that rests in its seat, where there is one that leads to the same door.
-    fn start(&mut self, job: Job) {
+    fn start(&mut self, job: Box<Job>) {
         self.in_flight += 1;
         let now = self.worker.clock.now();
         let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
@@ -182,7 +186,7 @@ impl Table {
         }
     }
 
-    fn connect_anew(&mut self, token: usize, job: Job, started: Time) {
+    fn connect_anew(&mut self, token: usize, job: Box<Job>, started: Time) {
         let race = self.worker.race(&job, started);
         let connecting = Connecting { job, started, race, attempts: Vec::new() };
         self.put(token, State::Connecting(Box::new(connecting)), Self::connect);
@@ -227,7 +231,7 @@ impl Table {
         self.set_alarm(token, wait_until);
     }
 
-    fn connected(&mut self, token: usize, job: Job, started: Time, peer: SocketAddr, stream: TcpStream) {
+    fn connected(&mut self, token: usize, job: Box<Job>, started: Time, peer: SocketAddr, stream: TcpStream) {
         let now = self.worker.clock.now();
         match self.worker.begin(job, started, peer, now) {
             Ok(fetch) => {
@@ -243,6 +247,7 @@ impl Table {
         }
     }
 
+    // anchor: callbacks-drive
     /// Does what the fetch wants, as far as that goes without waiting, then leaves word to be called again.
     fn drive(&mut self, token: usize, why: Why) {
         let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
@@ -286,6 +291,7 @@ impl Table {
         self.put(token, State::Fetching(fetching), Self::drive);
         self.set_alarm(token, deadline);
     }
+    // end: callbacks-drive
 
     /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
     fn finish(&mut self, token: usize, fetching: Fetching) {

@@ -68,7 +68,7 @@ struct Shop {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Box<Job>>,
     /// Jobs that have no visit yet.
     unfinished: usize,
     threads: usize,
@@ -84,7 +84,7 @@ struct State {
 struct Resting {
     line: Line,
     door: Door,
-    conn: Conn,
+    conn: Box<Conn>,
     until: Time,
 }
 
@@ -95,8 +95,9 @@ struct Line {
     peer: SocketAddr,
 }
 
+// anchor: threads-start
 /// A job begins: with a thread that has nothing to do, or with a new one.
-fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Job) {
+fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
     let mut state = shop.lock();
     state.jobs.push_back(job);
     state.unfinished += 1;
@@ -121,6 +122,7 @@ fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Job)
         }
     }
 }
+// end: threads-start
 
 /// The life of a thread: one job after the other.
 fn serve(shop: &Shop) {
@@ -198,6 +200,7 @@ fn connect(shop: &Shop, job: &Job, started: &mut Time) -> Result<Line, Failure> 
     }
 }
 
+// anchor: threads-drive
 /// Does what the fetch wants until it is done. The deadline goes along as the socket's own time-out.
 fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u8]) {
     loop {
@@ -233,10 +236,11 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
         }
     }
 }
+// end: threads-drive
 
 /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed. Gives the job
 /// back where it must be tried once more, on a new connection.
-fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Job> {
+fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Box<Job>> {
     let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
     match fetch.finish(shop.now()) {
         Finished::Visit(visit, conn) => {
@@ -268,7 +272,7 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_job(&self) -> Option<Job> {
+    fn next_job(&self) -> Option<Box<Job>> {
         let mut state = self.lock();
         loop {
             if state.over {

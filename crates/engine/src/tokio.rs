@@ -28,7 +28,7 @@ use argiope_core::{Failure, RaceStep, Time};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::mail::{Ending, Reports};
@@ -36,6 +36,7 @@ use crate::socket;
 use crate::timers::{Alarm, Timers};
 use crate::worker::{BUFFER, Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
+// anchor: tokio-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -44,6 +45,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     LocalSet::new().block_on(&runtime, receive(shop));
     Ok(())
 }
+// end: tokio-run
 
 /// What the tasks of one thread share.
 struct Shop {
@@ -59,9 +61,8 @@ struct Shop {
 }
 
 struct Chair {
-    task: AbortHandle,
     waker: Waker,
-    job: Option<Job>,
+    job: Option<Box<Job>>,
 }
 
 /// A connection, with the socket that it lacks by itself.
@@ -98,7 +99,7 @@ async fn receive(shop: Rc<Shop>) {
 }
 
 /// A job begins: with the task that rests in its seat, or with a new one.
-fn start(shop: &Rc<Shop>, job: Job) {
+fn start(shop: &Rc<Shop>, job: Box<Job>) {
     shop.unfinished.set(shop.unfinished.get() + 1);
     match shop.resting.borrow_mut().get_mut(&seat(&job)) {
         Some(chair) if chair.job.is_none() => {
@@ -106,50 +107,46 @@ fn start(shop: &Rc<Shop>, job: Job) {
             chair.waker.wake_by_ref();
         }
         _ => {
-            // The job waits in a box: a task is as large as all that it ever holds, and it is given its job only once.
-            let own = Own::default();
-            let task = spawn_local(serve(Rc::clone(shop), Box::new(job), Rc::clone(&own)));
-            *own.borrow_mut() = Some(task.abort_handle());
+            spawn_local(serve(Rc::clone(shop), job));
         }
     }
 }
 
-/// A task's way to its own handle, for whoever has to cancel it while it rests.
-type Own = Rc<RefCell<Option<AbortHandle>>>;
-
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
-async fn serve(shop: Rc<Shop>, mut job: Box<Job>, own: Own) {
+async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
     let mut alarm = Alarm::new(&shop.timers);
     let mut kept: Option<(Line, Box<Conn>)> = None;
     loop {
         let mut started = shop.now();
-        let (mut line, fetch) = match kept.take() {
+        let (mut line, mut fetch) = match kept.take() {
             Some((line, conn)) => {
-                let fetch = shop.worker.begin_again(*job, *conn, line.peer.ip(), started);
-                (line, Box::new(fetch))
+                let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
+                (line, fetch)
             }
-            None => match connect(&shop, &job, &mut started, &mut alarm).await {
-                Ok(line) => match shop.worker.begin(*job, started, line.peer, shop.now()) {
-                    Ok(fetch) => (line, Box::new(fetch)),
+            // A task is as large as all that it ever holds at once: connecting, which is over soon, gets a box.
+            None => match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
+                Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
+                    Ok(fetch) => (line, fetch),
                     Err(visit) => return shop.report(visit),
                 },
-                Err(failure) => return shop.report(shop.worker.lost(*job, failure, started)),
+                Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
             },
         };
+        drive(&shop, &mut line.stream, &mut fetch, &mut alarm).await;
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-        match drive(&shop, &mut line.stream, fetch, &mut alarm).await {
+        match fetch.finish(shop.now()) {
             Finished::Visit(visit, conn) => {
                 shop.report(visit);
-                let Some(conn) = conn.map(Box::new) else { return };
-                match rest(&shop, seat, &line.stream, &mut alarm, &own).await {
+                let Some(conn) = conn else { return };
+                match rest(&shop, seat, &line.stream, &mut alarm).await {
                     Some(next) => {
                         kept = (Door::of(&next) == door).then_some((line, conn));
-                        *job = next;
+                        job = next;
                     }
                     None => return,
                 }
             }
-            Finished::Again(same) => *job = same,
+            Finished::Again(same) => job = same,
         }
     }
 }
@@ -204,8 +201,9 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
+// anchor: tokio-drive
 /// Does what the fetch wants until it is done.
-async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Finished {
+async fn drive(shop: &Shop, stream: &mut TcpStream, fetch: &mut Fetch, alarm: &mut Alarm) {
     loop {
         let deadline = fetch.deadline();
         match fetch.step() {
@@ -236,25 +234,27 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
             }
-            Step::Done => return fetch.finish(shop.now()),
+            Step::Done => return,
         }
     }
 }
+// end: tokio-drive
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm, own: &Own) -> Option<Job> {
+async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
     }
-    let task = own.borrow().clone()?;
     let until = shop.now() + KEEP_ALIVE;
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    shop.resting.borrow_mut().insert(seat, Chair { waker, job: None });
     let next = poll_fn(|cx| {
-        let mut resting = shop.resting.borrow_mut();
-        let chair =
-            resting.entry(seat).or_insert_with(|| Chair { task: task.clone(), waker: cx.waker().clone(), job: None });
-        if let Some(job) = chair.job.take() {
-            return Poll::Ready(Some(job));
+        match shop.resting.borrow_mut().get_mut(&seat).map(|chair| chair.job.take()) {
+            Some(Some(job)) => return Poll::Ready(Some(job)),
+            // The chair was taken away: its file is needed elsewhere.
+            None => return Poll::Ready(None),
+            Some(None) => {}
         }
         in_time(shop, quiet_no_more(stream, cx), until, alarm, cx).map(|_| None)
     })
@@ -323,12 +323,14 @@ impl Shop {
         }
     }
 
+    // anchor: tokio-poll-read
     /// Reads into the worker's buffer, once there is something to read.
     fn poll_read(&self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buffer = self.buffer.borrow_mut();
         let mut room = ReadBuf::new(&mut buffer);
         Pin::new(stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
     }
+    // end: tokio-poll-read
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);
@@ -337,14 +339,14 @@ impl Shop {
         self.bell.notify_one();
     }
 
-    /// Cancels a task that rests: its socket is closed with it, as soon as the runtime has its turn.
+    /// Sends a task away that rests: its socket is closed with it, as soon as the runtime has its turn.
     fn close_a_resting_one(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
         let Some(seat) = resting.iter().find(|(_, chair)| chair.job.is_none()).map(|(seat, _)| *seat) else {
             return false;
         };
         if let Some(chair) = resting.remove(&seat) {
-            chair.task.abort();
+            chair.waker.wake();
         }
         true
     }

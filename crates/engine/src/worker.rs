@@ -114,7 +114,7 @@ impl Worker {
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
-    pub fn begin(&self, job: Job, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
+    pub fn begin(&self, job: Box<Job>, started: Time, peer: SocketAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
             let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
@@ -125,14 +125,14 @@ impl Worker {
         let origins = Origins { started, connected: Some(now), ip: Some(peer.ip()) };
         match conn {
             Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
-            Err(failure) => Err(Box::new(Visit::failed(job, failure, started, now))),
+            Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Job, conn: Conn, ip: IpAddr, now: Time) -> Fetch {
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None, ip: Some(ip) };
-        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+        Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
     }
 
     /// A socket was refused for want of files.
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     /// A job that never got a connection.
-    pub fn lost(&self, job: Job, failure: Failure, started: Time) -> Box<Visit> {
-        Box::new(Visit::failed(job, failure, started, self.clock.now()))
+    pub fn lost(&self, job: Box<Job>, failure: Failure, started: Time) -> Box<Visit> {
+        Box::new(Visit::failed(*job, failure, started, self.clock.now()))
     }
 }

@@ -48,7 +48,7 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
-        jobs.push(Job { link, purpose, lane, slot: 0, addresses, dns: None, conditional: None });
+        jobs.push(Box::new(Job { link, purpose, lane, slot: 0, addresses, dns: None, conditional: None }));
     }
     orders.send(&mut jobs);
     orders.end(Ending::WhenDone);
@@ -68,15 +68,27 @@ struct Story {
     clock: Clock,
     began: Time,
     lines: Vec<Line>,
-    /// The tasks in the order of their birth, and where each of them waits.
+    /// The fetches in the order of their birth, and where each of them waits.
     tasks: Vec<(TaskId, &'static str)>,
+    /// The engine's own tasks, born before the receiver first ran; nobody wants to hear of them.
+    servants: Vec<TaskId>,
+    /// Whether the receiver, the first task of all, has run.
+    received: bool,
     /// Whether the thread has just been woken.
     woken: bool,
 }
 
 impl Story {
     fn new(clock: Clock) -> Self {
-        Self { clock, began: clock.now(), lines: Vec::new(), tasks: Vec::new(), woken: false }
+        Self {
+            clock,
+            began: clock.now(),
+            lines: Vec::new(),
+            tasks: Vec::new(),
+            servants: Vec::new(),
+            received: false,
+            woken: false,
+        }
     }
 
     fn say(&mut self, inside: bool, words: String) {
@@ -90,7 +102,25 @@ impl Story {
         }
     }
 
+    fn is_servant(&mut self, happening: Happening) -> bool {
+        let id = match happening {
+            Happening::Sleeps | Happening::Wakes => return false,
+            Happening::Spawned(id) if !self.received => {
+                self.servants.push(id);
+                return true;
+            }
+            Happening::Spawned(id) | Happening::Runs(id) | Happening::Waits(id, _) => id,
+            Happening::Finished(id) | Happening::Cancelled(id) => id,
+        };
+        let is_servant = self.servants.contains(&id);
+        self.received |= !is_servant;
+        is_servant
+    }
+
     fn tell(&mut self, happening: Happening) {
+        if self.is_servant(happening) {
+            return;
+        }
         match happening {
             Happening::Spawned(id) => {
                 self.tasks.push((id, ""));

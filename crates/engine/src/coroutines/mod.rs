@@ -63,7 +63,7 @@ struct Shop {
     executor: Rc<Executor>,
     reports: RefCell<Reports>,
     /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
-    work: JoinQueue<Job>,
+    work: JoinQueue<Box<Job>>,
     /// Coroutines that rest with their connection, and wait for the next job of their seat.
     resting: RefCell<HashMap<Seat, Chair>>,
     buffer: RefCell<Box<[u8]>>,
@@ -74,7 +74,7 @@ struct Shop {
 struct Chair {
     task: TaskId,
     waker: Waker,
-    job: Option<Job>,
+    job: Option<Box<Job>>,
 }
 
 /// A connection, with the socket that it lacks by itself.
@@ -103,7 +103,7 @@ async fn receive(shop: Rc<Shop>) {
 }
 
 /// A job begins: with the coroutine that rests in its seat, or with a new one.
-fn start(shop: &Rc<Shop>, job: Job) {
+fn start(shop: &Rc<Shop>, job: Box<Job>) {
     match shop.resting.borrow_mut().get_mut(&seat(&job)) {
         Some(chair) if chair.job.is_none() => {
             shop.work.count_in();
@@ -117,19 +117,22 @@ fn start(shop: &Rc<Shop>, job: Job) {
     }
 }
 
+// anchor: coroutines-serve
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
 async fn serve(shop: Rc<Shop>) {
     let mut job = shop.work.get().await;
     let mut alarm = shop.executor.alarm();
-    let mut kept: Option<(Line, Conn)> = None;
+    let mut kept: Option<(Line, Box<Conn>)> = None;
     loop {
         let mut started = shop.now();
-        let (line, fetch) = match kept.take() {
+        let (line, mut fetch) = match kept.take() {
             Some((line, conn)) => {
                 let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
                 (line, fetch)
             }
-            None => match connect(&shop, &job, &mut started, &mut alarm).await {
+            // A coroutine is as large as all that it ever holds at once. Connecting is over soon, so it gets a box: those
+            // who wait for an answer need not have room for it.
+            None => match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
                 Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
                     Ok(fetch) => (line, fetch),
                     Err(visit) => return shop.report(visit),
@@ -137,8 +140,9 @@ async fn serve(shop: Rc<Shop>) {
                 Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
             },
         };
+        drive(&shop, &line.socket, &mut fetch, &mut alarm).await;
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-        match drive(&shop, &line.socket, fetch, &mut alarm).await {
+        match fetch.finish(shop.now()) {
             Finished::Visit(visit, conn) => {
                 shop.report(visit);
                 let Some(conn) = conn else { return };
@@ -154,6 +158,7 @@ async fn serve(shop: Rc<Shop>) {
         }
     }
 }
+// end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
 async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
@@ -194,8 +199,9 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
     }
 }
 
+// anchor: coroutines-drive
 /// Does what the fetch wants until it is done: the loop that every engine has, with the waiting in plain sight.
-async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm) -> Finished {
+async fn drive(shop: &Shop, socket: &Socket, fetch: &mut Fetch, alarm: &mut Alarm) {
     loop {
         let deadline = fetch.deadline();
         let waits_for = match fetch.step() {
@@ -220,7 +226,7 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm
                 fetch.resume(shop.now());
                 continue;
             }
-            Step::Done => return fetch.finish(shop.now()),
+            Step::Done => return,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
         match poll_fn(|cx| shop.poll_ready(socket, waits_for, deadline, alarm, cx)).await {
@@ -240,9 +246,10 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Fetch, alarm: &mut Alarm
         }
     }
 }
+// end: coroutines-drive
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Job> {
+async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
@@ -301,7 +308,7 @@ impl Shop {
     }
 
     /// Sends what was found out, and takes what has come.
-    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<Ending>> {
+    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Box<Job>>) -> Poll<Option<Ending>> {
         if self.bell.borrow().is_none() {
             *self.bell.borrow_mut() = Some(cx.waker().clone());
             let waker = cx.waker().clone();
@@ -335,12 +342,14 @@ impl Shop {
         }
     }
 
+    // anchor: coroutines-broken
     /// The error knows where it happened, however many awaits ago that was begun.
     fn broken(&self, error: &io::Error) -> Failure {
         let mut failure = socket::broken(error);
         failure.message = format!("{} (while {})", failure.message, self.executor.place()).into();
         failure
     }
+    // end: coroutines-broken
 
     fn report(&self, visit: Box<Visit>) {
         self.work.done();
