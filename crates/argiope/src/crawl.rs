@@ -64,10 +64,12 @@ impl Crawl {
         Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })
     }
 
+    // anchor: crawl-feed
     /// The next visit; none when the crawl is over.
     pub async fn next(&mut self) -> Option<Box<Visit>> {
         std::future::poll_fn(|cx| self.poll_visit(cx)).await
     }
+    // end: crawl-feed
 
     /// Gives the crawl more addresses. They need not be in scope: like roots, they are asked for. Those that are known
     /// already are not asked for again.
@@ -85,6 +87,7 @@ impl Crawl {
         self.tell(Mail::Stop(End::Interrupted));
     }
 
+    // anchor: crawl-close
     /// Ends the crawl in an orderly way: stops it, lets what is under way end, and says how it went.
     pub async fn close(mut self) -> Result<Summary, Error> {
         self.stop();
@@ -102,6 +105,7 @@ impl Crawl {
             Err(_) => Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl's keeper has died").into()),
         }
     }
+    // end: crawl-close
 
     fn poll_visit(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<Visit>>> {
         let polled = self.visits.poll_recv(cx);

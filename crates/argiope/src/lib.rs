@@ -17,6 +17,7 @@
 
 pub mod crawl;
 pub mod directory;
+pub mod exhibition;
 pub mod explain;
 pub mod export;
 pub mod keeping;
