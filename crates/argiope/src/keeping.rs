@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::frontier::{StoreError, StoreErrorKind};
 use argiope_core::job::Job;
-use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
@@ -69,6 +69,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// How pages compare with the last time, where there was one.
+    pub changes: Option<Changes>,
     /// What people should know about how it ran.
     pub notices: Vec<String>,
 }
@@ -132,6 +134,9 @@ where
     });
     let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
     keeper.bench_mut().limit_concurrency(crew.most());
+    if let Some(folder) = &desk.folder {
+        keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
+    }
     if open {
         keeper.set_fed();
     }
@@ -161,7 +166,8 @@ where
     let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
     let end = end.and_then(|end| {
         if tells_runs {
-            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed);
+            let changes = keeper.progress().changes;
+            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes);
             outbox.line(last, keeper.frontier_mut(), clock.now())?;
         }
         keeper.note_progress(clock.now())?;
@@ -176,7 +182,7 @@ where
     crew.join();
     let end = end?;
     written?;
-    Ok(Summary { end, left, elapsed, tally, notices })
+    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
@@ -246,6 +252,10 @@ impl<F: Lasting> Running<F> {
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
             self.paint(picture, now, false);
+            if self.crew.has_lost_one() {
+                let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
+                return Err(StoreError::new(StoreErrorKind::Misuse, words));
+            }
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
             }

@@ -17,7 +17,10 @@
 
 pub mod crawl;
 pub mod directory;
+pub mod explain;
+pub mod export;
 pub mod keeping;
+pub mod past;
 pub mod picture;
 pub mod report;
 pub mod run_lines;

@@ -193,7 +193,7 @@ impl Outbox {
         let line = match &item {
             Item::Line(line) => line,
             Item::Visit(settled) => {
-                if let Some(Chunk { file, bytes }) = &settled.archive {
+                if let Some(Chunk { file, bytes, .. }) = &settled.archive {
                     self.bytes += bytes.len();
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
@@ -291,7 +291,7 @@ impl<T: Taker> Writer<T> {
             }
             self.taker.rest();
         }
-        Ok(())
+        self.desk.as_ref().map_or(Ok(()), Outputs::are_there)
     }
 }
 
@@ -318,7 +318,7 @@ impl Outputs {
                 Item::Line(line) => (line, None),
                 Item::Visit(settled) => (&settled.line, settled.archive.as_ref()),
             };
-            let chunk = chunk.map(|Chunk { file, bytes }| (&**file, bytes));
+            let chunk = chunk.map(|Chunk { file, bytes, .. }| (&**file, bytes));
             for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
                 match pieces.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, gathered)) => gathered.extend_from_slice(bytes),
@@ -333,6 +333,20 @@ impl Outputs {
             let written = self.append_to(name, &bytes, end);
             written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
             self.ends.insert(name.into(), end + bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// A file that somebody removed takes what is written to it with it, and nobody is told: better ask at the end.
+    fn are_there(&self) -> Result<(), StoreError> {
+        for name in self.open.keys() {
+            let end = self.ends.get(name).copied().unwrap_or(0);
+            let length = self.files.open(name).and_then(|file| file.length());
+            let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
+            if length < end {
+                let message = format!("{} was changed by somebody else", self.files.describe(name));
+                return Err(StoreError::new(StoreErrorKind::File, message));
+            }
         }
         Ok(())
     }

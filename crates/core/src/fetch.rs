@@ -19,6 +19,7 @@ use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::record::WallClock;
 use crate::retry;
 use crate::robots;
 use crate::rules::Rules;
@@ -26,6 +27,7 @@ use crate::sitemap;
 use crate::time::Time;
 use crate::url::Url;
 use crate::visit::{Errand, Headers, Visit, Wire};
+use crate::warc::{self, Exchange};
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -84,7 +86,7 @@ impl Fetch {
     pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = rules.keep_wire.then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
+        let wire = (rules.keep_wire || rules.archive).then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
         Self { conn, page: Box::new(page) }
     }
@@ -229,8 +231,9 @@ impl Receiver for Page {
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
-        let wire = wire
-            .map(|Kept { bytes, held }| Box::new(Wire { request: request_bytes(&job, &rules), response: bytes, held }));
+        let wire =
+            wire.map(|Kept { bytes, held }| Wire { request: request_bytes(&job, &rules), response: bytes, held });
+        let wall = job.wall;
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
@@ -245,8 +248,8 @@ impl Page {
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
         visit.error = end.failure;
-        visit.wire = wire;
         let Some(head) = head else {
+            visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
         visit.http = Some(match head.version {
@@ -266,9 +269,30 @@ impl Page {
             Reader::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
             Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
         }
+        if let Some(wire) = wire {
+            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &head, &wire, wall, &rules)));
+            visit.wire = rules.keep_wire.then(|| Box::new(wire));
+        }
         visit.outcome = outcome(&mut visit, &head, &rules);
         visit
     }
+}
+
+/// The exchange as the archive keeps it.
+fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Rules) -> Exchange {
+    let (head, payload) = wire.response.split_at_checked(head.raw().len()).unwrap_or((&wire.response, &[]));
+    let source = warc::Source {
+        url: visit.link.url.as_ref(),
+        date: wall.text(visit.started),
+        ip: visit.ip,
+        request: &wire.request,
+        head,
+        payload,
+        truncated: warc::truncation(visit.truncated, visit.error.as_ref().map(|error| error.kind)),
+        digest: visit.digest,
+        key: rules.fingerprint_key,
+    };
+    Exchange::encode(&source, rules.budget.hold())
 }
 
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::link::Link;
+use crate::record::WallClock;
 use crate::url::Origin;
 
 /// A host name's number in the frontier and on the workbench.
@@ -25,6 +26,8 @@ pub struct Job {
     pub dns: Option<Duration>,
     /// What an earlier visit said of the page: asked for again only if it changed.
     pub conditional: Option<Box<Conditional>>,
+    /// What people's clocks say: archives want it.
+    pub wall: WallClock,
 }
 
 /// What a fetch is for.

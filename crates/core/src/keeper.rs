@@ -7,12 +7,15 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod again;
 mod remembering;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use again::{Change, Changes};
 
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
@@ -29,7 +32,10 @@ use crate::sitemap::Sitemap;
 use crate::time::Time;
 use crate::url::{Origin, Url};
 use crate::visit::{Errand, Visit};
+use crate::warc::Shelf;
 use crate::workbench::{self, Next, Workbench};
+
+pub use crate::warc::Chunk;
 
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
@@ -42,6 +48,8 @@ pub struct Keeper<F> {
     bench: Workbench,
     rules: Arc<Rules>,
     clock: WallClock,
+    /// Where in the archive the next answer goes, where there is one.
+    shelf: Option<Shelf>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
@@ -63,16 +71,10 @@ pub struct Settled {
     pub visit: Box<Visit>,
     /// The record with its line feed.
     pub line: Vec<u8>,
-    /// What it adds to an archive.
+    /// What the record says is in the archive.
     pub archive: Option<Chunk>,
-}
-
-/// Bytes that are appended to an output file.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Chunk {
-    /// Its name within the crawl directory.
-    pub file: Box<str>,
-    pub bytes: Vec<u8>,
+    /// How it compares with the last time, where there was one.
+    pub change: Option<Change>,
 }
 
 impl Settled {
@@ -114,6 +116,11 @@ impl End {
             Self::Interrupted => "interrupted",
         }
     }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::Interrupted];
+        all.into_iter().find(|end| end.as_str() == name)
+    }
 }
 
 impl<F: Frontier> Keeper<F> {
@@ -121,6 +128,7 @@ impl<F: Frontier> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
+            shelf: rules.archive.then(|| Shelf::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             rules,
             clock,
@@ -169,6 +177,13 @@ impl<F: Frontier> Keeper<F> {
             self.offer(*lane, now)?;
         }
         Ok(put.count())
+    }
+
+    /// Goes on with the archive of an earlier run: `outputs` are the files of the crawl and how long they are.
+    pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.resume(outputs);
+        }
     }
 
     /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
@@ -250,7 +265,11 @@ impl<F: Frontier> Keeper<F> {
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
-                Next::Fetch(job) => return Ok(Order::Fetch(job)),
+                Next::Fetch(mut job) => {
+                    job.wall = self.clock;
+                    self.make_conditional(&mut job)?;
+                    return Ok(Order::Fetch(job));
+                }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
@@ -359,15 +378,19 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        let change = self.compare(&mut visit)?;
+        let exchange = visit.archive.take();
+        let (place, archive) =
+            self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
         let mut line = Vec::with_capacity(512);
-        record::encode(&visit, self.clock, None, &mut line);
+        record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
-        self.settled.push(Settled { visit, line, archive: None });
+        self.settled.push(Settled { visit, line, archive, change });
         Ok(())
     }
 

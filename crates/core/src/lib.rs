@@ -26,6 +26,7 @@ pub mod sitemap;
 pub mod time;
 pub mod url;
 pub mod visit;
+pub mod warc;
 pub mod workbench;
 
 pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};

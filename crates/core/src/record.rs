@@ -3,8 +3,8 @@
 //! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
 
 use hashbrown::HashSet;
-use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::job::Purpose;
 use crate::link::LinkList;
@@ -17,7 +17,7 @@ use crate::visit::{Timings, Visit};
 pub const VERSION: u8 = 1;
 
 /// Turns the crawl's own time into wall-clock time for records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock {
     /// Microseconds since the Unix epoch at [`Time::ZERO`].
     pub start: i64,
@@ -36,7 +36,7 @@ impl WallClock {
 }
 
 /// Where a visit lies in an archive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub file: String,
     pub offset: u64,

@@ -8,6 +8,7 @@ use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::time::Time;
 use crate::url::Url;
+use crate::warc::Exchange;
 
 /// All that was learned from one fetch, or from deciding that there would be none.
 #[derive(Debug)]
@@ -60,8 +61,10 @@ pub struct Visit {
     pub all_links: Option<Box<LinkList>>,
     /// The headers, where records are to hold them.
     pub headers: Option<Box<Headers>>,
-    /// The exact bytes asked and answered, where they are to be archived.
+    /// The exact bytes asked and answered, where somebody wants to see them.
     pub wire: Option<Box<Wire>>,
+    /// The same, ready for the archive, where there is one.
+    pub archive: Option<Box<Exchange>>,
     /// What a robots.txt or a sitemap said, for the keeper.
     pub errand: Option<Box<Errand>>,
 }
@@ -137,6 +140,7 @@ impl Visit {
             all_links: None,
             headers: None,
             wire: None,
+            archive: None,
             errand: None,
         }
     }

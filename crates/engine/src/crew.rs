@@ -154,6 +154,11 @@ impl Crew {
         }
     }
 
+    /// Whether a worker has ended that was not told to: what it had in hand will not come back.
+    pub fn has_lost_one(&self) -> bool {
+        self.workers.iter().any(|(_, thread)| thread.is_finished())
+    }
+
     /// Waits until all workers have ended. Gives the first error that one of them ended with.
     pub fn join(&mut self) -> Option<io::Error> {
         let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();

@@ -60,6 +60,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
             Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
             Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
+            Event::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())
     })
@@ -72,6 +73,8 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             "http://b.example:81/ via https://a.example/",
             r#"{"type":"run"}"#,
             r#"http_error Some(404) {"type":"page"}"#,
+            "a.example is early",
+            "a.example is resting",
         ]
     );
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use argiope::keeping::{Keeping, Setting, Summary, Taker};
 use argiope::writing::Desk;
 use argiope_core::Outcome;
-use argiope_core::keeper::Settled;
+use argiope_core::keeper::{Chunk, Settled};
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
@@ -24,6 +24,8 @@ pub struct Crawled {
     pub errands: Vec<Box<Visit>>,
     /// Records, one JSON object each.
     pub lines: Vec<serde_json::Value>,
+    /// The files of the archive.
+    pub archive: BTreeMap<String, Vec<u8>>,
 }
 
 /// Settings for tests: one root, no politeness that a test would have to wait for, robots.txt ignored.
@@ -61,8 +63,12 @@ pub fn crawl(config: &Config) -> Crawled {
     .expect("the threads start");
     let summary = keeping.join().expect("the crawl ends");
     let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut crawled = Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new() };
-    for Settled { visit, line, .. } in settled {
+    let mut crawled =
+        Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
+    for Settled { visit, line, archive } in settled {
+        if let Some(Chunk { file, bytes, .. }) = archive {
+            crawled.archive.entry(file.into()).or_default().extend(bytes);
+        }
         crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));
         if visit.is_page() { crawled.pages.push(visit) } else { crawled.errands.push(visit) }
     }

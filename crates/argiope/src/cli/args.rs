@@ -4,7 +4,10 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::explain::ExplainArgs;
+use super::export::ExportArgs;
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
+use super::report::ReportArgs;
 use super::robots::RobotsArgs;
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
@@ -13,12 +16,9 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
 /// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
 /// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
 const NOT_YET: &[(&str, Given)] = &[
-    ("recrawl", |config| config.recrawl),
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("warc", |config| config.warc),
-    ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
 ];
 
@@ -53,6 +53,12 @@ pub enum Command {
     Robots(Box<RobotsArgs>),
     /// Crawl the built-in practice web; needs no network
     Demo(DemoArgs),
+    /// Say why a URL was or was not fetched
+    Explain(ExplainArgs),
+    /// Tell the summary of a crawl again
+    Report(ReportArgs),
+    /// Write a crawl in a form that other programs read
+    Export(ExportArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -210,7 +216,7 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{exhibition::ExhibitionArgs, explain::ExplainArgs, export, report::ReportArgs};
+    use crate::cli::exhibition::ExhibitionArgs;
 
     #[test]
     fn the_command_line_is_sound() {
@@ -257,8 +263,8 @@ mod tests {
         let robots: RobotsArgs = read(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
         assert_eq!((robots.agent.as_str(), robots.urls.len()), ("me", 2));
         assert!(read::<RobotsArgs>(&["robots.txt"]).is_err());
-        for format in ["jsonl", "csv", "parquet", "links", "sitemap", "cdxj"] {
-            let export: export::ExportArgs = read(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
+        for format in ["jsonl", "csv", "parquet", "links", "graphml", "sitemap", "cdxj"] {
+            let export: ExportArgs = read(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
             assert_eq!(clap::ValueEnum::to_possible_value(&export.format).unwrap().get_name(), format);
         }
         let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();

@@ -4,14 +4,13 @@
 //! without [`escape`].
 
 mod args;
+mod changes;
 mod config;
 mod crawl;
 mod escape;
 #[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod exhibition;
-#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod explain;
-#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod export;
 mod fetch;
 mod flags;
@@ -19,6 +18,7 @@ mod interrupt;
 mod live;
 mod output;
 mod report;
+mod report_page;
 mod robots;
 mod teller;
 mod view;
@@ -51,6 +51,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
         Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
+        Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Export(args) => export::run(args),
         Command::Completions(args) => return completions(args.shell),
     };
     match done {

@@ -1,15 +1,18 @@
 //! The report at the end, and the line for each page: a [`Report`] or a [`Page`] in, text out.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use argiope::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
 use argiope_core::Outcome;
 use clap::Args;
 
+use super::config::Usage;
 use super::escape::visible;
-use super::words;
+use super::{FAILED, complain, report_page, words};
 
 /// Lines of each list; `-v` shows all that was kept.
 const SHORT: usize = 10;
@@ -27,10 +30,43 @@ pub struct ReportArgs {
     pub html: Option<PathBuf>,
 }
 
+/// Tells the summary again, or writes the page.
+pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
+    let report = match Report::of_directory(&args.directory) {
+        Ok(report) => report,
+        Err(fault) => {
+            complain(&visible(&fault.to_string()));
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    let written = match &args.html {
+        None => std::io::stdout().write_all(render(&report, true).as_bytes()),
+        Some(file) => {
+            let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
+            if file == Path::new("-") {
+                std::io::stdout().write_all(page.as_bytes())
+            } else {
+                std::fs::write(file, page)
+            }
+        }
+    };
+    match written {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            let name = args.html.as_ref().map_or("standard output".into(), |file| file.display().to_string());
+            complain(&visible(&format!("{name} cannot be written: {error}")));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
 /// The whole report. With `all`, lists are as long as they were kept.
 pub fn render(report: &Report, all: bool) -> String {
     let mut text = String::new();
-    headline(&mut text, report);
+    text.push_str(&headline(report));
     outcomes(&mut text, report);
     roots(&mut text, report);
     failures(&mut text, report);
@@ -67,8 +103,11 @@ pub fn page_line(page: &Page<'_>) -> String {
     }
 }
 
-fn headline(text: &mut String, report: &Report) {
+/// How it went, in a line or two.
+pub fn headline(report: &Report) -> String {
+    let mut text = String::new();
     let verb = match report.end {
+        _ if report.is_running => "Still running",
         End::Finished => "Finished",
         End::MaxPages => "Reached the limit of pages",
         End::MaxBytes => "Reached the limit of bytes",
@@ -89,6 +128,7 @@ fn headline(text: &mut String, report: &Report) {
     if report.queued > 0 {
         let _ = writeln!(text, "{} still queued", words::plural(report.queued, "URL"));
     }
+    text
 }
 
 fn outcomes(text: &mut String, report: &Report) {
@@ -163,7 +203,7 @@ fn failures(text: &mut String, report: &Report) {
     }
 }
 
-fn in_words(fault: &Fault) -> String {
+pub fn in_words(fault: &Fault) -> String {
     match fault {
         Fault::Status(status) => with_phrase(*status),
         Fault::Failure(failure) => {

@@ -4,6 +4,7 @@
 //! say how much they leave out.
 
 mod backlinks;
+mod past;
 mod top;
 
 use std::collections::BTreeMap;
@@ -190,6 +191,8 @@ pub struct Report {
     /// What is still to do.
     pub queued: u64,
     pub end: End,
+    /// It is going on.
+    pub is_running: bool,
 }
 
 impl Default for Report {
@@ -215,6 +218,7 @@ impl Default for Report {
             elapsed: Duration::ZERO,
             queued: 0,
             end: End::Finished,
+            is_running: false,
         }
     }
 }

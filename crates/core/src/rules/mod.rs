@@ -94,8 +94,12 @@ pub struct Rules {
     // Keep
     pub with_headers: bool,
     pub with_links: bool,
-    /// The exact bytes of answers are needed.
+    /// Visits bring along the exact bytes of request and answer.
     pub keep_wire: bool,
+    /// Answers go to an archive.
+    pub archive: bool,
+    /// How large a file of the archive grows.
+    pub archive_size: u64,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
     pub log_skips: bool,

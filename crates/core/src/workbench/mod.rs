@@ -30,6 +30,7 @@ use crate::job::{Job, LaneId, Purpose};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{Failure, Outcome};
+use crate::record::WallClock;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -448,7 +449,7 @@ impl Workbench {
             _ => None,
         };
         self.place(id, now);
-        Some(Job { link, purpose, lane: id, slot, addresses, dns, conditional: None })
+        Some(Job { link, purpose, lane: id, slot, addresses, dns, conditional: None, wall: WallClock::default() })
     }
 
     /// What this lane can do now. Links that need no asking end here.

@@ -6,7 +6,7 @@
 use super::fault::{damaged, failed};
 use super::files::{Files, Folder};
 use super::frontier::DiskFrontier;
-use super::lock::Lock;
+use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
 use super::{log, snapshot};
 use argiope_core::{StoreError, StoreErrorKind};
@@ -294,6 +294,11 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
         }
     }
     Ok(removed)
+}
+
+/// Who is crawling in this directory just now.
+pub fn crawled_by(directory: &Path) -> Option<String> {
+    lock::holder(&directory.join(LOCK))
 }
 
 /// Whether a name leads to a file in the directory, and cannot lead out of it.

@@ -20,6 +20,8 @@ pub enum Event<'a> {
     Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
+    /// What is to be remembered of a host, in place of what was said before.
+    Note { host: &'a str, note: &'a [u8] },
 }
 
 /// Tells all events of a crawl directory in order.
@@ -53,12 +55,18 @@ pub fn history_in(
             text.push_str(names.name(link.lane).unwrap_or(""));
             text.push_str(link.rest);
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
-            let (depth, tries, kind, again) = (link.depth, link.tries, link.kind, link.replaces.is_some());
+            let (depth, tries, kind, again) =
+                (link.depth, link.tries, link.kind, link.replaces.is_some() || link.again);
             each(Event::Link { url: &text, via, depth, tries, kind, again })
         }
         Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),
         Record::Line { line } => each(Event::Line { line }),
-        Record::LaneState { .. } | Record::Output { .. } => Ok(()),
+        Record::LaneState { lane, state } => match names.name(lane) {
+            Some(host) => each(Event::Note { host, note: state }),
+            // Of the crawl as a whole.
+            None => Ok(()),
+        },
+        Record::Output { .. } => Ok(()),
     })?;
     Ok(crawl)
 }

@@ -43,6 +43,18 @@ impl Lock {
     }
 }
 
+/// Who holds the lock just now, as far as can be told without taking it: for those who only read.
+pub fn holder(path: &Path) -> Option<String> {
+    let file = File::open(path).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {}
+        _ => return None,
+    }
+    let mut text = String::new();
+    (&file).take(200).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,7 +69,12 @@ mod tests {
         let refused = Lock::take(&path).expect_err("held");
         assert_eq!(refused.kind, StoreErrorKind::Locked);
         assert!(refused.message.contains(&format!("process {} on ", std::process::id())), "{refused}");
+        assert_eq!(
+            holder(&path),
+            refused.message.split(" by ").nth(1).and_then(|text| Some(text.split(';').next()?.into()))
+        );
         drop(held);
+        assert_eq!(holder(&path), None);
         Lock::take(&path).expect("free again");
     }
 }

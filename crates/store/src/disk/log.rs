@@ -266,14 +266,18 @@ impl LogReader {
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
-                if behind {
+                // Whoever reads while a crawl writes may have seen half of this frame, and then the next one whole.
+                let still_torn = behind && !self.read_frame(section, at, &mut records)?;
+                if still_torn {
                     return Err(damaged(
                         &*self.files,
                         &name,
                         &format!("the frame at byte {} is not whole", at - section.base),
                     ));
                 }
-                return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+                if !behind {
+                    return Ok(Tail { end: at, torn: (section.base + len).saturating_sub(at) });
+                }
             }
             let mut rest = records.as_slice();
             let mut position = at + FRAME as u64;

@@ -31,9 +31,12 @@ mod lock;
 mod log;
 mod queue;
 mod record;
+mod round;
 mod snapshot;
 
-pub use directory::{CrawlFile, Opened, REPORT, Settings, cut_back, is_inside, open, open_in, remove, start_over};
+pub use directory::{
+    CrawlFile, Opened, REPORT, Settings, crawled_by, cut_back, is_inside, open, open_in, remove, start_over,
+};
 pub use fault::failed;
 pub use files::{File, Files, Folder};
 pub use frontier::DiskFrontier;

@@ -1,0 +1,71 @@
+//! Pages as CSV (RFC 4180), for spreadsheets.
+//!
+//! Titles and headers come from strangers, and spreadsheets run what looks like a formula. So a text that begins with
+//! `=`, `+`, `-`, `@`, tab or carriage return gets an apostrophe before it, as OWASP advises.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::columns::{COLUMNS, Value};
+use crate::past::{self, Fault};
+
+/// One row per page, in the order of completion.
+pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+    write_row(out, COLUMNS.iter().map(|column| Value::Text(Some(column.name))))?;
+    past::pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
+    Ok(out.flush()?)
+}
+
+fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -> io::Result<()> {
+    for (number, value) in values.enumerate() {
+        if number > 0 {
+            out.write_all(b",")?;
+        }
+        match value {
+            Value::Text(Some(text)) | Value::Moment(Some(text)) => write_text(out, text)?,
+            Value::Number(Some(number)) => write!(out, "{number}")?,
+            Value::Flag(true) => out.write_all(b"true")?,
+            Value::Flag(false) => out.write_all(b"false")?,
+            Value::Text(None) | Value::Number(None) | Value::Moment(None) => {}
+        }
+    }
+    out.write_all(b"\r\n")
+}
+
+/// A field with a text from outside.
+pub fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let guard = if is_formula { "'" } else { "" };
+    if is_formula || text.contains([',', '"', '\n', '\r']) {
+        write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        out.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_one_field_and_no_formula() {
+        for (text, field) in [
+            ("plain", "plain"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("two\nlines", "\"two\nlines\""),
+            ("=1+1", "\"'=1+1\""),
+            ("+49", "\"'+49\""),
+            ("-x", "\"'-x\""),
+            ("@sum", "\"'@sum\""),
+            ("\tx", "\"'\tx\""),
+            ("\rx", "\"'\rx\""),
+            ("a=b", "a=b"),
+        ] {
+            let mut out = Vec::new();
+            write_text(&mut out, text).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), field);
+        }
+    }
+}

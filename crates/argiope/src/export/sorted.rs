@@ -1,0 +1,116 @@
+//! [`Sorted`]: lines in order, however many there are, in a fixed amount of memory.
+//!
+//! Lines are gathered up to a limit, sorted, and put aside in a nameless temporary file; at the end the files are merged.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
+
+/// How much is sorted in memory.
+const ROOM: usize = 32 << 20;
+
+/// Gathers lines to be sorted. A line holds no line feed.
+pub struct Sorted {
+    room: usize,
+    bytes: usize,
+    lines: Vec<Box<[u8]>>,
+    runs: Vec<File>,
+}
+
+impl Default for Sorted {
+    fn default() -> Self {
+        Self::with_room(ROOM)
+    }
+}
+
+impl Sorted {
+    fn with_room(room: usize) -> Self {
+        Self { room, bytes: 0, lines: Vec::new(), runs: Vec::new() }
+    }
+
+    pub fn push(&mut self, line: &[u8]) -> io::Result<()> {
+        self.lines.push(line.into());
+        self.bytes += line.len() + size_of::<Box<[u8]>>() + 16;
+        if self.bytes > self.room {
+            self.put_aside()?;
+        }
+        Ok(())
+    }
+
+    fn put_aside(&mut self) -> io::Result<()> {
+        self.lines.sort_unstable();
+        let mut run = BufWriter::new(tempfile::tempfile()?);
+        for line in self.lines.drain(..) {
+            run.write_all(&line)?;
+            run.write_all(b"\n")?;
+        }
+        self.runs.push(run.into_inner().map_err(|error| error.into_error())?);
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Tells all lines in order, each as often as it was pushed. May be asked again.
+    pub fn each<E: From<io::Error>>(&mut self, mut tell: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if self.runs.is_empty() {
+            self.lines.sort_unstable();
+            return self.lines.iter().try_for_each(|line| tell(line));
+        }
+        if !self.lines.is_empty() {
+            self.put_aside()?;
+        }
+        let mut runs = Vec::with_capacity(self.runs.len());
+        for mut run in &self.runs {
+            run.rewind()?;
+            runs.push(BufReader::new(run));
+        }
+        let mut heads = BinaryHeap::new();
+        for (number, run) in runs.iter_mut().enumerate() {
+            heads.extend(next_line(run, Vec::new())?.map(|line| Reverse((line, number))));
+        }
+        while let Some(Reverse((line, number))) = heads.pop() {
+            tell(&line)?;
+            if let Some(run) = runs.get_mut(number) {
+                heads.extend(next_line(run, line)?.map(|line| Reverse((line, number))));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn next_line(run: &mut BufReader<&File>, mut line: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    line.clear();
+    let read = run.read_until(b'\n', &mut line)?;
+    line.pop();
+    Ok((read > 0).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_order_from_memory_and_from_many_runs() {
+        for room in [usize::MAX, 200] {
+            let mut sorted = Sorted::with_room(room);
+            let mut expected = Vec::new();
+            for number in 0..500u32 {
+                let line = format!("{}", number.wrapping_mul(2_654_435_761) % 300).into_bytes();
+                sorted.push(&line).unwrap();
+                expected.push(line);
+            }
+            sorted.push(b"").unwrap();
+            expected.push(Vec::new());
+            expected.sort();
+            for _ in 0..2 {
+                let mut found = Vec::new();
+                let told = sorted.each(|line| {
+                    found.push(line.to_vec());
+                    Ok::<_, io::Error>(())
+                });
+                told.unwrap();
+                assert_eq!(found, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a crawl directory tells of its past: records as they were written, read from front to back.
+//!
+//! Invariant: nothing here writes, locks or waits, so it works while the directory is being crawled too; then the past
+//! ends with the last commit.
+
+use std::path::Path;
+
+use argiope_core::record::Place;
+use argiope_core::rules::Config;
+use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
+use argiope_store::disk::{self, CrawlFile, Event};
+use serde::Deserialize;
+
+/// A record, read back. Absent means unknown.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    pub r#type: String,
+    /// What an `aux` record is for.
+    pub r#for: Option<String>,
+    pub url: String,
+    pub status: Option<u16>,
+    pub outcome: Option<Outcome>,
+    pub error: Option<Failure>,
+    pub redirect: Option<String>,
+    pub via: Option<String>,
+    pub depth: u32,
+    pub tries: u8,
+    pub content_type: Option<String>,
+    pub charset: Option<String>,
+    pub title: Option<String>,
+    pub bytes_wire: Option<u64>,
+    pub bytes_body: Option<u64>,
+    pub truncated: Option<Truncated>,
+    pub links: Option<u32>,
+    pub new_links: Option<u32>,
+    pub noindex: bool,
+    pub nofollow: bool,
+    pub canonical: Option<String>,
+    pub ms: Millis,
+    pub started: Option<String>,
+    pub ip: Option<String>,
+    pub http: Option<String>,
+    pub digest: Option<String>,
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+    pub warc: Option<Place>,
+    pub link_list: Option<Vec<LinkText>>,
+    // Of `run` records.
+    pub settings: Option<Config>,
+    pub reason: Option<String>,
+    pub seconds: Option<f64>,
+    pub queued: Option<u64>,
+}
+
+/// How long each phase took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Millis {
+    pub dns: Option<u64>,
+    pub connect: Option<u64>,
+    pub tls: Option<u64>,
+    pub ttfb: Option<u64>,
+    pub total: Option<u64>,
+}
+
+/// A link of a page, where the records hold them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct LinkText {
+    pub url: String,
+    pub kind: LinkKind,
+    #[serde(default)]
+    pub nofollow: bool,
+}
+
+impl Line {
+    /// Reads a record; the error names what is wrong with it.
+    pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let start = String::from_utf8_lossy(bytes.get(..80).unwrap_or(bytes)).into_owned();
+            StoreError::new(StoreErrorKind::Damaged, format!("a record cannot be read ({error}): {start:?}"))
+        })
+    }
+
+    pub fn is_page(&self) -> bool {
+        self.r#type == "page"
+    }
+}
+
+/// Why reading the past, or telling it, came to an end.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What was read could not be written on.
+    #[error(transparent)]
+    Output(#[from] std::io::Error),
+    /// It cannot be had in that form, for the reason given.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Fault {
+    /// Whether whoever was to read it has left: `| head`, say. Nobody is to blame for that.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Tells all events of a crawl directory, in order.
+pub fn walk(directory: &Path, mut each: impl FnMut(Event<'_>) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+    let mut stopped = None;
+    let walked = disk::history(directory, |event| {
+        each(event).map_err(|fault| match fault {
+            Fault::Store(error) => error,
+            other => {
+                let error = StoreError::new(StoreErrorKind::Misuse, "");
+                stopped = Some(other);
+                error
+            }
+        })
+    });
+    match stopped {
+        Some(fault) => Err(fault),
+        None => Ok(walked?),
+    }
+}
+
+/// Tells all records of a crawl directory, in order.
+pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+    walk(directory, |event| match event {
+        Event::Fate { line, .. } | Event::Line { line } => each(line),
+        Event::Link { .. } | Event::Note { .. } => Ok(()),
+    })
+}
+
+/// Tells the records of pages.
+pub fn pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+    lines(directory, |line| {
+        let line = Line::read(line)?;
+        if line.is_page() { each(&line) } else { Ok(()) }
+    })
+}

@@ -1,0 +1,132 @@
+//! `argiope explain` and `argiope report` on directories that were crawled, and on one that is being crawled.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use argiope_practice::{Answer, Running, Site, Web};
+
+fn argiope(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = argiope(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn web() -> (Running, String) {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let site = site
+        .robots("User-agent: *\nCrawl-delay: 0\nDisallow: /secret\nAllow: /\n")
+        .page("/", Answer::links(["/one", "/secret/x", "/skip/me", "http://other.example/"]))
+        .page("/one", Answer::links(["/two"]))
+        .redirect("/two", "/three", 301)
+        .page("/three", Answer::links(["/missing"]))
+        .fallback(Answer::status(404));
+    (Web::new().site(site).start().expect("the web is served"), root)
+}
+
+#[test]
+fn every_part_of_an_answer_is_there() {
+    let (_web, root) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = name(folder.path());
+    argiope(&["crawl", &root, "-d", directory, "-q", "--exclude", "/skip/"]);
+    let base = root.trim_end_matches('/');
+    let explain = |url: &str| stdout(&["explain", directory, url]);
+
+    let missing = explain(&format!("{base}/./missing#part"));
+    for part in [
+        format!("url         {base}/missing\n"),
+        "verdict     http_error\n".into(),
+        ", 404 ".into(),
+        "; asked for once, the last time at 2".into(),
+        "in scope (--scope host)\n".into(),
+        "allowed by line 4: ".into(),
+        ": 6 URLs known, 6 settled, 0 to do".into(),
+        format!("found       {base}/: a root, links (anchor) to\n"),
+        format!("            {base}/one: links (anchor) to\n"),
+        format!("            {base}/two: redirects to\n"),
+        format!("            {base}/three: links (anchor) to\n"),
+        format!("            {base}/missing: is it\n"),
+    ] {
+        assert!(missing.contains(&part), "{part:?} is missing:\n{missing}");
+    }
+    let secret = explain(&format!("{base}/secret/x"));
+    assert!(secret.contains("verdict     robots\n") && secret.contains("disallowed by line 3: "), "{secret}");
+    let excluded = explain(&format!("{base}/skip/me"));
+    assert!(excluded.contains("verdict     out_of_scope\n"), "{excluded}");
+    assert!(excluded.contains("rule exclude: matches an --exclude pattern: /skip/;"), "{excluded}");
+    let other = explain("other.example");
+    assert!(other.contains("url         https://other.example/\n") && other.contains("rule host: "), "{other}");
+    assert!(other.contains("this host was never seen"), "{other}");
+    let unseen = explain(&format!("{base}/secret/unseen"));
+    assert!(unseen.contains("verdict     never_seen\n") && unseen.contains("disallowed by line 3: "), "{unseen}");
+    assert!(unseen.contains("in scope (--scope host)\n"), "{unseen}");
+
+    let bad = argiope(&["explain", directory, "mailto://"]);
+    assert_eq!(bad.status.code(), Some(2), "{}", String::from_utf8_lossy(&bad.stderr));
+    let nowhere = argiope(&["explain", "/nonexistent", &root]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is no crawl directory"));
+}
+
+#[test]
+fn the_report_is_told_again_as_text_and_as_a_page() {
+    let (_web, root) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("site.crawl");
+    let crawl = argiope(&["crawl", &root, "-d", name(&directory), "--no-progress", "-vv"]);
+    let report = stdout(&["report", name(&directory)]);
+    assert!(report.starts_with("Finished after ") && report.contains(": 7 pages from 1 host, "), "{report}");
+    // Times are rounded in records.
+    let from = |text: &str| {
+        let lists = text.lines().skip_while(|line| !line.starts_with("Broken links"));
+        lists.take_while(|line| !line.starts_with("Slowest pages")).collect::<Vec<_>>().join("\n")
+    };
+    let told = from(&String::from_utf8_lossy(&crawl.stderr));
+    assert_eq!(from(&report), told, "the same lists as at the crawl's end");
+    let page = folder.path().join("r.html");
+    stdout(&["report", name(&directory), "--html", name(&page)]);
+    let page = std::fs::read_to_string(&page).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("<title>Crawl of site</title>"), "{page}");
+    assert!(page.contains("/missing</a></td><td>404 Not Found</td>"), "{page}");
+}
+
+#[test]
+fn a_directory_that_is_being_crawled_can_be_read() {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let site = site.page("/", Answer::links(["/slow"])).page("/slow", Answer::hang()).fallback(Answer::status(404));
+    let web = Web::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = name(folder.path());
+    let mut crawl = Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .args(["crawl", &root, "-d", directory, "-q"])
+        .spawn()
+        .expect("the command was built");
+    // robots.txt, the root, the page that hangs: then the root's commit is on its way.
+    assert!(web.wait_requests(3, Duration::from_secs(20)), "{:?}", web.log());
+    let slow = format!("{}slow", root);
+    let is_there = web.wait_until(Duration::from_secs(20), |_| {
+        let answer = argiope(&["explain", directory, &slow]);
+        answer.status.success() && String::from_utf8_lossy(&answer.stdout).contains("verdict     queued\n")
+    });
+    let answer = stdout(&["explain", directory, &slow]);
+    assert!(is_there && answer.contains(&format!("process {} on ", crawl.id())), "{answer}");
+    let report = stdout(&["report", directory]);
+    assert!(report.starts_with("Still running after ") && report.contains("1 URL still queued"), "{report}");
+    let lines = stdout(&["export", directory, "--format", "jsonl"]);
+    assert!(lines.lines().count() >= 3 && lines.ends_with('\n'), "{lines}");
+    crawl.kill().expect("it is ours");
+    crawl.wait().expect("it ends");
+    let report = stdout(&["report", directory]);
+    assert!(report.starts_with("Interrupted after "), "{report}");
+}

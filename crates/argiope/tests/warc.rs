@@ -1,0 +1,182 @@
+//! The archive of a crawl: read back by a reader of our own, checked with warcio, replayed with pywb.
+
+mod readers;
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+use argiope_core::rules::{Config, EngineName, RobotsPolicy, Size};
+use argiope_practice::{Answer, Certificate, Ending, Running, Site, Web};
+use argiope_testkit::crawling::{self, Crawled};
+use serde_json::{Value, json};
+
+const LIMIT: u64 = 40_000;
+const SAME: &str = "<title>Twins</title><p>Two addresses, one page.";
+
+/// Every way in which an answer can come.
+fn web() -> (Running, Vec<String>) {
+    let paths = [
+        "/chunked",
+        "/gzip",
+        "/gzip-chunked",
+        "/old",
+        "/redirect",
+        "/gone",
+        "/empty",
+        "/twin-1",
+        "/twin-2",
+        "/big",
+        "/cut",
+        "/interim",
+        "/folded",
+        "/flaky",
+        "/binary",
+        "/broken-gzip",
+    ];
+    let long = "A sentence that a coding makes short. ".repeat(300);
+    let site = |site: Site| {
+        site.page("/", Answer::links(paths))
+            .robots("User-agent: *\nDisallow: /secret\nSitemap: /map.xml\n")
+            .page(
+                "/map.xml",
+                Answer::bytes("<urlset><url><loc>/from-map</loc></url></urlset>").content_type("text/xml"),
+            )
+            .page("/chunked", Answer::html(format!("<p>{long}")).chunked([1, 1000, 7]))
+            .page("/gzip", Answer::html(long.clone()).gzip())
+            .page("/gzip-chunked", Answer::html(long.clone()).gzip().chunked([100]))
+            .page("/old", Answer::html("until the end").http10().until_close())
+            .redirect("/redirect", "/twin-1", 301)
+            .page("/gone", Answer::html("<p>no more").with_status(410))
+            .page("/empty", Answer::html(""))
+            .page("/twin-1", Answer::html(SAME))
+            .page("/twin-2", Answer::html(SAME).header("X-Other", "head"))
+            .page("/big", Answer::filled("<p>", 100_000))
+            .page("/cut", Answer::html("x".repeat(500)).truncate_at(200).ending(Ending::Close))
+            .page("/interim", Answer::html("after a hint").interim(103, &[("Link", "</style.css>")]))
+            .page(
+                "/folded",
+                Answer::raw("HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok"),
+            )
+            .fail_times("/flaky", 1, Answer::html("not now").with_status(503), Answer::html("now"))
+            .page("/binary", Answer::bytes((0..=255).cycle().take(5_000).collect::<Vec<u8>>()))
+            .page("/broken-gzip", Answer::html(*b"\x1f\x8b\x08\0\0\0\0\0\0\x03 no more").content_encoding("gzip"))
+    };
+    let plain = site(Site::http("127.0.0.1:0").expect("a socket"));
+    let secure = site(Site::https("127.0.0.2:0", Certificate::Good).expect("a socket"));
+    let roots = vec![plain.url("/"), secure.url("/")];
+    let web = Web::new().site(plain).site(secure).start().expect("the web is served");
+    (web, roots)
+}
+
+fn crawl() -> (Crawled, Vec<String>) {
+    let (web, roots) = web();
+    let roots_ref: Vec<&str> = roots.iter().map(String::as_str).collect();
+    let mut config = Config {
+        warc: true,
+        robots: RobotsPolicy::Obey,
+        max_size: Size(LIMIT),
+        max_tries: 2,
+        ..crawling::config(EngineName::Tokio, &roots_ref)
+    };
+    let _authority = crawling::trust(&mut config, &web);
+    (crawling::crawl(&config), roots)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// Fields and block of the record at a place of the archive.
+fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<String, String>, Vec<u8>) {
+    let file = &archive[place["file"].as_str().expect("a file")];
+    let number = |name: &str| usize::try_from(place[name].as_u64().expect("a number")).expect("small");
+    let member = &file[number("offset")..number("offset") + number("length")];
+    let mut text = Vec::new();
+    let mut reader = flate2::bufread::GzDecoder::new(member);
+    reader.read_to_end(&mut text).expect("one gzip member");
+    assert!(reader.into_inner().is_empty(), "the place is the record's, and nothing more");
+    let end = text.windows(4).position(|four| four == b"\r\n\r\n").expect("an empty line");
+    let header = String::from_utf8(text[..end].to_vec()).expect("fields are text");
+    let fields = header.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
+    let fields: BTreeMap<String, String> = fields.map(|(name, value)| (name.into(), value.into())).collect();
+    let length: usize = fields["Content-Length"].parse().expect("a number");
+    (fields, text[end + 4..end + 4 + length].to_vec())
+}
+
+#[test]
+fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
+    let (crawled, roots) = crawl();
+    // The same page is on two hosts: whoever came first has the payload, the other one is a revisit.
+    let find = |path: &str| {
+        let urls: Vec<String> = roots.iter().map(|root| format!("{}{path}", root.trim_end_matches('/'))).collect();
+        let lines = crawled.lines.iter().filter(|line| urls.iter().any(|url| line["url"] == url.as_str()));
+        let found = lines.map(|line| (record_at(&crawled.archive, &line["warc"]), line.clone()));
+        let response = found.into_iter().find(|((fields, _), _)| fields["WARC-Type"] == "response");
+        let ((fields, block), line) = response.unwrap_or_else(|| panic!("{path} is in the archive"));
+        assert_eq!((&*fields["WARC-Target-URI"], &*fields["WARC-Date"]), (text(&line["url"]), text(&line["started"])));
+        assert_eq!(fields["WARC-IP-Address"], text(&line["ip"]));
+        (fields, block, line)
+    };
+    for line in &crawled.lines {
+        assert!(line["warc"].is_object(), "{line}");
+    }
+    let (_, block, line) = find("/chunked");
+    assert!(block.windows(5).any(|five| five == b"\r\n1\r\n"), "the framing is kept");
+    assert_eq!(block.len() as u64, line["bytes_wire"]);
+    let (_, block, _) = find("/gzip");
+    assert!(block.windows(4).any(|four| four == b"\r\n\x1f\x8b"), "the coding is kept");
+    let (fields, block, _) = find("/big");
+    assert_eq!(fields["WARC-Truncated"], "length");
+    let head = block.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    assert_eq!((block.len() - head) as u64, LIMIT);
+    let (fields, _, line) = find("/cut");
+    assert_eq!((&*fields["WARC-Truncated"], &line["truncated"]), ("disconnect", &json!("disconnect")));
+    let (_, block, _) = find("/interim");
+    assert!(block.starts_with(b"HTTP/1.1 200 "), "the hint is no part of the answer");
+    let (_, block, _) = find("/folded");
+    assert_eq!(block, "HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok".as_bytes());
+    let (_, block, line) = find("/flaky");
+    assert!(block.starts_with(b"HTTP/1.1 200 ") && line["tries"] == 2, "the answer that counts");
+    let (fields, _, line) = find("/broken-gzip");
+    assert!(!fields.contains_key("WARC-Truncated") && line["error"]["kind"] == "decode", "{line}");
+    find("/robots.txt");
+    find("/map.xml");
+    let (_, block, _) = find("/redirect");
+    assert!(block.starts_with(b"HTTP/1.1 301 "));
+    // Four twins on two hosts: whoever came first has the payload.
+    let twins: Vec<String> = ["/twin-1", "/twin-2"]
+        .iter()
+        .flat_map(|path| roots.iter().map(move |root| format!("{}{path}", root.trim_end_matches('/'))))
+        .map(|url| crawled.lines.iter().find(|line| line["url"] == url.as_str()).expect("a record")["warc"].clone())
+        .map(|place| record_at(&crawled.archive, &place).0["WARC-Type"].clone())
+        .collect();
+    assert_eq!(twins.iter().filter(|kind| *kind == "revisit").count(), 3, "{twins:?}");
+}
+
+#[test]
+fn warcio_checks_it_and_pywb_replays_it() {
+    let (crawled, _) = crawl();
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in &crawled.archive {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(path, bytes).expect("written");
+    }
+    let expected = folder.path().join("expected.json");
+    std::fs::write(&expected, Value::from(expectations(&crawled.lines)).to_string()).expect("written");
+    readers::run("replay.py", &[&folder.path().join("archive"), Path::new(&expected)]);
+}
+
+/// What a replay must show, from the records alone.
+fn expectations(lines: &[Value]) -> Vec<Value> {
+    let pages = lines.iter().filter(|line| line["type"] == "page" && line["outcome"] != "robots");
+    pages
+        .map(|line| {
+            // A body that is not whole, or cannot be decoded, has no digest that a replay could show.
+            let digest = line["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
+            let whole = line["truncated"].is_null() && line["error"].is_null() && line["outcome"] != "redirect";
+            json!({"url": line["url"], "status": line["status"], "sha256": digest.filter(|_| whole)})
+        })
+        .collect()
+}

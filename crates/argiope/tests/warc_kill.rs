@@ -1,0 +1,100 @@
+//! A crawl with an archive, killed at random moments: every record of the archive is whole, every page is in it once,
+//! where its record says.
+
+mod durable_kit;
+mod readers;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use argiope_practice::Plan;
+use durable_kit::{Bench, Dice, Practice, is_long, wait};
+use serde_json::{Value, json};
+
+#[test]
+fn an_archive_survives_random_kills() {
+    let kills = if is_long() { 100 } else { 6 };
+    let pages = u32::try_from(kills * 40).expect("few");
+    let plan = Plan {
+        seed: 9,
+        hosts: 3,
+        pages,
+        links: 8,
+        missing: 40,
+        redirects: 60,
+        latency_us: (1_000, 30_000),
+        ..Plan::default()
+    };
+    let practice = Practice::serve(plan);
+    let bench = Bench::new(&practice.roots, &["--warc"]);
+    let mut dice = Dice(9);
+    let mut killed = 0;
+    for _ in 0..kills {
+        let mut crawl = bench.spawn(&[]);
+        dice.pause(300);
+        killed += u64::from(crawl.try_wait().expect("it can be waited for").is_none());
+        // It may have ended a moment ago.
+        let _ = crawl.kill();
+        wait(&mut crawl);
+    }
+    assert!(killed > 0, "it was done before it could be killed");
+    assert!(wait(&mut bench.spawn(&[])).success());
+    let records = bench.records();
+    practice.check(&records);
+
+    let directory = bench.path("d.crawl");
+    let mut in_archive = BTreeMap::new();
+    for (file, offset, kind, url) in members(&directory.join("archive")) {
+        if ["response", "revisit"].contains(&kind.as_str()) {
+            let before = in_archive.insert(url.clone(), json!({"file": file, "offset": offset}));
+            assert!(before.is_none() || url.ends_with("/robots.txt"), "{url} is there twice");
+        }
+    }
+    let told: BTreeMap<String, Value> = records
+        .iter()
+        .filter(|record| record["type"] == "page")
+        .map(|record| (record["url"].as_str().expect("a URL").to_owned(), &record["warc"]))
+        .map(|(url, place)| (url, json!({"file": place["file"], "offset": place["offset"]})))
+        .collect();
+    in_archive.retain(|url, _| !url.ends_with("/robots.txt"));
+    assert_eq!(in_archive, told);
+    let nothing = bench.path("expected.json");
+    std::fs::write(&nothing, "[]").expect("written");
+    readers::run("replay.py", &[&directory.join("archive"), &nothing]);
+}
+
+/// Name, offset, type and address of every record of the archive, all of it read to the last byte.
+fn members(archive: &Path) -> Vec<(String, u64, String, String)> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(archive).expect("an archive").map(|entry| entry.expect("a file").file_name()).collect();
+    names.sort();
+    let mut found = Vec::new();
+    for name in names {
+        let file = File::open(archive.join(&name)).expect("a file");
+        let mut bytes = vec![0; usize::try_from(file.metadata().expect("a size").len()).expect("small")];
+        file.read_exact_at(&mut bytes, 0).expect("bytes");
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let offset = (bytes.len() - rest.len()) as u64;
+            let mut member = flate2::bufread::GzDecoder::new(rest);
+            let mut text = Vec::new();
+            member.read_to_end(&mut text).expect("a whole member");
+            rest = member.into_inner();
+            let text = String::from_utf8_lossy(&text);
+            let field = |name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+                line.unwrap_or_default().to_owned()
+            };
+            found.push((
+                format!("archive/{}", name.to_string_lossy()),
+                offset,
+                field("WARC-Type"),
+                field("WARC-Target-URI"),
+            ));
+        }
+    }
+    found
+}
