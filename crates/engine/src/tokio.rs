@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Step};
+use argiope_core::conn::Step;
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
@@ -115,39 +115,37 @@ fn start(shop: &Rc<Shop>, job: Box<Job>) {
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
 async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
     let mut alarm = Alarm::new(&shop.timers);
-    let mut kept: Option<(Line, Box<Conn>)> = None;
     loop {
         let mut started = shop.now();
-        let (mut line, mut fetch) = match kept.take() {
-            Some((line, conn)) => {
-                let fetch = shop.worker.begin_again(job, conn, line.peer.ip(), started);
-                (line, fetch)
-            }
-            // A task is as large as all that it ever holds at once: connecting, which is over soon, gets a box.
-            None => match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
-                Ok(line) => match shop.worker.begin(job, started, line.peer, shop.now()) {
-                    Ok(fetch) => (line, fetch),
-                    Err(visit) => return shop.report(visit),
-                },
-                Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
-            },
+        // A coroutine is as large as all that it ever holds at once. Connecting is over soon, so it gets a box: those who
+        // wait for an answer need not have room for it.
+        let connected = Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await;
+        let mut line = match connected {
+            Ok(line) => line,
+            Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
         };
-        drive(&shop, &mut line.stream, &mut fetch, &mut alarm).await;
-        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-        match fetch.finish(shop.now()) {
-            Finished::Visit(visit, conn) => {
-                shop.report(visit);
-                let Some(conn) = conn else { return };
-                match rest(&shop, seat, &line.stream, &mut alarm).await {
-                    Some(next) => {
-                        kept = (Door::of(&next) == door).then_some((line, conn));
-                        job = next;
+        let mut fetch = match shop.worker.begin(job, started, line.peer, shop.now()) {
+            Ok(fetch) => fetch,
+            Err(visit) => return shop.report(visit),
+        };
+        job = loop {
+            drive(&shop, &mut line.stream, &mut fetch, &mut alarm).await;
+            let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+            match fetch.finish(shop.now()) {
+                Finished::Visit(visit, conn) => {
+                    shop.report(visit);
+                    let Some(conn) = conn else { return };
+                    match rest(&shop, seat, &line.stream, &mut alarm).await {
+                        Some(next) if Door::of(&next) == door => {
+                            fetch = shop.worker.begin_again(next, conn, line.peer.ip(), shop.now());
+                        }
+                        Some(next) => break next,
+                        None => return,
                     }
-                    None => return,
                 }
+                Finished::Again(same) => break same,
             }
-            Finished::Again(same) => job = same,
-        }
+        };
     }
 }
 
