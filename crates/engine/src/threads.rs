@@ -104,7 +104,8 @@ fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<
     state.unfinished += 1;
     if state.jobs.len() <= state.idle {
         drop(state);
-        return shop.changed.notify_all();
+        // Only threads without a job wait while jobs still come, and one of them is enough.
+        return shop.changed.notify_one();
     }
     state.threads += 1;
     drop(state);
