@@ -5,7 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use argiope_practice::{Answer, Site, Web};
 
-const FILE: &str = "# ours\nUser-agent: mybot\nDisallow: /private/\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n";
+const FILE: &str =
+    "# ours\nUser-agent: mybot\nDisallow: /private/\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n";
 
 fn argiope(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));

@@ -123,9 +123,8 @@ fn r09_the_longest_rule_wins_and_allow_wins_ties() {
 
 #[test]
 fn r10_robots_txt_itself_is_allowed() {
-    let site = site("127.6.0.10")
-        .robots("User-agent: *\nDisallow: /robots.txt\n")
-        .page("/", Answer::links(["/robots.txt"]));
+    let site =
+        site("127.6.0.10").robots("User-agent: *\nDisallow: /robots.txt\n").page("/", Answer::links(["/robots.txt"]));
     let (root, file) = (site.url("/"), site.url("/robots.txt"));
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&file).outcome, Outcome::Ok);
