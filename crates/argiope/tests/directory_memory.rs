@@ -2,6 +2,8 @@
 //!
 //! The short form offers some hundred thousand; with `ARGIOPE_LONG=1` it is ten million in 256 MB.
 
+#![allow(clippy::print_stderr, reason = "it tells what it measured")]
+
 mod durable_kit;
 
 use argiope_practice::{Graph, Plan, Site, Web};
