@@ -111,7 +111,8 @@ pub fn place(config: &Config, rules: &Rules) -> PathBuf {
     // Brackets and colons mean something to shells and to programs that take a list of paths.
     let name: String =
         authority.chars().filter(|c| !"[]".contains(*c)).map(|c| if c == ':' { '-' } else { c }).collect();
-    PathBuf::from(format!("{name}.crawl"))
+    // An IPv6 address may begin with colons; a name that begins with a dash looks like a flag.
+    PathBuf::from(format!("{}.crawl", name.trim_start_matches('-')))
 }
 
 /// What an output file is called: relative to the crawl directory where it is inside, and an absolute path elsewhere.

@@ -162,6 +162,8 @@ where
     };
     let tells_runs = first_line.is_some();
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
+    // What was settled on the way out has happened too.
+    let end = end.and_then(|end| running.gather(clock.now()).map(|()| end));
     running.crew.end(if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce });
     running.paint(picture, running.clock.now(), true);
     let left = running.keeper.unfinished();
@@ -296,6 +298,8 @@ impl<F: Lasting> Running<F> {
             Mail::Feed(links) => drop(self.keeper.put(links, now)?),
             Mail::Robots(url) => self.keeper.ask_robots(url, now)?,
             Mail::Read(count) => {
+                // What was settled since is on its way to the reader: it counts as delivered.
+                self.gather(now)?;
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
                 }

@@ -38,10 +38,8 @@ pub use keeping::Summary;
 
 /// Checks the settings, and makes ready what they need from this machine.
 pub fn rules(config: &Config) -> Result<Rules, Error> {
-    use std::hash::{BuildHasher, Hasher};
-    // A number that nobody can predict: fingerprints must not be made to collide.
-    let key = std::collections::hash_map::RandomState::new().build_hasher().finish();
-    let mut rules = config.compile(key)?;
+    // Fingerprints must not be made to collide.
+    let mut rules = config.compile(unpredictable())?;
     rules.tls = trust::source(config)?;
     if rules.max_memory.is_none() {
         // A quarter of what the machine has, unless it was said.
@@ -50,4 +48,10 @@ pub fn rules(config: &Config) -> Result<Rules, Error> {
         rules.max_memory = Some(total / 4).filter(|quarter| *quarter > 0);
     }
     Ok(rules)
+}
+
+/// A number that nobody can predict.
+pub fn unpredictable() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -270,6 +270,10 @@ impl Page {
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
+        if (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none() {
+            // Nothing of the body can be used: not even up to where it broke.
+            return visit;
+        }
         match reader {
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
@@ -374,16 +378,6 @@ fn headers(head: &Head) -> Headers {
 
 fn text(value: Option<&[u8]>) -> Option<Box<str>> {
     value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
-}
-
-/// A connection for this address, once TCP is connected: plain, or with TLS.
-pub fn connection(url: &Url, rules: &Rules, now: Time) -> Result<Conn, Failure> {
-    let limits = Arc::clone(&rules.limits);
-    if !url.is_https() {
-        return Ok(Conn::plain(limits, now));
-    }
-    let config = rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why))?;
-    Conn::tls(Arc::clone(config), url.host(), limits, now)
 }
 
 #[cfg(test)]

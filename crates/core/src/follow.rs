@@ -9,8 +9,13 @@ use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
-use crate::url::{BadUrl, Url};
+use crate::url::{BadUrl, Url, UrlRef};
 use crate::visit::Visit;
+
+/// Characters of a Location that a message repeats.
+const SHOWN: usize = 200;
+/// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
+const MOST_BYTES: usize = 4 << 20;
 
 /// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
@@ -20,9 +25,14 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
     let via = Some(visit.link.url.clone());
+    let mut bytes = 0;
     for link in links.iter() {
         let is_wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
-        if !is_wanted || (link.nofollow && !rules.follow_nofollow) {
+        if !is_wanted {
+            continue;
+        }
+        if link.nofollow && !rules.follow_nofollow {
+            skip(visit, link.url, "nofollow", rules);
             continue;
         }
         let stripped = rules.strip_params.strip(link.url);
@@ -31,15 +41,25 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         match rules.scope.judge(url, depth, link.kind) {
-            Verdict::Follow => visit.found.push(Link {
-                url: url.to_url(),
-                via: via.clone(),
-                depth,
-                redirects: rules.max_redirects,
-                tries: 0,
-                kind: link.kind,
-            }),
-            Verdict::Reject(rule) => count(&mut visit.rejected, rule),
+            Verdict::Follow => {
+                bytes += url.as_str().len();
+                if bytes > MOST_BYTES {
+                    visit.capped = true;
+                    break;
+                }
+                visit.found.push(Link {
+                    url: url.to_url(),
+                    via: via.clone(),
+                    depth,
+                    redirects: rules.max_redirects,
+                    tries: 0,
+                    kind: link.kind,
+                });
+            }
+            Verdict::Reject(rule) => {
+                count(&mut visit.rejected, rule);
+                skip(visit, url, rule.as_str(), rules);
+            }
         }
     }
     visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
@@ -55,7 +75,9 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         Ok(target) => target,
         Err(fault) => {
             let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
-            visit.error.get_or_insert(Failure::new(kind, format!("Location {said:?}: {fault}")));
+            let shown: String = said.chars().take(SHOWN).collect();
+            let more = if shown.len() < said.len() { "…" } else { "" };
+            visit.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
             return;
         }
     };
@@ -77,7 +99,17 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
             tries: 0,
             kind: LinkKind::Redirect,
         }),
-        Verdict::Reject(rule) => count(&mut visit.rejected, rule),
+        Verdict::Reject(rule) => {
+            count(&mut visit.rejected, rule);
+            skip(visit, target.as_ref(), rule.as_str(), rules);
+        }
+    }
+}
+
+/// `--log-skips`: writes down what is not followed, and why.
+fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
+    if rules.log_skips {
+        visit.skipped.push((url.as_str().into(), reason));
     }
 }
 

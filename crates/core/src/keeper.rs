@@ -391,6 +391,9 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
+        for (url, reason) in std::mem::take(&mut visit.skipped) {
+            record::encode_skip(&url, reason, visit.link.url.as_str(), &mut line);
+        }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });

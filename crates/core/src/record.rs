@@ -240,6 +240,24 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
     out.push(b'\n');
 }
 
+/// Appends the line of a link that is not followed, with its line feed.
+pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Skip<'a> {
+        v: u8,
+        r#type: &'static str,
+        url: &'a str,
+        reason: &'a str,
+        via: &'a str,
+    }
+    let start = out.len();
+    // As above: a line that cannot be encoded is not begun.
+    match serde_json::to_writer(&mut *out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
+        Ok(()) => out.push(b'\n'),
+        Err(_) => out.truncate(start),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -57,6 +57,8 @@ pub struct Visit {
     pub found: Vec<Link>,
     /// How many links each scope rule rejected.
     pub rejected: Vec<(crate::scope::ScopeRule, u32)>,
+    /// Links that are not followed and why, where they are to be told.
+    pub skipped: Vec<(Box<str>, &'static str)>,
     /// Every link of the page, where records are to hold them.
     pub all_links: Option<Box<LinkList>>,
     /// The headers, where records are to hold them.
@@ -137,6 +139,7 @@ impl Visit {
             retry_after: None,
             found: Vec::new(),
             rejected: Vec::new(),
+            skipped: Vec::new(),
             all_links: None,
             headers: None,
             wire: None,

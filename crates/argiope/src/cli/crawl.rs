@@ -1,6 +1,7 @@
 //! `argiope crawl` and `argiope demo`: a crawl from the command line to the exit code.
 
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::Sender;
@@ -174,7 +175,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         let _ = write!(std::io::stderr(), "{text}");
     }
     if let Some(folder) = folder
-        && let Err(error) = std::fs::write(folder.join(argiope_store::disk::REPORT), &text)
+        && let Err(error) = write_aside(&folder.join(argiope_store::disk::REPORT), &text)
     {
         return fail(&format!("the report cannot be written to {}: {error}", folder.display()));
     }
@@ -184,14 +185,33 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     code(config, &report, summary.end, &interrupt)
 }
 
+/// Writes a file aside and moves it into place: half a report is none, and a link in its place is not followed.
+fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    let aside = path.with_extension("new");
+    match std::fs::remove_file(&aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&aside)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&aside, path)
+}
+
 /// Crawls the built-in practice web.
 pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
     let (web, roots): (Running, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => return Ok(fail(&format!("the practice web could not be served on loopback addresses: {error}"))),
     };
-    let authority = std::env::temp_dir().join(format!("argiope-demo-{}.pem", std::process::id()));
-    if let Err(error) = std::fs::write(&authority, web.ca_pem()) {
+    // A name that nobody can have taken, and a file that is made here or not at all.
+    let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope::unpredictable()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&authority)
+        .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
+    if let Err(error) = written {
         return Ok(fail(&format!("{} cannot be written: {error}", authority.display())));
     }
     config.roots = roots;

@@ -28,6 +28,10 @@ pub use pattern::Pattern;
 
 use crate::url::Url;
 
+/// Octets of patterns and of the target that one decision may compare: all hosts wait for it. A file with 10,000
+/// patterns and a target of 100 octets stays below.
+const MOST_WORK: usize = 2 << 20;
+
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
@@ -168,11 +172,22 @@ impl Robots {
         }
         let plain = self.longest_prefix(&path);
         let least = plain.map_or(0, |rule| rule.octets);
-        let wild = self
-            .wild
-            .iter()
-            .take_while(|rule| rule.octets >= least)
-            .find(|rule| pattern::matches(self.slice(rule.normal), rule.anchored, &path));
+        let candidates = self.wild.iter().take_while(|rule| rule.octets >= least);
+        let mut wild = None;
+        let mut work = 0;
+        for rule in candidates {
+            let pattern = self.slice(rule.normal);
+            work += pattern.len() + path.len();
+            if work > MOST_WORK {
+                // A file that costs this much was not written for people: what it might forbid is left alone.
+                wild = self.wild.iter().find(|rule| !rule.allow);
+                break;
+            }
+            if pattern::matches(pattern, rule.anchored, &path) {
+                wild = Some(rule);
+                break;
+            }
+        }
         match (plain, wild) {
             (Some(plain), Some(wild)) if wild.octets == plain.octets && (plain.allow || !wild.allow) => Some(plain),
             (plain, wild) => wild.or(plain),

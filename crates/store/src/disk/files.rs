@@ -12,8 +12,15 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// A name in the crawl directory is a file that a crawl made: a link in its place is somebody's trap, and is not followed.
+/// What the user named as a path of its own may be a link.
+fn flags(name: &str) -> i32 {
+    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    if name.starts_with('/') { 0 } else { no_links }
+}
 
 /// A place that holds files.
 pub trait Files: Send + Sync {
@@ -63,7 +70,7 @@ impl Folder {
 impl Files for Folder {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
         // Reports look at a directory that they may only read.
-        let file = fs::File::options().read(true).write(true).open(self.at(name));
+        let file = fs::File::options().read(true).write(true).custom_flags(flags(name)).open(self.at(name));
         Ok(Box::new(match file {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(self.at(name))?,
             file => file?,
@@ -71,7 +78,13 @@ impl Files for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let options = fs::File::options().read(true).write(true).create(true).truncate(true).open(self.at(name))?;
+        let options = fs::File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(flags(name))
+            .open(self.at(name))?;
         Ok(Box::new(options))
     }
 

@@ -7,6 +7,7 @@ use argiope_core::{StoreError, StoreErrorKind};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Held as long as it lives.
@@ -22,6 +23,7 @@ impl Lock {
             StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
         };
         let mut options = File::options();
+        options.custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0));
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
