@@ -24,6 +24,8 @@ use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
+/// How often the frontier is weighed.
+const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
 /// What can happen to a keeper.
 pub enum Mail {
@@ -156,6 +158,7 @@ where
         delivered: 0,
         open,
         next_picture: Time::ZERO,
+        next_weighing: Time::ZERO,
     };
     let tells_runs = first_line.is_some();
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
@@ -207,6 +210,7 @@ struct Running<F> {
     delivered: u64,
     open: bool,
     next_picture: Time,
+    next_weighing: Time,
 }
 
 impl<F: Lasting> Running<F> {
@@ -220,7 +224,7 @@ impl<F: Lasting> Running<F> {
     }
 
     fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
-        let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
+        let mut batches: Vec<Vec<Box<Job>>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
         loop {
             let now = self.clock.now();
             if now >= self.deadline {
@@ -231,7 +235,7 @@ impl<F: Lasting> Running<F> {
                     Order::Fetch(job) => {
                         let worker = (job.lane.index() + usize::from(job.slot)) % batches.len().max(1);
                         if let Some(batch) = batches.get_mut(worker) {
-                            batch.push(job);
+                            batch.push(Box::new(job));
                         }
                     }
                     Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),
@@ -251,6 +255,7 @@ impl<F: Lasting> Running<F> {
                 self.keeper.note_progress(now)?;
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
+            self.weigh(now)?;
             self.paint(picture, now, false);
             if self.crew.has_lost_one() {
                 let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
@@ -314,6 +319,22 @@ impl<F: Lasting> Running<F> {
             self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())
+    }
+
+    /// What is known of a link is a few bytes in memory, whatever its length; but there is an end to everything.
+    fn weigh(&mut self, now: Time) -> Result<(), StoreError> {
+        let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_weighing) else { return Ok(()) };
+        self.next_weighing = now + WEIGH_EVERY;
+        // The rest is for connections, pages and parcels.
+        if self.keeper.frontier().bytes() as u64 <= limit / 4 * 3 {
+            return Ok(());
+        }
+        let known = self.keeper.frontier().counts().known;
+        let message = format!(
+            "{known} addresses are known, and --max-memory has no room for more; what was committed is safe: run the \
+             same command again with a higher --max-memory"
+        );
+        Err(StoreError::new(StoreErrorKind::Full, message))
     }
 
     fn paint(&mut self, picture: &Mutex<Snapshot>, now: Time, always: bool) {

@@ -61,6 +61,11 @@ pub trait Lasting: Frontier {
         Ok(())
     }
 
+    /// The bytes of memory that it holds, roughly.
+    fn bytes(&self) -> usize {
+        0
+    }
+
     /// Keeps a record that is no page's.
     fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
         Ok(())
@@ -80,6 +85,10 @@ impl Lasting for DiskFrontier {
 
     fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
         DiskFrontier::acknowledge(self, batch)
+    }
+
+    fn bytes(&self) -> usize {
+        DiskFrontier::bytes(self)
     }
 
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {

@@ -1,6 +1,8 @@
 //! When the disk is full, a folder is gone or a byte has changed: a clear word, exit code 1, and a crawl that goes on
 //! once the cause is removed. Never a wrong result.
 
+#![allow(clippy::print_stderr, reason = "it tells what it leaves out")]
+
 mod durable_kit;
 
 use std::fs;

@@ -56,6 +56,8 @@ pub struct Keeper<F> {
     fallbacks: HashMap<Url, Url>,
     /// Over all runs.
     progress: Progress,
+    /// Pages that earlier runs fetched.
+    pages_before: u64,
     /// `--max-time`: what is under way then is given up.
     deadline: Time,
     ended: Option<End>,
@@ -135,6 +137,7 @@ impl<F: Frontier> Keeper<F> {
             settled: Vec::new(),
             fallbacks: HashMap::new(),
             progress: Progress::default(),
+            pages_before: 0,
             ended: None,
             open: false,
             fed: false,

@@ -4,6 +4,7 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::exhibition::ExhibitionArgs;
 use super::explain::ExplainArgs;
 use super::export::ExportArgs;
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
@@ -59,6 +60,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
+    /// See what waiting costs: chess, and four engines on slow servers
+    Exhibition(ExhibitionArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -216,7 +219,6 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exhibition::ExhibitionArgs;
 
     #[test]
     fn the_command_line_is_sound() {
@@ -269,6 +271,5 @@ mod tests {
         }
         let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();
         assert_eq!(report.html.unwrap().to_str(), Some("r.html"));
-        assert_eq!(read::<ExhibitionArgs>(&[]).unwrap().latency, argiope_core::rules::Span::from_secs(1));
     }
 }
