@@ -392,7 +392,16 @@ mod tests {
         let rules = Arc::new(config.compile(1).expect("settings"));
         let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, dns: None, conditional: None };
+        let job = Job {
+            link,
+            purpose: Purpose::Page,
+            lane,
+            slot: 3,
+            addresses,
+            dns: None,
+            conditional: None,
+            wall: Default::default(),
+        };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
         let mut fetch = Fetch::new(job, conn, rules, origins, Time::ZERO);

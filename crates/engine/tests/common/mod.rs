@@ -75,6 +75,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         addresses: addresses.into(),
         dns: None,
         conditional: None,
+        wall: Default::default(),
     }
 }
 
