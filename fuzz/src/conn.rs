@@ -52,7 +52,18 @@ impl Receiver for Seen {
 fn same_in_pieces(wire: &[u8], piece: usize) {
     let whole = exchange(&[wire]);
     let pieces: Vec<&[u8]> = wire.chunks(piece).collect();
-    assert_eq!(whole, exchange(&pieces), "in pieces of {piece}");
+    let cut = exchange(&pieces);
+    if [whole.kind, cut.kind].contains(&Some(ErrorKind::Decode)) {
+        // A decoder may find a fault before it hands out all that came before it, and more so where it is fed more; and
+        // what it hands out may reach the limit first.
+        assert_eq!(cut.status, whole.status);
+        for kind in [whole.kind, cut.kind] {
+            assert!(matches!(kind, Some(ErrorKind::Decode | ErrorKind::TooLarge)), "{kind:?} in pieces of {piece}");
+        }
+        assert!(cut.body.starts_with(&whole.body) || whole.body.starts_with(&cut.body), "in pieces of {piece}");
+    } else {
+        assert_eq!(whole, cut, "in pieces of {piece}");
+    }
 }
 
 fn exchange(pieces: &[&[u8]]) -> Seen {

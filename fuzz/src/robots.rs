@@ -64,8 +64,10 @@ fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
                     (to_own, to_star, after_rule) = (false, false, false);
                 }
                 let value = String::from_utf8_lossy(line.value);
-                to_own |= product_token(&value).eq_ignore_ascii_case(AGENT);
-                to_star |= value.starts_with('*') && value.split_whitespace().next() == Some("*");
+                for name in value.split(',').map(str::trim_start) {
+                    to_own |= product_token(name).eq_ignore_ascii_case(AGENT);
+                    to_star |= name.starts_with('*') && name.split_whitespace().next() == Some("*");
+                }
                 named |= to_own;
             }
             Field::Allow | Field::Disallow => {

@@ -11,15 +11,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use argiope_core::keeper::{End, Settled};
-use argiope_core::rules::{Config, ConfigError, EngineName};
+use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
 use argiope_core::visit::Visit;
-use argiope_core::{BadUrl, Link, StoreError, Url};
+use argiope_core::{BadUrl, Link, StoreError, Time, Url};
 use argiope_engine::{Clock, EngineKind};
 use argiope_store::MemoryFrontier;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::keeping::{Keeping, Mail, Setting, Summary, Taker};
-use crate::writing::Desk;
+use crate::directory::Directory;
+use crate::keeping::{Keeping, Mail, Setting, Summary, Taker, wall_clock};
+use crate::run_lines;
+use crate::writing::{Desk, Lasting};
 
 /// Visits that may wait to be read before the crawl waits for its reader.
 const UNREAD: usize = 1_024;
@@ -48,26 +50,42 @@ pub enum Error {
 }
 
 impl Crawl {
-    /// Starts a crawl.
+    /// Starts a crawl: in the crawl directory `config.out`, which is made or gone on with, and where visits are handed out
+    /// only once they are durable; or in memory where none is named.
     pub fn start(config: &Config) -> Result<Self, Error> {
-        let rules = Arc::new(crate::rules(config)?);
+        let mut rules = crate::rules(config)?;
+        let Some(path) = &config.out else {
+            let frontier = MemoryFrontier::new(rules.fingerprint_key);
+            return Self::begin(config, rules, Clock::start(), frontier, Desk::default());
+        };
+        let directory = Directory::open(path, &rules, config)?;
+        rules.fingerprint_key = directory.frontier.key();
+        let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
+        let clock = Clock::start();
+        let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
+        let (frontier, desk) = directory.into_parts(jsonl, first_line);
+        Self::begin(config, rules, clock, frontier, desk)
+    }
+
+    fn begin<F: Lasting + Send + 'static>(
+        config: &Config,
+        rules: Rules,
+        clock: Clock,
+        frontier: F,
+        desk: Desk,
+    ) -> Result<Self, Error> {
         let (sender, visits) = mpsc::channel(UNREAD);
-        let keeping = Keeping::start(Setting {
-            frontier: MemoryFrontier::new(rules.fingerprint_key),
-            engine: engine_kind(config.engine),
-            rules,
-            clock: Clock::start(),
-            taker: Streaming(sender),
-            desk: Desk::default(),
-            open: true,
-        })?;
+        let (engine, rules, taker) = (engine_kind(config.engine), Arc::new(rules), Streaming(sender));
+        let keeping = Keeping::start(Setting { frontier, engine, rules, clock, taker, desk, open: true })?;
         Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })
     }
 
+    // anchor: crawl-feed
     /// The next visit; none when the crawl is over.
     pub async fn next(&mut self) -> Option<Box<Visit>> {
         std::future::poll_fn(|cx| self.poll_visit(cx)).await
     }
+    // end: crawl-feed
 
     /// Gives the crawl more addresses. They need not be in scope: like roots, they are asked for. Those that are known
     /// already are not asked for again.
@@ -85,6 +103,7 @@ impl Crawl {
         self.tell(Mail::Stop(End::Interrupted));
     }
 
+    // anchor: crawl-close
     /// Ends the crawl in an orderly way: stops it, lets what is under way end, and says how it went.
     pub async fn close(mut self) -> Result<Summary, Error> {
         self.stop();
@@ -102,6 +121,7 @@ impl Crawl {
             Err(_) => Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl's keeper has died").into()),
         }
     }
+    // end: crawl-close
 
     fn poll_visit(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<Visit>>> {
         let polled = self.visits.poll_recv(cx);

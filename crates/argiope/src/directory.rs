@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argiope_core::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
+use argiope_core::keeper::Changes;
+use argiope_core::notes::Progress;
 use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_store::disk::{self, DiskFrontier, Files, Settings};
 
@@ -55,6 +57,14 @@ impl Directory {
     /// Whether nothing is left to do.
     pub fn is_finished(&self) -> bool {
         self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
+    }
+
+    /// Queues everything again that a finished crawl has, to learn what has changed; gives how many links there are.
+    /// Limits on pages and bytes are counted anew.
+    pub fn begin_round(&mut self) -> Result<u64, StoreError> {
+        let progress = Progress { changes: Some(Changes::default()), ..Progress::default() };
+        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        self.frontier.begin_round()
     }
 
     pub fn counts(&self) -> Counts {

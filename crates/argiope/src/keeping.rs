@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::frontier::{StoreError, StoreErrorKind};
 use argiope_core::job::Job;
-use argiope_core::keeper::{End, Keeper, Order, Settled};
+use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
@@ -24,6 +24,8 @@ use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
+/// How often the frontier is weighed.
+const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
 /// What can happen to a keeper.
 pub enum Mail {
@@ -69,6 +71,8 @@ pub struct Summary {
     /// Known and not settled.
     pub left: u64,
     pub elapsed: Duration,
+    /// How pages compare with the last time, where there was one.
+    pub changes: Option<Changes>,
     /// What people should know about how it ran.
     pub notices: Vec<String>,
 }
@@ -154,6 +158,7 @@ where
         delivered: 0,
         open,
         next_picture: Time::ZERO,
+        next_weighing: Time::ZERO,
     };
     let tells_runs = first_line.is_some();
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
@@ -164,7 +169,8 @@ where
     let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
     let end = end.and_then(|end| {
         if tells_runs {
-            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed);
+            let changes = keeper.progress().changes;
+            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes);
             outbox.line(last, keeper.frontier_mut(), clock.now())?;
         }
         keeper.note_progress(clock.now())?;
@@ -179,7 +185,7 @@ where
     crew.join();
     let end = end?;
     written?;
-    Ok(Summary { end, left, elapsed, tally, notices })
+    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
@@ -204,6 +210,7 @@ struct Running<F> {
     delivered: u64,
     open: bool,
     next_picture: Time,
+    next_weighing: Time,
 }
 
 impl<F: Lasting> Running<F> {
@@ -217,7 +224,7 @@ impl<F: Lasting> Running<F> {
     }
 
     fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
-        let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
+        let mut batches: Vec<Vec<Box<Job>>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
         loop {
             let now = self.clock.now();
             if now >= self.deadline {
@@ -228,7 +235,7 @@ impl<F: Lasting> Running<F> {
                     Order::Fetch(job) => {
                         let worker = (job.lane.index() + usize::from(job.slot)) % batches.len().max(1);
                         if let Some(batch) = batches.get_mut(worker) {
-                            batch.push(job);
+                            batch.push(Box::new(job));
                         }
                     }
                     Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),
@@ -248,7 +255,12 @@ impl<F: Lasting> Running<F> {
                 self.keeper.note_progress(now)?;
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
+            self.weigh(now)?;
             self.paint(picture, now, false);
+            if self.crew.has_lost_one() {
+                let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
+                return Err(StoreError::new(StoreErrorKind::Misuse, words));
+            }
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
             }
@@ -307,6 +319,22 @@ impl<F: Lasting> Running<F> {
             self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())
+    }
+
+    /// What is known of a link is a few bytes in memory, whatever its length; but there is an end to everything.
+    fn weigh(&mut self, now: Time) -> Result<(), StoreError> {
+        let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_weighing) else { return Ok(()) };
+        self.next_weighing = now + WEIGH_EVERY;
+        // The rest is for connections, pages and parcels.
+        if self.keeper.frontier().bytes() as u64 <= limit / 4 * 3 {
+            return Ok(());
+        }
+        let known = self.keeper.frontier().counts().known;
+        let message = format!(
+            "{known} addresses are known, and --max-memory has no room for more; what was committed is safe: run the \
+             same command again with a higher --max-memory"
+        );
+        Err(StoreError::new(StoreErrorKind::Full, message))
     }
 
     fn paint(&mut self, picture: &Mutex<Snapshot>, now: Time, always: bool) {

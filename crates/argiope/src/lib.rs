@@ -17,6 +17,7 @@
 
 pub mod crawl;
 pub mod directory;
+pub mod exhibition;
 pub mod explain;
 pub mod export;
 pub mod keeping;
@@ -42,5 +43,11 @@ pub fn rules(config: &Config) -> Result<Rules, Error> {
     let key = std::collections::hash_map::RandomState::new().build_hasher().finish();
     let mut rules = config.compile(key)?;
     rules.tls = trust::source(config)?;
+    if rules.max_memory.is_none() {
+        // A quarter of what the machine has, unless it was said.
+        let machine = rustix::system::sysinfo();
+        let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
+        rules.max_memory = Some(total / 4).filter(|quarter| *quarter > 0);
+    }
     Ok(rules)
 }

@@ -114,7 +114,7 @@ pub fn snapshot<F: Frontier>(
         waiting: waiting(keeper, busiest.first(), now),
         busiest,
         slowest,
-        max_pages: rules.max_pages,
+        max_pages: keeper.max_pages(),
         max_time: rules.max_time,
         draining,
     }

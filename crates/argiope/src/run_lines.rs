@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argiope_core::keeper::End;
+use argiope_core::keeper::{Changes, End};
 use argiope_core::record::VERSION;
 use argiope_core::rules::Config;
 use serde::Serialize;
@@ -28,6 +28,9 @@ struct Last {
     queued: u64,
     bytes_wire: u64,
     seconds: f64,
+    /// Since the last time, with `--recrawl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
 }
 
 /// The line that comes first, with its line feed. `started` is the wall-clock time, as in page records.
@@ -36,7 +39,14 @@ pub fn first(config: &Config, started: &str) -> Vec<u8> {
 }
 
 /// The line that comes last: what became of how many URLs, what is left, and why it ended.
-pub fn last(outcomes: &Outcomes, queued: u64, bytes_wire: u64, end: End, elapsed: Duration) -> Vec<u8> {
+pub fn last(
+    outcomes: &Outcomes,
+    queued: u64,
+    bytes_wire: u64,
+    end: End,
+    elapsed: Duration,
+    changes: Option<Changes>,
+) -> Vec<u8> {
     line(&Last {
         v: VERSION,
         r#type: "run",
@@ -45,6 +55,7 @@ pub fn last(outcomes: &Outcomes, queued: u64, bytes_wire: u64, end: End, elapsed
         queued,
         bytes_wire,
         seconds: (elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+        changes,
     })
 }
 
@@ -80,7 +91,7 @@ mod tests {
     #[test]
     fn the_last_line_says_how_it_ended() {
         let outcomes = [(Outcome::Ok, 3), (Outcome::Robots, 1)].into_iter().collect();
-        let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567));
+        let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567), None);
         assert_eq!(
             String::from_utf8(line).unwrap(),
             "{\"v\":1,\"type\":\"run\",\"reason\":\"max_pages\",\"outcomes\":{\"ok\":3,\"robots\":1},\

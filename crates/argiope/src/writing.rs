@@ -61,6 +61,11 @@ pub trait Lasting: Frontier {
         Ok(())
     }
 
+    /// The bytes of memory that it holds, roughly.
+    fn bytes(&self) -> usize {
+        0
+    }
+
     /// Keeps a record that is no page's.
     fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
         Ok(())
@@ -80,6 +85,10 @@ impl Lasting for DiskFrontier {
 
     fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
         DiskFrontier::acknowledge(self, batch)
+    }
+
+    fn bytes(&self) -> usize {
+        DiskFrontier::bytes(self)
     }
 
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
@@ -291,7 +300,7 @@ impl<T: Taker> Writer<T> {
             }
             self.taker.rest();
         }
-        Ok(())
+        self.desk.as_ref().map_or(Ok(()), Outputs::are_there)
     }
 }
 
@@ -333,6 +342,20 @@ impl Outputs {
             let written = self.append_to(name, &bytes, end);
             written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
             self.ends.insert(name.into(), end + bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// A file that somebody removed takes what is written to it with it, and nobody is told: better ask at the end.
+    fn are_there(&self) -> Result<(), StoreError> {
+        for name in self.open.keys() {
+            let end = self.ends.get(name).copied().unwrap_or(0);
+            let length = self.files.open(name).and_then(|file| file.length());
+            let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
+            if length < end {
+                let message = format!("{} was changed by somebody else", self.files.describe(name));
+                return Err(StoreError::new(StoreErrorKind::File, message));
+            }
         }
         Ok(())
     }

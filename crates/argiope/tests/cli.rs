@@ -25,7 +25,7 @@ fn help_goes_to_standard_output() {
     let output = argiope(&["--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let help = text(&output.stdout);
-    for command in ["crawl", "fetch", "demo", "completions"] {
+    for command in ["crawl", "fetch", "robots", "demo", "exhibition", "explain", "report", "export", "completions"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is missing:\n{help}");
     }
 }

@@ -3,10 +3,9 @@
 mod durable_kit;
 
 use std::fs;
-use std::time::Duration;
 
 use argiope_practice::{Answer, Plan, Site, Web};
-use durable_kit::{Bench, PATIENCE, Practice, records, wait};
+use durable_kit::{Bench, PATIENCE, Practice, poll, records, wait};
 
 fn small() -> Practice {
     Practice::serve(Plan { pages: 60, links: 6, missing: 50, ..Plan::default() })
@@ -194,15 +193,4 @@ fn manners_are_kept_from_run_to_run() {
         (Some("max_time"), Some("run"))
     );
     assert_eq!(records.last().expect("records")["queued"], 1);
-}
-
-fn poll(mut met: impl FnMut() -> bool) -> bool {
-    let begin = std::time::Instant::now();
-    while !met() {
-        if begin.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
 }

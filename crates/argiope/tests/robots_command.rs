@@ -93,7 +93,7 @@ fn an_answer_without_rules_is_put_into_words() {
     let line = one(&missing_root);
     assert!(line.starts_with("allowed\t/x\t") && line.contains("answered 404: there is none"), "{line}");
     let line = one(&broken_root);
-    assert!(line.starts_with("disallowed\t/x\t") && line.contains("answered 501: nobody knows"), "{line}");
+    assert!(line.starts_with("disallowed\t/x\t") && line.contains("answered 501; until it can be read"), "{line}");
     let line = one(&gone_root);
     assert!(line.starts_with("disallowed\t/x\t") && line.contains("could not be fetched"), "{line}");
 }

@@ -117,3 +117,21 @@ fn bad_settings_are_told_before_anything_starts() {
     let error = Crawl::start(&config).err().expect("it does not start");
     assert!(error.to_string().contains("ftp://h/"), "{error}");
 }
+
+#[test]
+fn a_stream_goes_on_in_its_directory() {
+    let (web, config, root) = serve();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = Config { out: Some(folder.path().join("d.crawl")), ..config };
+    block_on(async {
+        let mut crawl = Crawl::start(&config).expect("it starts");
+        assert_eq!(crawl.next().await.expect("the root").link.url.as_str(), root);
+        crawl.close().await.expect("it ended well");
+        let mut crawl = Crawl::start(&Config { max_pages: None, ..config.clone() }).expect("it goes on");
+        while let Some(visit) = crawl.next().await {
+            assert_ne!(visit.link.url.as_str(), root, "it was handed out before");
+        }
+        crawl.close().await.expect("it ended well");
+    });
+    assert_eq!(web.requests(), 2);
+}

@@ -27,24 +27,26 @@ use crate::sitemap;
 use crate::time::Time;
 use crate::url::Url;
 use crate::visit::{Errand, Headers, Visit, Wire};
-use crate::warc::{self, Exchange};
+use crate::warc;
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-/// One job on one connection.
-pub struct Fetch {
+/// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
+pub struct Fetch(Box<Exchange>);
+
+struct Exchange {
     conn: Conn,
-    page: Box<Page>,
+    page: Page,
 }
 
 /// How a fetch ended.
 pub enum Finished {
     /// With a visit; and with the connection, where it can serve again.
-    Visit(Box<Visit>, Option<Conn>),
+    Visit(Box<Visit>, Option<Box<Conn>>),
     /// The kept-alive connection turned out closed before the host said anything: connect anew and ask again. Nobody
     /// would count this as an attempt.
-    Again(Job),
+    Again(Box<Job>),
 }
 
 /// How the connection came to be.
@@ -57,14 +59,14 @@ pub struct Origins {
     pub ip: Option<IpAddr>,
 }
 
-/// What the answer has brought so far.
+/// What the answer has brought so far. What comes only with the answer is in boxes: most fetches wait for it.
 struct Page {
-    job: Job,
+    job: Box<Job>,
     rules: Arc<Rules>,
     origins: Origins,
-    head: Option<Head>,
+    head: Option<Box<Head>>,
     reader: Reader,
-    wire: Option<Kept>,
+    wire: Option<Box<Kept>>,
 }
 
 /// The bytes of an answer that an archive wants, and their share of the budget.
@@ -83,20 +85,21 @@ enum Reader {
 
 impl Fetch {
     /// Asks for the job's link over a connection.
-    pub fn new(job: Job, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
+    pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, origins.started + rules.timeout, now);
-        let wire = (rules.keep_wire || rules.archive).then(|| Kept { bytes: Vec::new(), held: rules.budget.hold() });
+        let keep = rules.keep_wire || rules.archive;
+        let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
         let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
-        Self { conn, page: Box::new(page) }
+        Self(Box::new(Exchange { conn, page }))
     }
 
     pub fn step(&mut self) -> Step<'_> {
-        self.conn.step()
+        self.0.conn.step()
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.conn.wrote(n, now);
+        self.0.conn.wrote(n, now);
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
@@ -111,56 +114,58 @@ impl Fetch {
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        self.conn.broke(failure, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.broke(failure, page);
     }
 
     /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
     fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
-        let Self { conn, page } = self;
+        let Exchange { conn, page } = &mut *self.0;
         if catch_unwind(AssertUnwindSafe(|| read(conn, page))).is_err() {
             page.reader = Reader::None;
-            conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), &mut **page);
+            conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), page);
         }
     }
 
     /// When [`Fetch::expire`] wants to be called, unless something happens before.
     pub fn deadline(&self) -> Time {
-        self.conn.deadline()
+        self.0.conn.deadline()
     }
 
     pub fn expire(&mut self, now: Time) {
-        self.conn.expire(now, &mut *self.page);
+        let Exchange { conn, page } = &mut *self.0;
+        conn.expire(now, page);
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let moves = self.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
-        self.conn.hold(!moves, now);
+        let moves = self.0.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        self.0.conn.hold(!moves, now);
         moves
     }
 
     pub fn job(&self) -> &Job {
-        &self.page.job
+        &self.0.page.job
     }
 
     /// Takes the result of a fetch that is done.
-    pub fn finish(mut self, now: Time) -> Finished {
-        let end = self.conn.end();
-        if end.stale && end.failure.is_some() && self.page.head.is_none() {
-            return Finished::Again(self.page.job);
+    pub fn finish(self, now: Time) -> Finished {
+        let Exchange { mut conn, page } = *self.0;
+        let end = conn.end();
+        if end.stale && end.failure.is_some() && page.head.is_none() {
+            return Finished::Again(page.job);
         }
         let reusable = end.reusable;
-        let bare = (self.page.job.link.clone(), self.page.job.purpose.clone());
-        let seat = (self.page.job.lane, self.page.job.slot);
-        let page = self.page;
+        // What a fault needs to become a visit: little, and only links and names are cloned.
+        let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
         let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
-            let mut visit = Visit::bare(bare.0, bare.1, Outcome::Failed, now);
+            let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
             visit.error = Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
             visit
         });
-        Finished::Visit(Box::new(visit), reusable.then_some(self.conn))
+        Finished::Visit(Box::new(visit), reusable.then(|| Box::new(conn)))
     }
 }
 
@@ -200,7 +205,7 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(head.clone());
+        self.head = Some(Box::new(head.clone()));
         match &self.reader {
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
             Reader::None | Reader::Page(_) | Reader::Robots(_) => Want::Body,
@@ -231,8 +236,10 @@ impl Receiver for Page {
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
         let Self { job, rules, origins, head, reader, wire } = self;
-        let wire =
-            wire.map(|Kept { bytes, held }| Wire { request: request_bytes(&job, &rules), response: bytes, held });
+        let wire = wire.map(|kept| {
+            let Kept { bytes, held } = *kept;
+            Wire { request: request_bytes(&job, &rules), response: bytes, held }
+        });
         let wall = job.wall;
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
@@ -279,7 +286,7 @@ impl Page {
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Rules) -> Exchange {
+fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
     let (head, payload) = wire.response.split_at_checked(head.raw().len()).unwrap_or((&wire.response, &[]));
     let source = warc::Source {
         url: visit.link.url.as_ref(),
@@ -292,7 +299,7 @@ fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Ru
         digest: visit.digest,
         key: rules.fingerprint_key,
     };
-    Exchange::encode(&source, rules.budget.hold())
+    warc::Exchange::encode(&source, rules.budget.hold())
 }
 
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
@@ -392,19 +399,11 @@ mod tests {
         let rules = Arc::new(config.compile(1).expect("settings"));
         let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let job = Job {
-            link,
-            purpose: Purpose::Page,
-            lane,
-            slot: 3,
-            addresses,
-            dns: None,
-            conditional: None,
-            wall: Default::default(),
-        };
+        let wall = crate::record::WallClock { start: 0 };
+        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, dns: None, conditional: None, wall };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
-        let mut fetch = Fetch::new(job, conn, rules, origins, Time::ZERO);
+        let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);
         fetch.guarded(|_, _| panic!("a fault"));
         assert!(matches!(fetch.step(), Step::Done));
         let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {

@@ -132,6 +132,16 @@ pub trait Frontier {
         Ok(None)
     }
 
+    /// Whether all of this was crawled before, and is asked for again.
+    fn is_again(&self) -> bool {
+        false
+    }
+
+    /// The record that a link had the last time.
+    fn earlier(&mut self, _url: UrlRef<'_>, _kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
+
     /// Offers many links.
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put { new: Vec::with_capacity(links.len()), lanes: Vec::new() };

@@ -7,12 +7,15 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod again;
 mod remembering;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use again::{Change, Changes};
 
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
@@ -53,6 +56,8 @@ pub struct Keeper<F> {
     fallbacks: HashMap<Url, Url>,
     /// Over all runs.
     progress: Progress,
+    /// Pages that earlier runs fetched.
+    pages_before: u64,
     /// `--max-time`: what is under way then is given up.
     deadline: Time,
     ended: Option<End>,
@@ -70,6 +75,8 @@ pub struct Settled {
     pub line: Vec<u8>,
     /// What the record says is in the archive.
     pub archive: Option<Chunk>,
+    /// How it compares with the last time, where there was one.
+    pub change: Option<Change>,
 }
 
 impl Settled {
@@ -130,6 +137,7 @@ impl<F: Frontier> Keeper<F> {
             settled: Vec::new(),
             fallbacks: HashMap::new(),
             progress: Progress::default(),
+            pages_before: 0,
             ended: None,
             open: false,
             fed: false,
@@ -260,7 +268,11 @@ impl<F: Frontier> Keeper<F> {
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
-                Next::Fetch(job) => return Ok(Order::Fetch(Job { wall: self.clock, ..job })),
+                Next::Fetch(mut job) => {
+                    job.wall = self.clock;
+                    self.make_conditional(&mut job)?;
+                    return Ok(Order::Fetch(job));
+                }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Wait(until) => {
@@ -369,6 +381,7 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
+        let change = self.compare(&mut visit)?;
         let exchange = visit.archive.take();
         let (place, archive) =
             self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
@@ -380,7 +393,7 @@ impl<F: Frontier> Keeper<F> {
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
-        self.settled.push(Settled { visit, line, archive });
+        self.settled.push(Settled { visit, line, archive, change });
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::keeper::Changes;
 use crate::lane::ROBOTS_LIFE;
 use crate::record::WallClock;
 use crate::retry::LONGEST_RETRY_AFTER;
@@ -24,6 +25,9 @@ pub struct Progress {
     pub bytes: u64,
     /// When this was noted, in milliseconds since the Unix epoch.
     pub at: i64,
+    /// How pages compare with the last time, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
 }
 
 /// What is known of a lane's host.

@@ -27,6 +27,7 @@ use crate::mail::Ending;
 use crate::socket::{self, Attempts};
 use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
+// anchor: callbacks-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
@@ -61,7 +62,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
             return Ok(());
         }
         for job in jobs.drain(..) {
-            table.start(Box::new(job));
+            table.start(job);
         }
         jobs.shrink_to(FEW);
         if ending == Some(Ending::WhenDone) && table.in_flight == 0 {
@@ -70,6 +71,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
         }
     }
 }
+// end: callbacks-run
 
 /// Why a callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,6 +81,7 @@ enum Why {
     Late,
 }
 
+// anchor: callbacks-entry
 /// How a fetch goes on.
 type Callback = fn(&mut Table, usize, Why);
 
@@ -89,6 +92,7 @@ struct Entry {
     /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
     alarm: Time,
 }
+// end: callbacks-entry
 
 enum State {
     Connecting(Connecting),
@@ -248,6 +252,7 @@ impl Table {
         }
     }
 
+    // anchor: callbacks-drive
     /// Does what the fetch wants, as far as that goes without waiting, then leaves word to be called again.
     fn drive(&mut self, token: usize, why: Why) {
         let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
@@ -291,6 +296,7 @@ impl Table {
         self.put(token, State::Fetching(fetching), Self::drive);
         self.set_alarm(token, deadline);
     }
+    // end: callbacks-drive
 
     /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
     fn finish(&mut self, token: usize, fetching: Fetching) {
@@ -303,7 +309,7 @@ impl Table {
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {
-                        let resting = Resting { stream, ip, seat, door, conn: Box::new(conn) };
+                        let resting = Resting { stream, ip, seat, door, conn };
                         self.put(token, State::Resting(resting), Self::rest);
                         self.set_alarm(token, now + KEEP_ALIVE);
                         self.resting.insert(seat, token);
@@ -314,7 +320,7 @@ impl Table {
             }
             Finished::Again(job) => {
                 drop(stream);
-                self.connect_anew(token, Box::new(job), started);
+                self.connect_anew(token, job, started);
             }
         }
     }

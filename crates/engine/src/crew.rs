@@ -59,6 +59,22 @@ impl EngineKind {
         }
     }
 
+    /// How many fetches fit at once, as far as the system's limits go: each needs a file, and here and there a thread.
+    /// The soft limit on files is raised as far as it may be.
+    pub fn room(self) -> usize {
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current < limit.maximum {
+            // Where that is refused, the old limit holds.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        }
+        let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
+        let sockets = files.saturating_sub(OTHER_FILES).max(1);
+        match self {
+            Self::Threads => sockets.min(thread_room()),
+            Self::Tokio | Self::Coroutines | Self::Callbacks => sockets,
+        }
+    }
+
     /// Whether this system can run it.
     fn check(self) -> io::Result<()> {
         match self {
@@ -97,7 +113,7 @@ impl Crew {
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, reports: &Reports) -> io::Result<Self> {
         kind.check()?;
         let files = Files::default();
-        let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: room(kind) };
+        let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: kind.room() };
         let mut signs = Vec::new();
         for index in 0..kind.workers(rules) {
             let (orders, (ready, sign)) = (Orders::new(), mpsc::channel());
@@ -137,7 +153,7 @@ impl Crew {
     }
 
     /// Hands a batch to one of the workers. The vector is left empty.
-    pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
+    pub fn send(&self, worker: usize, jobs: &mut Vec<Box<Job>>) {
         if let Some((orders, _)) = self.workers.get(worker) {
             orders.send(jobs);
         }
@@ -154,6 +170,11 @@ impl Crew {
         }
     }
 
+    /// Whether a worker has ended that was not told to: what it had in hand will not come back.
+    pub fn has_lost_one(&self) -> bool {
+        self.workers.iter().any(|(_, thread)| thread.is_finished())
+    }
+
     /// Waits until all workers have ended. Gives the first error that one of them ended with.
     pub fn join(&mut self) -> Option<io::Error> {
         let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
@@ -168,21 +189,6 @@ impl Drop for Crew {
     /// Nobody can be told of what the workers still find out: they drop it and leave.
     fn drop(&mut self) {
         self.end(Ending::AtOnce);
-    }
-}
-
-/// How many sockets fit. The soft limit on files is raised as far as it may be.
-fn room(kind: EngineKind) -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current < limit.maximum {
-        // Where that is refused, the old limit holds.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    }
-    let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
-    let sockets = files.saturating_sub(OTHER_FILES).max(1);
-    match kind {
-        EngineKind::Threads => sockets.min(thread_room()),
-        _ => sockets,
     }
 }
 

@@ -22,4 +22,4 @@ pub use clock::Clock;
 pub use crew::{Crew, EngineKind};
 pub use mail::{Ending, Orders, Reports};
 pub use resolver::{Answer, Query, Resolver};
-pub use worker::{Notices, Worker};
+pub use worker::{Files, Notices, Worker};

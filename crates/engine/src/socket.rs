@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
+// anchor: begin-connect
 /// Begins to connect and returns at once; the socket is non-blocking. It is writable once the attempt has ended, one
 /// way or the other: then [`connected`] says which.
 pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
@@ -25,6 +26,7 @@ pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => Err(error.into()),
     }
 }
+// end: begin-connect
 
 /// How an attempt stands: `Ok(true)` connected, `Ok(false)` still on its way, `Err` failed.
 pub fn connected(socket: &TcpStream) -> io::Result<bool> {

@@ -49,7 +49,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
                 return shop.drop_everything();
             }
             for job in jobs.drain(..) {
-                start(&shop, scope, Box::new(job));
+                start(&shop, scope, job);
             }
             if ending == Some(Ending::WhenDone) && shop.wait_for_the_last() {
                 return shop.drop_everything();
@@ -96,6 +96,7 @@ struct Line {
     ip: IpAddr,
 }
 
+// anchor: threads-start
 /// A job begins: with a thread that has nothing to do, or with a new one.
 fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
     let mut state = shop.lock();
@@ -103,7 +104,8 @@ fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<
     state.unfinished += 1;
     if state.jobs.len() <= state.idle {
         drop(state);
-        return shop.changed.notify_all();
+        // Only threads without a job wait while jobs still come, and one of them is enough.
+        return shop.changed.notify_one();
     }
     state.threads += 1;
     drop(state);
@@ -122,6 +124,7 @@ fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<
         }
     }
 }
+// end: threads-start
 
 /// The life of a thread: one job after the other.
 fn serve(shop: &Shop) {
@@ -199,6 +202,7 @@ fn connect(shop: &Shop, job: &Job, started: &mut Time) -> Result<Line, Failure> 
     }
 }
 
+// anchor: threads-drive
 /// Does what the fetch wants until it is done. The deadline goes along as the socket's own time-out.
 fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u8]) {
     loop {
@@ -234,6 +238,7 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
         }
     }
 }
+// end: threads-drive
 
 /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed. Gives the job
 /// back where it must be tried once more, on a new connection.
@@ -243,7 +248,7 @@ fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Box<Job>> {
         Finished::Visit(visit, conn) => {
             match conn {
                 Some(conn) => {
-                    let (conn, until) = (Box::new(conn), shop.now() + KEEP_ALIVE);
+                    let until = shop.now() + KEEP_ALIVE;
                     shop.rest(seat, Resting { line, door, conn, until });
                 }
                 None => shop.close(line),
@@ -253,7 +258,7 @@ fn finish(shop: &Shop, line: Line, fetch: Fetch) -> Option<Box<Job>> {
         }
         Finished::Again(job) => {
             shop.close(line);
-            Some(Box::new(job))
+            Some(job)
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Step};
+use argiope_core::conn::Step;
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
@@ -36,6 +36,7 @@ use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
 use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
 
+// anchor: tokio-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -45,6 +46,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     LocalSet::new().block_on(&runtime, receive(shop));
     Ok(())
 }
+// end: tokio-run
 
 /// What the tasks of one thread share.
 struct Shop {
@@ -83,7 +85,7 @@ async fn receive(shop: Rc<Shop>) {
         shop.reports.borrow_mut().send();
         let ending = shop.worker.orders.take(&mut jobs);
         for job in jobs.drain(..) {
-            start(&shop, Box::new(job));
+            start(&shop, job);
         }
         jobs.shrink_to(FEW);
         match ending {
@@ -125,12 +127,12 @@ async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
         };
         let door = Door::of(&job);
         let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
-            Ok(fetch) => Box::new(fetch),
+            Ok(fetch) => fetch,
             Err(visit) => return shop.report(visit),
         };
         loop {
             let seat = seat(fetch.job());
-            fetch = drive(&shop, &mut line.stream, fetch, &mut alarm).await;
+            drive(&shop, &mut line.stream, &mut fetch, &mut alarm).await;
             match finish(&shop, fetch) {
                 Next::Rest(conn) => {
                     let Some(next) = rest(&shop, seat, &line.stream, &mut alarm).await else { return };
@@ -138,7 +140,7 @@ async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
                         job = next;
                         continue 'connection;
                     }
-                    fetch = Box::new(shop.worker.begin_again(next, conn, line.ip, shop.now()));
+                    fetch = shop.worker.begin_again(next, conn, line.ip, shop.now());
                 }
                 Next::Again(same) => {
                     job = same;
@@ -200,8 +202,9 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
+// anchor: tokio-drive
 /// Does what the fetch wants until it is done.
-async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Box<Fetch> {
+async fn drive(shop: &Shop, stream: &mut TcpStream, fetch: &mut Fetch, alarm: &mut Alarm) {
     loop {
         let deadline = fetch.deadline();
         match fetch.step() {
@@ -232,10 +235,11 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, mut fetch: Box<Fetch>, alarm
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
             }
-            Step::Done => return fetch,
+            Step::Done => return,
         }
     }
 }
+// end: tokio-drive
 
 /// What a connection does after a fetch.
 enum Next {
@@ -245,13 +249,13 @@ enum Next {
 }
 
 /// The fetch is over: its visit goes to the keeper.
-fn finish(shop: &Shop, fetch: Box<Fetch>) -> Next {
+fn finish(shop: &Shop, fetch: Fetch) -> Next {
     match fetch.finish(shop.now()) {
         Finished::Visit(visit, conn) => {
             shop.report(visit);
-            conn.map_or(Next::Leave, |conn| Next::Rest(Box::new(conn)))
+            conn.map_or(Next::Leave, Next::Rest)
         }
-        Finished::Again(job) => Next::Again(Box::new(job)),
+        Finished::Again(job) => Next::Again(job),
     }
 }
 
@@ -339,12 +343,14 @@ impl Shop {
         }
     }
 
+    // anchor: tokio-poll-read
     /// Reads into the worker's buffer, once there is something to read.
     fn poll_read(&self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buffer = self.buffer.borrow_mut();
         let mut room = ReadBuf::new(&mut buffer);
         Pin::new(stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
     }
+    // end: tokio-poll-read
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);

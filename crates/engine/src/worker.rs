@@ -125,7 +125,6 @@ impl Worker {
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
-    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
     pub fn begin(&self, job: Box<Job>, started: Time, ip: IpAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
@@ -136,16 +135,15 @@ impl Worker {
         };
         let origins = Origins { started, connected: Some(now), ip: Some(ip) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(*job, conn, Arc::clone(&self.rules), origins, now)),
+            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
     pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None, ip: Some(ip) };
-        Fetch::new(*job, *conn, Arc::clone(&self.rules), origins, now)
+        Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
     }
 
     /// A socket was refused for want of files.

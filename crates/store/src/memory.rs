@@ -58,6 +58,7 @@ impl MemoryFrontier {
 }
 
 impl Frontier for MemoryFrontier {
+    // anchor: frontier-offer
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let fingerprint = seen_key(link.url, link.kind, self.key);
         if !self.seen.insert(fingerprint) {
@@ -67,6 +68,7 @@ impl Frontier for MemoryFrontier {
         self.push(lane, link);
         Ok(Some(lane))
     }
+    // end: frontier-offer
 
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
         self.seen.contains(seen_key(url, kind, self.key))

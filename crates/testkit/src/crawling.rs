@@ -65,7 +65,7 @@ pub fn crawl(config: &Config) -> Crawled {
     let settled = std::mem::take(&mut *taken.lock().unwrap_or_else(PoisonError::into_inner));
     let mut crawled =
         Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
-    for Settled { visit, line, archive } in settled {
+    for Settled { visit, line, archive, .. } in settled {
         if let Some(Chunk { file, bytes, .. }) = archive {
             crawled.archive.entry(file.into()).or_default().extend(bytes);
         }

@@ -98,6 +98,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
             Event::Link { again, .. } => links += u64::from(!again),
             Event::Fate { .. } => fates += 1,
             Event::Line { line } => lines += line.len() as u64,
+            Event::Note { .. } => {}
         }
         Ok(())
     });

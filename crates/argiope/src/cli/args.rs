@@ -4,6 +4,7 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::exhibition::ExhibitionArgs;
 use super::explain::ExplainArgs;
 use super::export::ExportArgs;
 use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
@@ -16,11 +17,9 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
 /// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
 /// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
 const NOT_YET: &[(&str, Given)] = &[
-    ("recrawl", |config| config.recrawl),
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("max-memory", |config| config.max_memory.is_some()),
     ("log-json", |config| config.log_json),
 ];
 
@@ -61,6 +60,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
+    /// See what waiting costs: chess, and four engines on slow servers
+    Exhibition(ExhibitionArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
@@ -218,7 +219,6 @@ pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exhibition::ExhibitionArgs;
 
     #[test]
     fn the_command_line_is_sound() {
@@ -271,6 +271,5 @@ mod tests {
         }
         let report: ReportArgs = read(&["d.crawl", "--html", "r.html"]).unwrap();
         assert_eq!(report.html.unwrap().to_str(), Some("r.html"));
-        assert_eq!(read::<ExhibitionArgs>(&[]).unwrap().latency, argiope_core::rules::Span::from_secs(1));
     }
 }

@@ -51,7 +51,7 @@ fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
 
 fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreError> {
     let path = directory::place(config, &rules);
-    let (directory, removed) = if config.fresh {
+    let (mut directory, removed) = if config.fresh {
         Directory::start_over(&path, &rules, config)?
     } else {
         (Directory::open(&path, &rules, config)?, Vec::new())
@@ -63,13 +63,17 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
         say(config, &format!("note: {}: {note}", path.display()));
     }
     let counts = directory.counts();
-    if directory.is_finished() {
+    let finished = directory.is_finished();
+    if finished && !config.recrawl {
         let settled = words::plural(counts.settled, "URL");
         let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
         say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    if directory.resumed {
+    if finished {
+        let urls = words::plural(directory.begin_round()?, "URL");
+        say(config, &format!("{}: asking again for {urls}", path.display()));
+    } else if directory.resumed {
         let (settled, queued) = (words::plural(counts.settled, "URL"), words::count(counts.queued));
         say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
     }
@@ -157,11 +161,14 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     for notice in &summary.notices {
         live.say(format!("note: {}", escape::visible(notice)));
     }
-    let (report, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
-    let text = report::render(&report, config.verbose > 1);
+    let mut text = report::render(&report, config.verbose > 1);
+    if let Some(counts) = summary.changes {
+        text += &changes.render(counts);
+    }
     if !config.quiet {
         // Where standard error is closed there is nobody left to tell.
         let _ = write!(std::io::stderr(), "{text}");
@@ -291,7 +298,7 @@ struct Telling(Arc<Mutex<Option<Teller>>>);
 impl Taker for Telling {
     fn take(&mut self, settled: Settled) {
         if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            teller.visit(&settled.visit, &settled.line);
+            teller.take(&settled);
         }
     }
 

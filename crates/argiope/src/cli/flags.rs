@@ -327,7 +327,7 @@ pub struct KeepFlags {
     /// Archive every answer as it came over the wire, in DIR/archive/*.warc.gz
     #[arg(long)]
     warc: bool,
-    /// Stay below this much memory
+    /// Stay below this much memory [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<Size>,
     /// When interrupted, wait this long for fetches in flight [default: 30s]

@@ -4,10 +4,10 @@
 //! without [`escape`].
 
 mod args;
+mod changes;
 mod config;
 mod crawl;
 mod escape;
-#[allow(dead_code, reason = "joins `Command` with the crawl directory")]
 mod exhibition;
 mod explain;
 mod export;
@@ -37,6 +37,10 @@ const USAGE: u8 = 2;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = exhibition::child(&arguments) {
+        return code;
+    }
     let arguments = match args::parse(arguments) {
         Ok(arguments) => arguments,
         // Help and version come this way too, with exit code 0.
@@ -53,6 +57,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
+        Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
     };
     match done {

@@ -78,8 +78,10 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, Usage> {
             }
         }
     } else {
-        let bytes = read(&args.source)
-            .map_err(|error| Usage(format!("robots.txt {} cannot be read: {error}", visible(&args.source))))?;
+        let bytes = read(&args.source).map_err(|error| {
+            let shown = visible(&args.source);
+            Usage(format!("the file {shown} cannot be read: {error} (a URL begins with http:// or https://)"))
+        })?;
         Said { answer: RobotsAnswer::Rules(Robots::parse(&bytes, &args.agent)), words: String::new() }
     };
     let mut out = std::io::stdout().lock();
@@ -189,7 +191,9 @@ fn meaning(visit: &Visit, agent: &str) -> Said {
     let words = match answer {
         RobotsAnswer::Rules(_) => String::new(),
         RobotsAnswer::AllowAll => format!("{} {what}: there is none, everything is allowed", visit.link.url),
-        RobotsAnswer::Unreachable { .. } => format!("{} {what}: nobody knows what it says", visit.link.url),
+        RobotsAnswer::Unreachable { .. } => {
+            format!("{} {what}; until it can be read nothing is allowed", visit.link.url)
+        }
     };
     Said { answer, words }
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope::report::{Backlinks, End, Page, Report};
+use argiope_core::keeper::Settled;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 
+use super::changes::ChangeList;
 use super::live::Live;
 use super::output::Output;
 use super::report;
@@ -23,6 +25,7 @@ pub struct Teller {
     verbose: bool,
     live: Arc<Live>,
     report: Report,
+    changes: ChangeList,
     /// Why records cannot be written any more.
     fault: Option<String>,
     on_fault: Box<dyn FnMut() + Send>,
@@ -38,7 +41,16 @@ impl Teller {
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
         let on_fault = Box::new(on_fault);
-        Self { rules, output, verbose, live, report: Report::default(), fault: None, on_fault }
+        Self {
+            rules,
+            output,
+            verbose,
+            live,
+            report: Report::default(),
+            changes: ChangeList::default(),
+            fault: None,
+            on_fault,
+        }
     }
 
     /// Writes a line that is no visit: the first one of the run, say.
@@ -51,8 +63,15 @@ impl Teller {
         }
     }
 
-    /// Takes a settled visit and its record.
-    pub fn visit(&mut self, visit: &Visit, line: &[u8]) {
+    /// Takes a settled visit.
+    pub fn take(&mut self, settled: &Settled) {
+        self.visit(&settled.visit, &settled.line);
+        if let Some(change) = settled.change {
+            self.changes.add(change, settled.visit.link.url.as_str());
+        }
+    }
+
+    fn visit(&mut self, visit: &Visit, line: &[u8]) {
         self.line(line);
         if !visit.is_page() {
             return;
@@ -77,9 +96,9 @@ impl Teller {
     }
 
     /// The crawl is over: closes the report. The error is a sentence for the user.
-    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (Report, Result<(), String>) {
+    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (Report, ChangeList, Result<(), String>) {
         self.report.close(elapsed, queued, end);
-        (self.report, self.fault.map_or(Ok(()), Err))
+        (self.report, self.changes, self.fault.map_or(Ok(()), Err))
     }
 
     fn fail(&mut self, fault: String) {
@@ -123,7 +142,7 @@ mod tests {
         teller.line(b"{\"first\":1}\n");
         teller.visit(&visit(), b"{\"page\":1}\n");
         teller.rest();
-        let (report, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
+        let (report, _, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
         assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -146,7 +165,7 @@ mod tests {
         }
         let broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
         teller.visit(&Visit { status: Some(404), ..broken }, b"{}\n");
-        let (report, _) = teller.close(Duration::ZERO, 0, End::Finished);
+        let (report, ..) = teller.close(Duration::ZERO, 0, End::Finished);
         let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
         assert_eq!(on, ["https://h/1", "https://h/2"]);
     }
@@ -159,7 +178,7 @@ mod tests {
             teller.visit(&visit(), b"{}\n");
             teller.rest();
         }
-        let (report, written) = teller.close(Duration::ZERO, 0, End::Interrupted);
+        let (report, _, written) = teller.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);
         assert!(written.unwrap_err().starts_with("/dev/full cannot be written"));
         assert_eq!(report.outcomes.total(), 3);

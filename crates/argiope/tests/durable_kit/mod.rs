@@ -123,14 +123,20 @@ pub fn records(path: &Path) -> Vec<Value> {
 
 /// Waits for the end of a process.
 pub fn wait(child: &mut Child) -> ExitStatus {
+    assert!(poll(|| child.try_wait().expect("it can be waited for").is_some()), "it does not end");
+    child.wait().expect("it has ended")
+}
+
+/// Looks again and again until something is so.
+pub fn poll(mut met: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
-    loop {
-        match child.try_wait().expect("it can be waited for") {
-            Some(status) => return status,
-            None => assert!(begin.elapsed() < PATIENCE, "it does not end"),
+    while !met() {
+        if begin.elapsed() > PATIENCE {
+            return false;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    true
 }
 
 pub fn signal(child: &Child, signal: rustix::process::Signal) {

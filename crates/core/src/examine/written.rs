@@ -138,7 +138,7 @@ mod tests {
         assert!(add(" /a#x ", LinkKind::Anchor, true));
         assert!(add("/a#y", LinkKind::Anchor, false));
         assert!(add("/a", LinkKind::Asset, false));
-        assert!(add("/a&#38;b #x", LinkKind::Anchor, false));
+        assert!(add("/a&#38;b", LinkKind::Anchor, false));
         assert!(!add("/b", LinkKind::Anchor, false), "three are the most");
         assert!(!add("mailto:x", LinkKind::Anchor, false));
         assert!(!add("JavaScript:x#", LinkKind::Anchor, false));
@@ -151,9 +151,16 @@ mod tests {
             [
                 (b"/a".as_slice(), LinkKind::Anchor, false),
                 (b"/a", LinkKind::Asset, false),
-                (b"/a&#38;b #", LinkKind::Anchor, false),
+                (b"/a&#38;b", LinkKind::Anchor, false),
             ]
         );
+    }
+
+    #[test]
+    fn fragments() {
+        for (href, kept) in [("/a#b", "/a"), ("#", ""), ("/a #b", "/a #"), ("/a&#38;b", "/a&#38;b"), ("/a", "/a")] {
+            assert_eq!(without_fragment(href.as_bytes()), kept.as_bytes(), "{href}");
+        }
     }
 
     #[test]

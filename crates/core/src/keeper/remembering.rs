@@ -23,6 +23,7 @@ impl<F: Frontier> Keeper<F> {
         let Some(note) = self.frontier.note(None)? else { return Ok(()) };
         let Ok(progress) = serde_json::from_slice::<Progress>(&note) else { return Ok(()) };
         self.bench.spend_pages(progress.pages);
+        self.pages_before = progress.pages;
         self.progress = progress;
         Ok(())
     }
@@ -37,6 +38,11 @@ impl<F: Frontier> Keeper<F> {
     /// How far the crawl came, over all its runs.
     pub fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// The limit on pages, as far as earlier runs left anything of it.
+    pub fn max_pages(&self) -> Option<u64> {
+        self.rules.max_pages.map(|most| most.saturating_sub(self.pages_before))
     }
 
     /// Takes up what the last run knew of a lane's host.

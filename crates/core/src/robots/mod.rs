@@ -5,6 +5,7 @@
 //!
 //! Where the RFC is silent or the public test sets disagree, this is what holds (and is pinned by tests):
 //! - A product token also has digits (`MJ12bot`), and ends at the first other character, in the file and in ours.
+//! - A user-agent line may name several crawlers, with commas between them.
 //! - The longest rule is the one with most octets as written, wildcards counted: `/*` beats `/`.
 //! - `Crawl-delay` holds for the user-agent lines right before it; it does not end a group. Of several, the longest holds.
 //! - A line is read up to 16,663 bytes, the file up to 500 KiB; a last line that this cuts is dropped.
@@ -275,8 +276,9 @@ impl<'a> Reading<'a> {
 
     fn user_agent(&mut self, value: &[u8]) {
         let value = String::from_utf8_lossy(value);
-        let is_star = value.starts_with('*') && value.split_whitespace().next() == Some("*");
-        let is_own = !self.agent.is_empty() && product_token(&value).eq_ignore_ascii_case(self.agent);
+        let mut names = value.split(',').map(str::trim_start);
+        let is_star = names.clone().any(|name| name.starts_with('*') && name.split_whitespace().next() == Some("*"));
+        let is_own = !self.agent.is_empty() && names.any(|name| product_token(name).eq_ignore_ascii_case(self.agent));
         for (group, meant) in [(&mut self.own, is_own), (&mut self.star, is_star)] {
             group.current = meant || (group.current && self.open);
             group.delay_current = meant || (group.delay_current && self.delay_open);

@@ -162,6 +162,10 @@ fn mistakes_that_people_make_are_understood() {
         assert!(!allows(&format!("useragent *\n{line}"), "/a"), "{line}");
     }
     assert!(allows("User-agent: *\nDisallow a b", "/a"), "three words are none");
+    for names in ["one, Argiope, three", "one,argiope/2", "one, *"] {
+        assert!(!allows(&format!("User-agent: {names}\nDisallow: /a"), "/a"), "{names}");
+    }
+    assert!(allows("User-agent: one argiope\nDisallow: /a", "/a"), "after a space there is no other name");
 }
 
 #[test]

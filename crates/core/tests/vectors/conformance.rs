@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::tally::Tally;
-use crate::{address, robots, sitemap, url};
+use crate::{address, html, http1, robots, sitemap, url};
 
 const BEGIN: &str =
     "<!-- core vectors: written by `UPDATE_CONFORMANCE=1 cargo test -p argiope-core --test vectors` -->\n";
@@ -12,7 +12,7 @@ const END: &str = "<!-- end of core vectors -->\n";
 
 #[test]
 fn the_table_in_the_documentation_is_true() {
-    let runs: [fn() -> Option<Tally>; 10] = [
+    let runs: [fn() -> Option<Tally>; 13] = [
         robots::checklist,
         robots::google,
         robots::commons,
@@ -23,6 +23,9 @@ fn the_table_in_the_documentation_is_true() {
         url::commons,
         url::psl,
         address::ssrf,
+        html::tokenizer,
+        html::encoding,
+        http1::wpt,
     ];
     let Some(tallies) = runs.into_iter().map(|run| run()).collect::<Option<Vec<_>>>() else { return };
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");

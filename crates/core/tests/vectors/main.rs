@@ -7,9 +7,15 @@
 
 mod address;
 mod conformance;
+#[path = "../conn_kit/mod.rs"]
+mod conn_kit;
+mod html;
+mod http1;
 mod robots;
 mod sitemap;
 mod tally;
+#[path = "../tokens/mod.rs"]
+mod tokens;
 mod url;
 
 use std::path::PathBuf;
@@ -18,13 +24,17 @@ use serde_json::Value;
 
 /// Reads a vector file; `None`, loudly, where there are no vectors on this machine.
 fn read(file: &str) -> Option<Value> {
+    let bytes = read_bytes(file)?;
+    Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{file}: {error}")))
+}
+
+fn read_bytes(file: &str) -> Option<Vec<u8>> {
     let Some(folder) = std::env::var_os("ARGIOPE_VECTORS") else {
         eprintln!("NOT RUN: {file}: ARGIOPE_VECTORS is not set");
         return None;
     };
     let path = PathBuf::from(folder).join(file);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
 /// The cases of one part of a vector file.

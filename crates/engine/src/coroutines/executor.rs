@@ -103,6 +103,7 @@ impl Executor {
         *self.onlooker.borrow_mut() = Some(Box::new(onlooker));
     }
 
+    // anchor: executor-run
     /// Runs `main` to its end, and every other task until then. What is unfinished when `main` ends is cancelled.
     pub fn run<T>(&self, main: impl Future<Output = T>) -> io::Result<T> {
         let mut main = pin!(main);
@@ -129,6 +130,7 @@ impl Executor {
             self.sleep_until_something_happens()?;
         }
     }
+    // end: executor-run
 
     /// The new task runs when its turn comes, not now.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
@@ -146,6 +148,7 @@ impl Executor {
         id
     }
 
+    // anchor: executor-cancel
     /// Drops a task wherever it is waiting. Says whether there was anything to drop.
     pub fn cancel(&self, id: TaskId) -> bool {
         let mut tasks = self.tasks.borrow_mut();
@@ -159,6 +162,7 @@ impl Executor {
         self.tell(Happening::Cancelled(id));
         true
     }
+    // end: executor-cancel
 
     /// How many tasks there are, running or waiting.
     pub fn len(&self) -> usize {
@@ -324,6 +328,7 @@ impl RunQueue {
     }
 }
 
+// anchor: executor-ticket
 /// What a waker is made of. `queued` keeps a task from standing in the run queue twice.
 struct Ticket {
     id: TaskId,
@@ -342,7 +347,9 @@ impl Wake for Ticket {
         }
     }
 }
+// end: executor-ticket
 
+// anchor: executor-yield
 /// Lets the others run first: what the founding documents write as `sleep(0)`.
 pub async fn yield_now() {
     let mut yielded = false;
@@ -356,6 +363,7 @@ pub async fn yield_now() {
     })
     .await;
 }
+// end: executor-yield
 
 /// The result of [`first`].
 pub enum First<A, B> {

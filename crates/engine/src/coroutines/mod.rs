@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use argiope_core::conn::{Conn, Step};
+use argiope_core::conn::Step;
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
@@ -94,7 +94,7 @@ async fn receive(shop: Rc<Shop>) {
             return;
         }
         for job in jobs.drain(..) {
-            start(&shop, Box::new(job));
+            start(&shop, job);
         }
         jobs.shrink_to(FEW);
         if ending == Some(Ending::WhenDone) {
@@ -119,6 +119,7 @@ fn start(shop: &Rc<Shop>, job: Box<Job>) {
     }
 }
 
+// anchor: coroutines-serve
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
 ///
 /// A coroutine is as large as all that it holds across its largest `await`. So what is large stands in boxes here: the
@@ -134,12 +135,12 @@ async fn serve(shop: Rc<Shop>) {
         };
         let door = Door::of(&job);
         let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
-            Ok(fetch) => Box::new(fetch),
+            Ok(fetch) => fetch,
             Err(visit) => return shop.report(visit),
         };
         loop {
             let seat = seat(fetch.job());
-            fetch = drive(&shop, &line.socket, fetch, &mut alarm).await;
+            drive(&shop, &line.socket, &mut fetch, &mut alarm).await;
             match finish(&shop, fetch) {
                 Next::Rest(conn) => {
                     let Some(next) = rest(&shop, seat, &line.socket, &mut alarm).await else { return };
@@ -147,7 +148,7 @@ async fn serve(shop: Rc<Shop>) {
                         job = next;
                         continue 'connection;
                     }
-                    fetch = Box::new(shop.worker.begin_again(next, conn, line.ip, shop.now()));
+                    fetch = shop.worker.begin_again(next, conn, line.ip, shop.now());
                 }
                 Next::Again(same) => {
                     job = same;
@@ -158,6 +159,7 @@ async fn serve(shop: Rc<Shop>) {
         }
     }
 }
+// end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
 async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
@@ -197,8 +199,9 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
     }
 }
 
+// anchor: coroutines-drive
 /// Does what the fetch wants until it is done: the loop that every engine has, with the waiting in plain sight.
-async fn drive(shop: &Shop, socket: &Socket, mut fetch: Box<Fetch>, alarm: &mut Alarm) -> Box<Fetch> {
+async fn drive(shop: &Shop, socket: &Socket, fetch: &mut Fetch, alarm: &mut Alarm) {
     loop {
         let deadline = fetch.deadline();
         let waits_for = match fetch.step() {
@@ -223,7 +226,7 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Box<Fetch>, alarm: &mut 
                 fetch.resume(shop.now());
                 continue;
             }
-            Step::Done => return fetch,
+            Step::Done => return,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
         match poll_fn(|cx| shop.poll_ready(socket, waits_for, deadline, alarm, cx)).await {
@@ -243,6 +246,7 @@ async fn drive(shop: &Shop, socket: &Socket, mut fetch: Box<Fetch>, alarm: &mut 
         }
     }
 }
+// end: coroutines-drive
 
 /// What a connection does after a fetch.
 enum Next {
@@ -252,13 +256,13 @@ enum Next {
 }
 
 /// The fetch is over: its visit goes to the keeper.
-fn finish(shop: &Shop, fetch: Box<Fetch>) -> Next {
+fn finish(shop: &Shop, fetch: Fetch) -> Next {
     match fetch.finish(shop.now()) {
         Finished::Visit(visit, conn) => {
             shop.report(visit);
-            conn.map_or(Next::Leave, |conn| Next::Rest(Box::new(conn)))
+            conn.map_or(Next::Leave, Next::Rest)
         }
-        Finished::Again(job) => Next::Again(Box::new(job)),
+        Finished::Again(job) => Next::Again(job),
     }
 }
 
@@ -322,7 +326,7 @@ impl Shop {
     }
 
     /// Sends what was found out, and takes what has come.
-    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<Ending>> {
+    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Box<Job>>) -> Poll<Option<Ending>> {
         if self.bell.borrow().is_none() {
             *self.bell.borrow_mut() = Some(cx.waker().clone());
             let waker = cx.waker().clone();
@@ -356,12 +360,14 @@ impl Shop {
         }
     }
 
+    // anchor: coroutines-broken
     /// The error knows where it happened, however many awaits ago that was begun.
     fn broken(&self, error: &io::Error) -> Failure {
         let mut failure = socket::broken(error);
         failure.message = format!("{} (while {})", failure.message, self.executor.place()).into();
         failure
     }
+    // end: coroutines-broken
 
     fn report(&self, visit: Box<Visit>) {
         self.work.done();

@@ -70,6 +70,7 @@ impl<T> JoinQueue<T> {
         }
     }
 
+    // anchor: queue-done
     /// One item is finished, with everything it has put.
     pub fn done(&self) {
         let mut state = self.state.borrow_mut();
@@ -81,7 +82,9 @@ impl<T> JoinQueue<T> {
             joiner.wake();
         }
     }
+    // end: queue-done
 
+    // anchor: queue-join
     /// Ends when all that was put is done; at once where nothing was.
     pub async fn join(&self) {
         poll_fn(|cx| {
@@ -94,6 +97,7 @@ impl<T> JoinQueue<T> {
         })
         .await;
     }
+    // end: queue-join
 
     pub fn unfinished(&self) -> usize {
         self.state.borrow().unfinished

@@ -41,7 +41,7 @@ impl Bench {
 
     /// Every worker is as good as another here; a lane always has the same one.
     pub fn send(&self, job: Job) {
-        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![job]);
+        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![Box::new(job)]);
     }
 
     pub fn visit(&self) -> Box<Visit> {
@@ -75,7 +75,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         addresses: addresses.into(),
         dns: None,
         conditional: None,
-        wall: Default::default(),
+        wall: argiope_core::record::WallClock::default(),
     }
 }
 

@@ -22,6 +22,8 @@ const SNAPSHOT_AFTER: u64 = 16 << 20;
 
 /// No lane has this number: notes under it are about the crawl itself.
 const THE_CRAWL: LaneId = LaneId(u32::MAX);
+/// Nor this one: the note under it is where in the log the last round began.
+pub(super) const THE_ROUND: LaneId = LaneId(u32::MAX - 1);
 
 /// A frontier whose every commit lasts.
 pub struct DiskFrontier {
@@ -31,7 +33,11 @@ pub struct DiskFrontier {
     state: State,
     queued: u64,
     leased: HashMap<u64, Leased>,
-    journal: Journal,
+    pub(super) journal: Journal,
+    /// Where the fates of the round before are, by the fingerprints of their links.
+    pub(super) earlier: HashMap<u64, u64>,
+    /// Whether there was a round before.
+    pub(super) is_again: bool,
     /// The page that was written to the journal last: links found on it refer to it.
     page_written: Option<(Url, u64)>,
     /// The page that was read last: the links of a page are taken in a row.
@@ -81,6 +87,8 @@ impl DiskFrontier {
             queued: state.queues.iter().map(LaneQueue::len).sum(),
             state,
             leased: HashMap::new(),
+            earlier: HashMap::new(),
+            is_again: false,
             page_written: None,
             page_read: None,
             snapshots: Snapshots::default(),
@@ -119,6 +127,7 @@ impl DiskFrontier {
             let what = format!("{known} addresses are known, but {queued} are queued and {settled} settled");
             return Err(damaged(&*frontier.files, FOLDER, &what));
         }
+        frontier.recall_round()?;
         Ok(Recovered { frontier, writer, notes })
     }
 
@@ -217,7 +226,24 @@ impl DiskFrontier {
         seen.bytes() + names.bytes() + queues + lane_states.capacity() * 17 + self.journal.bytes()
     }
 
+    /// A settled link is queued again.
+    pub(super) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
+        self.append_record(lane, link, None, true)?;
+        self.state.settled -= 1;
+        Ok(())
+    }
+
     fn append_link(&mut self, lane: LaneId, link: LinkRef<'_>, replaces: Option<u64>) -> Result<(), StoreError> {
+        self.append_record(lane, link, replaces, false)
+    }
+
+    fn append_record(
+        &mut self,
+        lane: LaneId,
+        link: LinkRef<'_>,
+        replaces: Option<u64>,
+        again: bool,
+    ) -> Result<(), StoreError> {
         let via = match (link.via, &self.page_written) {
             (None, _) => None,
             (Some(via), Some((url, position))) if url == via => Some(*position),
@@ -236,6 +262,7 @@ impl DiskFrontier {
             https: link.url.is_https(),
             via,
             replaces,
+            again,
             rest: behind_host(link.url),
         }))?;
         self.state.queue_mut(lane).push(link.depth, position);
@@ -243,7 +270,7 @@ impl DiskFrontier {
         Ok(())
     }
 
-    fn read_link(&mut self, lane: LaneId, position: u64) -> Result<Link, StoreError> {
+    pub(super) fn read_link(&mut self, lane: LaneId, position: u64) -> Result<Link, StoreError> {
         let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} holds no {what}"));
         let host = self.state.names.name(lane).unwrap_or("");
         let (mut link, via) = self
@@ -361,6 +388,14 @@ impl Frontier for DiskFrontier {
         self.lane_state(about.unwrap_or(THE_CRAWL))
     }
 
+    fn is_again(&self) -> bool {
+        self.is_again
+    }
+
+    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        self.earlier_record(url, kind)
+    }
+
     fn counts(&self) -> Counts {
         let (known, leased) = (self.state.seen.len(), self.leased.len() as u64);
         Counts { known, queued: self.queued, leased, settled: self.state.settled }
@@ -388,6 +423,12 @@ impl Replay<'_> {
                 match link.replaces {
                     Some(earlier) => {
                         self.gone.entry(link.lane).or_default().insert(earlier);
+                    }
+                    None if link.again => {
+                        let Some(settled) = state.settled.checked_sub(1) else {
+                            return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
+                        };
+                        state.settled = settled;
                     }
                     None => {
                         self.text.clear();

@@ -55,7 +55,8 @@ pub fn history_in(
             text.push_str(names.name(link.lane).unwrap_or(""));
             text.push_str(link.rest);
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
-            let (depth, tries, kind, again) = (link.depth, link.tries, link.kind, link.replaces.is_some());
+            let (depth, tries, kind, again) =
+                (link.depth, link.tries, link.kind, link.replaces.is_some() || link.again);
             each(Event::Link { url: &text, via, depth, tries, kind, again })
         }
         Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),

@@ -114,6 +114,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Goes through all that is on the disk.
+    pub fn walk(&self, each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.disk.walk(LogReader::FIRST, each).map(|_| ())
+    }
+
     /// Reads the record at a position.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
         let in_memory = if position >= self.frame_at {

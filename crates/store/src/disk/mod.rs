@@ -31,6 +31,7 @@ mod lock;
 mod log;
 mod queue;
 mod record;
+mod round;
 mod snapshot;
 
 pub use directory::{

@@ -44,6 +44,8 @@ pub(super) struct LinkRecord<'a> {
     pub via: Option<u64>,
     /// It was given back: where the record is that this one replaces.
     pub replaces: Option<u64>,
+    /// It was settled, and is queued again.
+    pub again: bool,
     /// Port, path and query: the address behind the host name.
     pub rest: &'a str,
 }
@@ -55,13 +57,15 @@ const FATE: u8 = 4;
 const LINE: u8 = 5;
 const LANE_STATE: u8 = 6;
 const OUTPUT: u8 = 7;
+const AGAIN: u8 = 8;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
         match self {
             Self::Lane { .. } => LANE,
             Self::Page { .. } => PAGE,
-            Self::Link { .. } => LINK,
+            Self::Link(LinkRecord { again: false, .. }) => LINK,
+            Self::Link(LinkRecord { again: true, .. }) => AGAIN,
             Self::Fate { .. } => FATE,
             Self::Line { .. } => LINE,
             Self::LaneState { .. } => LANE_STATE,
@@ -130,9 +134,10 @@ impl<'a> Record<'a> {
         Some(match tag {
             LANE => Self::Lane { name: text(body.0)? },
             PAGE => Self::Page { url: text(body.0)? },
-            LINK => {
+            LINK | AGAIN => {
                 let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
                 Self::Link(LinkRecord {
+                    again: tag == AGAIN,
                     redirects,
                     tries,
                     kind: LinkKind::from_number(flags & 0x7F)?,
@@ -234,12 +239,14 @@ mod tests {
             https: true,
             via: Some(1_000_000 - 77),
             replaces: None,
+            again: false,
             rest: ":8080/é?q",
         };
         vec![
             Record::Lane { name: "h.example" },
             Record::Page { url: "https://h.example/" },
             Record::Link(link),
+            Record::Link(LinkRecord { again: true, ..link }),
             Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
             Record::Fate { lane: LaneId(0), link: 999_999, outcome: Outcome::Refused, status: None, line: b"{}" },
             Record::Fate { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },

@@ -1,0 +1,131 @@
+//! What one fetch in flight costs: the peak memory with n of them, less that with half as many, over the difference.
+//!
+//! All connections lead to hosts that take the request and never answer. The address, its place in the frontier and on
+//! the workbench, the connection and whatever the engine needs to wait for it: all are in the figure. What the program
+//! needs anyway is not.
+//!
+//! Invariant: a figure is taken only while the server sees exactly that many requests wait.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use argiope_core::rules::EngineName;
+use serde::Serialize;
+
+use super::child::{Crawler, Task};
+use super::proc::{self, Status};
+use super::web::{self, Served};
+
+/// Hosts that are asked, each over as many connections as it takes.
+const HOSTS: u32 = 100;
+/// How long it may take until all fetches wait.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the server is asked how many do.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// The memory of one engine with two numbers of fetches in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Slope {
+    pub few: (usize, u64),
+    pub many: (usize, u64),
+    /// Threads, with many.
+    pub threads: u64,
+}
+
+impl Slope {
+    /// Bytes for one more fetch in flight.
+    pub fn bytes(&self) -> u64 {
+        let (few, many) = (self.few, self.many);
+        many.1.saturating_sub(few.1) / (many.0.saturating_sub(few.0)).max(1) as u64
+    }
+}
+
+/// Measures an engine with `count` fetches in flight and with half as many, each in a new process.
+pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Slope> {
+    let few = waiting(program, engine, count / 2, tls)?;
+    let many = waiting(program, engine, count, tls)?;
+    Ok(Slope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
+}
+
+/// How many fetches really waited, and the crawler at that moment.
+fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, Status)> {
+    let mut waiting = Waiting::start(program, engine, count, tls)?;
+    waiting.settle()?;
+    Ok((waiting.count, waiting.status()?))
+}
+
+/// So many fetches in flight, in processes of their own: each with a server for it, since files are limited by process.
+/// Says how many there are and what all of them weigh.
+pub fn crowd(program: &Path, engine: EngineName, count: usize, most: usize) -> io::Result<(usize, usize, u64)> {
+    let processes = count.div_ceil(most.max(1)).max(1);
+    let mut all = Vec::new();
+    for _ in 0..processes {
+        all.push(Waiting::start(program, engine, count / processes, false)?);
+    }
+    let mut weight = 0;
+    for waiting in &mut all {
+        waiting.settle()?;
+        weight += waiting.status()?.peak;
+    }
+    Ok((all.iter().map(|waiting| waiting.count).sum(), processes, weight))
+}
+
+/// A crawler whose fetches all wait.
+struct Waiting {
+    crawler: Crawler,
+    served: Served,
+    count: usize,
+}
+
+impl Waiting {
+    fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
+        let hosts = HOSTS.min(u32::try_from(count).unwrap_or(HOSTS)).max(1);
+        let each = (count / hosts as usize).max(1);
+        let count = each * hosts as usize;
+        let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
+        let served = web::silent(program, hosts, pages, tls)?;
+        let (roots, ca) = (served.roots.clone(), served.ca.clone());
+        let task = Task { engine, roots, ca, concurrency: count, per_host: each };
+        Ok(Self { crawler: Crawler::start(program, &task)?, served, count })
+    }
+
+    /// Returns when the server sees all of them wait.
+    fn settle(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        // Nothing tells us when the crawler has done all it can: the server is asked now and then.
+        let (_never, nothing) = mpsc::channel::<()>();
+        loop {
+            let stats = self.served.server.stats()?;
+            let held = stats.requests.saturating_sub(stats.answered);
+            if held >= self.count as u64 {
+                return Ok(());
+            }
+            if self.crawler.is_over()? {
+                return Err(io::Error::other("the crawler ended instead of waiting"));
+            }
+            if Instant::now() >= deadline {
+                return Err(io::Error::other(format!("only {held} of {} fetches wait after {PATIENCE:?}", self.count)));
+            }
+            let _ = nothing.recv_timeout(GLANCE);
+        }
+    }
+
+    fn status(&self) -> io::Result<Status> {
+        proc::status(self.crawler.pid())
+            .ok_or_else(|| io::Error::other("this system does not tell what a process uses"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_is_what_one_more_costs() {
+        let slope = Slope { few: (1_000, 9_000_000), many: (2_000, 9_900_000), threads: 5 };
+        assert_eq!(slope.bytes(), 900);
+        assert_eq!(Slope { few: (5, 10), many: (5, 10), threads: 1 }.bytes(), 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! [`SlowWeb`]: the web that the engines race on, and how fast anybody could crawl it.
+//!
+//! Invariant: the ideal comes from the servers' own delays alone. It knows nothing of engines, machines or schedulers.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use argiope_practice::{Child, Graph, PageId, Plan, spawn_child};
+
+/// Hosts that take their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SlowWeb {
+    pub hosts: u32,
+    /// Pages on each host.
+    pub pages: u32,
+    /// Least and greatest time before an answer.
+    pub latency: (Duration, Duration),
+    pub tls: bool,
+}
+
+/// A server in a process of its own, with the files that a crawl of it needs.
+pub struct Served {
+    pub server: Child,
+    pub roots: PathBuf,
+    pub ca: Option<PathBuf>,
+    folder: PathBuf,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // What is left in the temporary folder does no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl SlowWeb {
+    fn plan(&self) -> Plan {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        Plan {
+            hosts: self.hosts,
+            seeds: self.hosts,
+            pages: self.pages,
+            latency_us: (micros(self.latency.0), micros(self.latency.1)),
+            ..Plan::default()
+        }
+    }
+
+    /// Starts a server for it.
+    pub fn serve(&self, program: &Path) -> io::Result<Served> {
+        let number = |number: u32| number.to_string();
+        let millis = |span: Duration| format!("{:.3}", span.as_secs_f64() * 1e3);
+        let latency = format!("{}-{}", millis(self.latency.0), millis(self.latency.1));
+        let flags = [
+            ("--hosts", number(self.hosts)),
+            ("--seeds", number(self.hosts)),
+            ("--pages", number(self.pages)),
+            ("--latency-ms", latency),
+        ];
+        serve(program, &flags, self.tls)
+    }
+
+    /// Requests that a crawl of it takes, robots.txt included.
+    pub fn requests(&self) -> u64 {
+        u64::from(self.hosts) * (u64::from(self.pages) + 1)
+    }
+
+    /// The shortest time in which anybody could crawl it, with so many requests under way at once, and so many at one
+    /// host: robots.txt comes first, then the first page, then what it leads to. No schedule beats either bound:
+    ///
+    /// - a host: robots.txt, then the longest chain of links, or all pages over the connections it allows;
+    /// - all hosts: every delay there is, over the requests that may wait at once.
+    pub fn ideal(&self, at_once: usize, per_host: usize) -> Duration {
+        let graph = Graph::new(self.plan(), 80, self.tls);
+        let mut longest = Duration::ZERO;
+        let mut sum = Duration::ZERO;
+        for host in 0..self.hosts {
+            let robots = graph.latency(graph.robots_of(host));
+            let pages: Duration = (0..self.pages).map(|page| graph.latency(PageId { host, page })).sum();
+            let chain = longest_chain(&graph, host, self.pages);
+            longest = longest.max(robots + chain.max(pages.div_f64(per_host.max(1) as f64)));
+            sum += robots + pages;
+        }
+        longest.max(sum.div_f64(at_once.max(1) as f64))
+    }
+
+    /// How long it takes when nobody ever waits for two things at once.
+    pub fn one_by_one(&self) -> Duration {
+        self.ideal(1, 1)
+    }
+}
+
+/// When the page that is found last can be there at the earliest, counted from the first page's request. Every page is
+/// found by the earliest page that links to it, so this is Dijkstra's algorithm with pages as roads.
+fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
+    use std::cmp::Reverse;
+    use std::collections::{BinaryHeap, HashSet};
+    let mut latest = Duration::ZERO;
+    let mut known = HashSet::from([0]);
+    let mut open = BinaryHeap::from([Reverse((graph.latency(PageId { host, page: 0 }), 0))]);
+    while let Some(Reverse((there, page))) = open.pop() {
+        latest = latest.max(there);
+        if known.len() < pages as usize {
+            graph.links(PageId { host, page }, |target| {
+                if target.host == host && known.insert(target.page) {
+                    open.push(Reverse((there + graph.latency(target), target.page)));
+                }
+            });
+        }
+    }
+    latest
+}
+
+/// Hosts that answer for robots.txt and their first page, and for nothing else: every other request waits for ever.
+pub fn silent(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<Served> {
+    serve(
+        program,
+        &[("--family", "silent".to_owned()), ("--hosts", hosts.to_string()), ("--pages", pages.to_string())],
+        tls,
+    )
+}
+
+fn serve(program: &Path, flags: &[(&str, String)], tls: bool) -> io::Result<Served> {
+    static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("argiope-exhibition-{}-{count}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let (roots, ca) = (folder.join("roots.txt"), folder.join("ca.pem"));
+    let mut args = vec![super::child::SERVER.to_owned(), "serve".to_owned()];
+    args.extend(flags.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]));
+    args.extend(["--roots-out".to_owned(), roots.display().to_string()]);
+    if tls {
+        args.extend(["--tls", "good", "--ca-out"].map(str::to_owned));
+        args.push(ca.display().to_string());
+    }
+    let server = spawn_child(program, args)?;
+    Ok(Served { server, roots, ca: tls.then_some(ca), folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn web(hosts: u32, pages: u32) -> SlowWeb {
+        let latency = Duration::from_millis(100);
+        SlowWeb { hosts, pages, latency: (latency, latency), tls: false }
+    }
+
+    #[test]
+    fn with_room_for_all_the_slowest_host_decides() {
+        // robots.txt and five pages, one after the other.
+        assert_eq!(web(50, 5).ideal(50, 1), Duration::from_millis(600));
+        // With more connections the chain of links does: robots.txt, the first page, what it links to.
+        assert_eq!(web(50, 5).ideal(500, 6), Duration::from_millis(300));
+    }
+
+    #[test]
+    fn without_room_the_sum_of_all_delays_does() {
+        assert_eq!(web(50, 5).ideal(10, 1), Duration::from_secs(3));
+        assert_eq!(web(50, 5).one_by_one(), Duration::from_secs(30));
+        assert_eq!(web(50, 5).requests(), 300);
+    }
+}

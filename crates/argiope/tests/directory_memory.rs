@@ -1,0 +1,64 @@
+//! `--max-memory`: very many addresses in little memory, as the kernel counts it.
+//!
+//! The short form offers some hundred thousand; with `ARGIOPE_LONG=1` it is ten million in 256 MB.
+
+#![allow(clippy::print_stderr, reason = "it tells what it measured")]
+
+mod durable_kit;
+
+use argiope_practice::{Graph, Plan, Site, Web};
+use durable_kit::{Bench, is_long, poll};
+use std::process::Stdio;
+use std::sync::Arc;
+
+/// The most memory that a process had so far, in bytes.
+fn peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// So many pages with so many links each, nearly all of them to other pages.
+fn serve(pages: u32, links: u32) -> (argiope_practice::Running, String) {
+    let site = Site::http("0.0.0.0:0").expect("a port");
+    let plan = Plan { hosts: 4, pages, links, cross: 100, size: 1_000, ..Plan::default() };
+    let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+    let root = graph.roots().map(|id| graph.url(id)).next().expect("a root");
+    (Web::new().counts_only().site(site.graph(&graph)).start().expect("a server"), root)
+}
+
+#[test]
+fn very_many_addresses_fit_in_little_memory() {
+    let (pages, links, fetched, limit) =
+        if is_long() { (20_000_000, 1_000, "13000", 256_u64) } else { (400_000, 500, "400", 64) };
+    let (_web, root) = serve(pages, links);
+    let bench = Bench::new(&[root], &["-q", "--max-links", "5000"]);
+    let memory = format!("{limit}M");
+    let mut command = bench.command(&["--max-pages", fetched, "--max-memory", &memory]);
+    let mut crawl = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut most = 0;
+    let pid = crawl.id();
+    assert!(poll(|| {
+        most = peak(pid).unwrap_or(0).max(most);
+        crawl.try_wait().expect("it can be waited for").is_some()
+    }));
+    assert!(crawl.wait().expect("it has ended").success());
+    let last = bench.records().pop().expect("records");
+    let known = last["queued"].as_u64().expect("a number");
+    assert_eq!(last["reason"], "max_pages");
+    eprintln!("{known} addresses are queued; {} MB at most", most >> 20);
+    assert!(known > if is_long() { 9_000_000 } else { 120_000 }, "{known}");
+    assert!(most > 0 && most < limit << 20, "{} MB", most >> 20);
+}
+
+#[test]
+fn where_memory_ends_the_crawl_says_so_and_goes_on_with_more() {
+    let (_web, root) = serve(400_000, 500);
+    let bench = Bench::new(&[root], &["-q", "--rate", "100/s"]);
+    let said = bench.fail(1, &["--max-pages", "2000", "--max-memory", "1M"]);
+    assert!(said.contains("run the same command again with a higher --max-memory"), "{said}");
+    let before = bench.records().len();
+    let limit = (before + 10).to_string();
+    bench.succeed(&["--max-pages", &limit, "--max-memory", "200M"]);
+    assert!(bench.records().len() > before);
+}

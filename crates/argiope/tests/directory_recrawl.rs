@@ -1,0 +1,107 @@
+//! Going back to a finished crawl: what is new, changed, gone and the same.
+
+mod durable_kit;
+
+use argiope_practice::{Answer, Plan, Site, Web};
+use durable_kit::{Bench, Dice, Practice, wait};
+use serde_json::Value;
+
+fn pages(records: &[Value]) -> Vec<(String, String)> {
+    let pages = records.iter().filter(|record| record["type"] == "page");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let path = |url: &Value| text(url).split('/').skip(3).collect::<Vec<_>>().join("/");
+    let mut pages: Vec<_> = pages.map(|record| (path(&record["url"]), text(&record["outcome"]))).collect();
+    pages.sort_unstable();
+    pages
+}
+
+/// What the report says about changes.
+fn changes(said: &str) -> [(&'static str, u64); 4] {
+    ["new", "changed", "gone", "the same"].map(|what| {
+        let (_, section) = said.split_once("Since the last time\n").expect("a section");
+        let count = section.lines().find_map(|line| line.trim_start().strip_prefix(what)).expect(what);
+        (what, count.trim().parse().expect("a number"))
+    })
+}
+
+#[test]
+fn only_what_changed_is_fetched_and_the_report_says_what_did() {
+    let hub = |links: &[&str]| Answer::links(links.iter().copied());
+    let before = ["/same", "/dated", "/changed", "/gone", "/moved", "/missing"];
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .sequence("/", [hub(&before), hub(&["/same", "/new"])])
+        .page("/same", Answer::html("<p>as ever").etag("v1"))
+        .page("/dated", Answer::html("<p>old").last_modified("Mon, 02 Jan 2006 15:04:05 GMT"))
+        .sequence("/changed", [Answer::html("<p>one").etag("1"), Answer::html("<p>two").etag("2")])
+        .sequence("/gone", [Answer::html("<p>here"), Answer::status(410)])
+        .redirect("/moved", "/same", 301)
+        .page("/missing", Answer::status(404))
+        .page("/new", Answer::html("<p>new"));
+    let root = site.url("/");
+    let web = Web::new().keep_headers().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress"]);
+    // With nothing to go back to, it is a crawl like any other.
+    bench.succeed(&["--recrawl"]);
+    let first = bench.records();
+    assert_eq!(pages(&first).len(), 7);
+    assert!(bench.succeed(&[]).contains("--recrawl asks what has changed"));
+
+    let said = bench.succeed(&["--recrawl"]);
+    assert!(said.contains("asking again for 7 URLs"), "{said}");
+    assert_eq!(changes(&said), [("new", 1), ("changed", 2), ("gone", 1), ("the same", 4)], "{said}");
+    let records = bench.records();
+    let second = &records[first.len()..];
+    let expected = [
+        ("", "ok"),
+        ("changed", "ok"),
+        ("dated", "not_modified"),
+        ("gone", "http_error"),
+        ("missing", "http_error"),
+        ("moved", "redirect"),
+        ("new", "ok"),
+        ("same", "not_modified"),
+    ];
+    assert_eq!(pages(second), expected.map(|(path, outcome)| (path.to_owned(), outcome.to_owned())));
+    assert_eq!(second.last().expect("records")["changes"]["gone"], 1);
+    // What a 304 leaves out is known: the next time is conditional too.
+    let same = second.iter().find(|record| record["url"].as_str().is_some_and(|url| url.ends_with("/same")));
+    let same = same.expect("a record");
+    assert!(same["etag"].is_string() && same["digest"].is_string(), "{same}");
+    assert_eq!(same["status"], 304);
+
+    let requests = web.requests();
+    let said = bench.succeed(&["--recrawl"]);
+    assert!(said.contains("asking again for 8 URLs"), "{said}");
+    assert_eq!(changes(&said), [("new", 0), ("changed", 0), ("gone", 0), ("the same", 8)], "{said}");
+    let third: Vec<_> = web.log().into_iter().skip(usize::try_from(requests).expect("few")).collect();
+    let conditional = |seen: &&argiope_practice::Seen| {
+        seen.headers.iter().any(|(name, _)| {
+            name.eq_ignore_ascii_case("if-none-match") || name.eq_ignore_ascii_case("if-modified-since")
+        })
+    };
+    let mut asked: Vec<&str> = third.iter().filter(conditional).map(|seen| seen.path.as_str()).collect();
+    asked.sort_unstable();
+    assert_eq!(asked, ["/changed", "/dated", "/same"]);
+}
+
+#[test]
+fn a_recrawl_survives_kills_as_well() {
+    let practice = Practice::serve(Plan { pages: 300, links: 6, latency_us: (20_000, 60_000), ..Plan::default() });
+    let bench = Bench::new(&practice.roots, &["-q", "--per-host", "12"]);
+    bench.succeed(&[]);
+    let first = bench.records().len();
+    let mut dice = Dice(5);
+    for _ in 0..4 {
+        let mut crawl = bench.spawn(&["--recrawl"]);
+        dice.pause(150);
+        crawl.kill().expect("it is killed");
+        wait(&mut crawl);
+    }
+    bench.succeed(&["--recrawl"]);
+    // A kill may have come before the recrawl began, or the last run may have been the one that began it; it is never
+    // begun twice at once.
+    practice.check(&bench.records()[first..]);
+    let changes = bench.records().last().expect("records")["changes"].clone();
+    assert_eq!((changes["same"].as_u64(), changes["new"].as_u64()), (Some(300), Some(0)), "{changes}");
+}

@@ -1,0 +1,96 @@
+//! The built command `argiope exhibition`: small races, and what it says to bad input.
+
+use std::process::{Command, Output};
+
+fn exhibition(arguments: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_argiope");
+    Command::new(program).arg("exhibition").args(arguments).output().expect("the command was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+const SMALL: [&str; 8] = ["--hosts", "10", "--pages", "3", "--latency", "5ms-15ms", "--concurrency", "10"];
+
+#[test]
+fn all_engines_race_and_find_every_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("race.svg");
+    let output = exhibition(&[&SMALL[..], &["--json", "--svg", picture.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let racers = figures["racers"].as_array().unwrap();
+    let names: Vec<_> = racers.iter().map(|racer| racer["engine"].as_str().unwrap()).collect();
+    assert_eq!(names, ["threads", "callbacks", "coroutines", "tokio"]);
+    for racer in racers {
+        assert_eq!((racer["cost"]["pages"].as_u64(), racer["cost"]["failed"].as_u64()), (Some(30), Some(0)), "{racer}");
+        let (wall, ideal) = (racer["cost"]["wall"].as_f64().unwrap(), racer["ideal"].as_f64().unwrap());
+        assert!(wall >= ideal && ideal >= 0.02, "nobody is faster than the servers: {racer}");
+        assert!(racer["cost"]["cpu"].as_f64().unwrap() > 0.0 && racer["threads"].as_u64().unwrap() > 0);
+        assert!(racer["memory"]["many"][1].as_u64() > racer["memory"]["few"][1].as_u64(), "{racer}");
+    }
+    let svg = std::fs::read_to_string(picture).unwrap();
+    assert!(svg.starts_with("<svg") && names.iter().all(|name| svg.contains(name)));
+}
+
+#[test]
+fn the_table_begins_with_chess() {
+    let output = exhibition(&[&SMALL[..], &["--engine", "callbacks", "--tls"]].concat());
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for words in ["12 h 00 min", "1 h 00 min", "30 min 00 s", "callbacks", "the ideal", "over HTTPS"] {
+        assert!(shown.contains(words), "{words}:\n{shown}");
+    }
+    assert!(!shown.contains("\ntokio"), "{shown}");
+}
+
+#[test]
+fn the_trace_shows_two_fetches_that_take_turns() {
+    let output = exhibition(&["--trace"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let at = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}:\n{shown}"));
+    assert!(at("enter fetch 1") < at("enter fetch 2"), "the first begins first:\n{shown}");
+    assert!(at("event: bytes for fetch 2") < at("event: bytes for fetch 1"), "and ends last:\n{shown}");
+    assert!(at("sleeps in epoll_wait") < at("event: bytes for fetch 2"));
+    assert!(shown.trim_end().ends_with("the run is over"));
+}
+
+#[test]
+fn many_fetches_are_spread_over_processes() {
+    let output = exhibition(&["--crowd", "400", "--engine", "coroutines", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures[0]["in_flight"], 400);
+}
+
+#[test]
+fn bad_input_is_refused_with_a_word() {
+    for wrong in [
+        &["--hosts", "0"][..],
+        &["--hosts", "many"],
+        &["--pages", "-1"],
+        &["--concurrency", "99999999999999999999"],
+        &["--latency", "soon"],
+        &["--latency", "3s-1s"],
+        &["--engine", "steam"],
+        &["--trace", "--json"],
+        &["--what"],
+    ] {
+        let output = exhibition(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty() && text(&output.stderr).starts_with("error: "), "{wrong:?}");
+    }
+    let output = exhibition(&[&SMALL[..], &["--engine", "callbacks", "--svg", "/nowhere/race.svg"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/nowhere/race.svg cannot be written"));
+}
+
+#[test]
+fn a_child_that_is_called_by_hand_does_not_crash() {
+    for words in [&["exhibition-crawler"][..], &["exhibition-crawler", "{}"], &["exhibition-server", "--what"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_argiope")).args(words).output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {:?}", output.status);
+    }
+}

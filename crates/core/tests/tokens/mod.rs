@@ -1,0 +1,124 @@
+//! The tags that a page has, as our tokenizer and as html5ever's see them.
+//!
+//! Compared are start tags with their attributes, and end tags: the rest is text, which our tokenizer does not make.
+#![allow(dead_code, reason = "not every test compares the two")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use argiope_core::examine::tokenizer::{Content, Sink, Tag, Tokenizer};
+use argiope_core::examine::{Place, resolve_references};
+use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
+use html5ever::tokenizer::{
+    BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer as Html5everTokenizer, TokenizerOpts,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Start { name: String, attributes: BTreeMap<String, String>, self_closing: bool },
+    End(String),
+}
+
+/// Text as it is after decoding and newline normalisation.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
+}
+
+fn name(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes.to_ascii_lowercase()).replace('\0', "\u{FFFD}")
+}
+
+/// How a document goes on after this element, where nothing is known of a tree.
+fn content_of(name: &str) -> Content {
+    match name {
+        "script" => Content::Script,
+        "style" | "xmp" | "iframe" | "noembed" | "noframes" => Content::RawText,
+        "title" | "textarea" => Content::RcData,
+        "plaintext" => Content::PlainText,
+        _ => Content::Markup,
+    }
+}
+
+#[derive(Default)]
+struct Ours {
+    seen: Vec<Seen>,
+    /// Whether elements change how the text after them is read.
+    switches: bool,
+    text: Vec<u8>,
+}
+
+impl Sink for Ours {
+    fn start(&mut self, tag: &Tag<'_>) -> Content {
+        let mut attributes = BTreeMap::new();
+        for (attribute, value) in tag.attributes() {
+            let value = text(value);
+            attributes
+                .entry(name(attribute))
+                .or_insert_with(|| resolve_references(&value, Place::Attribute).into_owned());
+        }
+        let name = name(tag.name);
+        let content = if self.switches { content_of(&name) } else { Content::Markup };
+        self.seen.push(Seen::Start { name, attributes, self_closing: tag.self_closing });
+        content
+    }
+
+    fn end(&mut self, tag: &[u8]) {
+        self.seen.push(Seen::End(name(tag)));
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+    }
+
+    fn cdata(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
+    }
+
+    fn in_foreign(&self) -> bool {
+        false
+    }
+}
+
+/// Runs ours over the bytes, cut into pieces of this size.
+pub fn ours(mut tokenizer: Tokenizer, input: &[u8], piece: usize, switches: bool) -> Vec<Seen> {
+    let mut sink = Ours { switches, ..Ours::default() };
+    input.chunks(piece).for_each(|chunk| tokenizer.feed(chunk, &mut sink));
+    tokenizer.finish(&mut sink);
+    sink.seen
+}
+
+#[derive(Default)]
+struct Theirs(RefCell<Vec<Seen>>);
+
+impl TokenSink for Theirs {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
+        let name = tag.name.to_string();
+        if tag.kind == TagKind::EndTag {
+            self.0.borrow_mut().push(Seen::End(name));
+            return TokenSinkResult::Continue;
+        }
+        let result = match content_of(&name) {
+            Content::Script => TokenSinkResult::RawData(ScriptData),
+            Content::RawText => TokenSinkResult::RawData(Rawtext),
+            Content::RcData => TokenSinkResult::RawData(Rcdata),
+            Content::PlainText => TokenSinkResult::Plaintext,
+            Content::Markup | Content::Heard => TokenSinkResult::Continue,
+        };
+        let attributes = tag.attrs.iter().map(|a| (a.name.local.to_string(), a.value.to_string())).collect();
+        self.0.borrow_mut().push(Seen::Start { name, attributes, self_closing: tag.self_closing });
+        result
+    }
+}
+
+pub fn theirs(input: &str) -> Vec<Seen> {
+    let tokenizer =
+        Html5everTokenizer::new(Theirs::default(), TokenizerOpts { discard_bom: false, ..Default::default() });
+    let queue = BufferQueue::default();
+    queue.push_back(input.into());
+    let _ = tokenizer.feed(&queue);
+    tokenizer.end();
+    tokenizer.sink.0.take()
+}

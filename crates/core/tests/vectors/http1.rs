@@ -1,0 +1,75 @@
+//! The web platform's own cases about heads and lengths of answers.
+
+use argiope_core::ErrorKind;
+use serde_json::Value;
+
+use crate::conn_kit::{After, every_way, limits};
+use crate::tally::{Deviations, Tally};
+use crate::{bytes, cases, read, text};
+
+const DEVIATIONS: Deviations = &[
+    (
+        "a Content-Length that is no number is refused: whoever sends that does not know where the answer ends, and \
+         neither do we (browsers read until the connection closes)",
+        &[
+            r"Content-Length: aaaah\r\nContent-Length: aaaah",
+            "Content-Length: aaaah, aaaah",
+            "Content-Length: aaaah",
+            "Content-Length: 42s",
+            "Content-Length: 30s",
+            "Content-Length: -1",
+            "Content-Length: 0x20",
+            r#"Content-Length: \"30\""#,
+            "Content-Length: ",
+        ],
+    ),
+    (
+        "a colon is an ordinary character in a value and in a reason phrase, and ends a name (what the vectors call a \
+         fault is that a browser then ignores the X-Frame-Options that it is part of)",
+        &[
+            "h1_COLON_after-colon",
+            "h1_COLON_before-colon",
+            "h1_COLON_after-value",
+            "h1_COLON_in-value",
+            "h1_COLON_after-reason",
+            "h1_COLON_before-reason",
+            "h1_COLON_in-name",
+        ],
+    ),
+    (
+        "a bare LF ends a line, so these heads end, or go on, as they would with CRLF",
+        &["h1_LF_after-reason", "h1_LF_after-value", "h1_LF_leading", "lonecr_5"],
+    ),
+    ("`200  OK` stands twice in the vectors, once as good and once as bad", &["h1_SP_after-num"]),
+];
+
+#[test]
+fn wpt_http1() {
+    wpt();
+}
+
+pub fn wpt() -> Option<Tally> {
+    let vectors = read("wpt_http1.json")?;
+    let mut tally = Tally::new("wpt_http1.json", DEVIATIONS);
+    for case in cases(&vectors, "content_length") {
+        let input = text(case, "input");
+        let answer = format!("HTTP/1.1 200 OK\r\n{input}\r\n\r\n{}", "x".repeat(42));
+        let seen = every_way(&limits(), answer.as_bytes(), After::Close);
+        let got = if seen.kind.is_none() { Some(seen.body.len() as u64) } else { None };
+        assert!(matches!(seen.kind, None | Some(ErrorKind::Protocol)), "{input:?}: {:?}", seen.kind);
+        tally.case(&input.escape_debug().to_string(), got, case["output"].as_u64());
+    }
+    for case in cases(&vectors, "h1_parsing") {
+        head(&mut tally, case, &bytes(case, "response"));
+    }
+    for case in cases(&vectors, "lone_cr") {
+        head(&mut tally, case, text(case, "response").as_bytes());
+    }
+    Some(tally.finish(147))
+}
+
+fn head(tally: &mut Tally, case: &Value, answer: &[u8]) {
+    let seen = every_way(&limits(), answer, After::Close);
+    assert!(matches!(seen.kind, None | Some(ErrorKind::Protocol)), "{}: {:?}", answer.escape_ascii(), seen.kind);
+    tally.case(text(case, "id"), seen.kind.is_none(), text(case, "expected") == "ok");
+}

@@ -1,0 +1,88 @@
+//! Going back: a finished crawl is asked for again, all of it.
+//!
+//! A round begins when every settled link is queued again, in one commit. The fates of the round before are then
+//! *earlier* ones: each link's last record from before that commit, found by its fingerprint. They stay in the log; only
+//! their positions are in memory, and only while there is such a round.
+
+use super::frontier::{DiskFrontier, THE_ROUND};
+use super::record::Record;
+use argiope_core::frontier::seen_key;
+use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+use std::collections::HashMap;
+
+/// A link that was settled, and where its last fate is.
+struct Settled {
+    lane: LaneId,
+    link: u64,
+    fate: u64,
+}
+
+impl DiskFrontier {
+    /// Queues everything again. Only a crawl that is finished can go back; gives how many links there are.
+    pub fn begin_round(&mut self) -> Result<u64, StoreError> {
+        if !self.is_done() {
+            return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
+        }
+        let start = self.journal.end();
+        let mut settled: Vec<(u64, Settled)> = self.settled_before(start)?.into_iter().collect();
+        // In the order in which they were found.
+        settled.sort_unstable_by_key(|(_, settled)| settled.link);
+        self.keep_note_of_round(start)?;
+        for (_, Settled { lane, link: position, .. }) in &settled {
+            let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
+            self.append_again(*lane, LinkRef::from(&link))?;
+        }
+        self.earlier = settled.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
+        self.is_again = true;
+        Ok(self.earlier.len() as u64)
+    }
+
+    /// Finds the earlier fates again, where a round is under way.
+    pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
+        let Some(note) = self.lane_state(THE_ROUND)? else { return Ok(()) };
+        self.is_again = true;
+        if !self.is_done() {
+            let start = note.try_into().map_or(0, u64::from_le_bytes);
+            self.earlier = self.settled_before(start)?.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
+        }
+        Ok(())
+    }
+
+    /// The last fate of every link that was settled before a position, by the link's fingerprint.
+    fn settled_before(&mut self, end: u64) -> Result<HashMap<u64, Settled>, StoreError> {
+        let mut fates = Vec::new();
+        self.journal.walk(|position, record| {
+            if let Record::Fate { lane, link, .. } = record
+                && position < end
+            {
+                fates.push(Settled { lane, link, fate: position });
+            }
+            Ok(())
+        })?;
+        // Neighbours on the disk are read together.
+        fates.sort_unstable_by_key(|settled| settled.link);
+        let mut last: HashMap<u64, Settled> = HashMap::with_capacity(fates.len());
+        for settled in fates {
+            let link = self.read_link(settled.lane, settled.link)?;
+            let key = seen_key(link.url.as_ref(), link.kind, self.key());
+            let place = last.entry(key).or_insert(Settled { ..settled });
+            if place.fate <= settled.fate {
+                *place = settled;
+            }
+        }
+        Ok(last)
+    }
+
+    /// The record that a link had before this round.
+    pub(super) fn earlier_record(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(&position) = self.earlier.get(&seen_key(url, kind, self.key())) else { return Ok(None) };
+        self.journal.read(position, |record| match record {
+            Record::Fate { line, .. } => Some(line.to_vec()),
+            _ => None,
+        })
+    }
+
+    fn keep_note_of_round(&mut self, start: u64) -> Result<(), StoreError> {
+        self.keep_lane_state(THE_ROUND, &start.to_le_bytes())
+    }
+}

@@ -1,0 +1,124 @@
+//! The tour shows code of the real sources, and says so: where a chapter and the source differ, this fails.
+//!
+//! A chapter writes `<!-- code: PATH#NAME -->` above a block of code; the source has `// anchor: NAME` and `// end: NAME`
+//! around it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` writes the chapters anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn chapters() -> Vec<PathBuf> {
+    let folder = root().join("docs/tour");
+    let entries = std::fs::read_dir(folder).expect("the tour").flatten().map(|entry| entry.path());
+    let mut chapters: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "md")).collect();
+    chapters.sort();
+    chapters
+}
+
+/// The lines between `// anchor: NAME` and `// end: NAME`, moved to the left margin, without anchors inside them.
+fn snippet(source: &str, name: &str) -> Option<String> {
+    let is = |line: &str, mark: &str| line.trim().strip_prefix(mark).is_some_and(|rest| rest.trim() == name);
+    let mut inside = source.lines().skip_while(|line| !is(line, "// anchor:")).skip(1).peekable();
+    inside.peek()?;
+    let mut lines = Vec::new();
+    loop {
+        let line = inside.next()?;
+        if is(line, "// end:") {
+            break;
+        }
+        let trimmed = line.trim_start();
+        if !trimmed.starts_with("// anchor:") && !trimmed.starts_with("// end:") {
+            lines.push(line);
+        }
+    }
+    let indent = |line: &&str| line.len() - line.trim_start().len();
+    let margin = lines.iter().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    let moved: Vec<&str> = lines.iter().map(|line| line.get(margin..).unwrap_or("")).collect();
+    Some(moved.join("\n") + "\n")
+}
+
+/// The chapter with every block of code as it stands in its source.
+fn refreshed(chapter: &str, used: &mut BTreeSet<String>) -> String {
+    let mut out = String::new();
+    let mut lines = chapter.lines();
+    while let Some(line) = lines.next() {
+        out += line;
+        out.push('\n');
+        let Some(place) = line.strip_prefix("<!-- code: ").and_then(|rest| rest.strip_suffix(" -->")) else { continue };
+        let (path, name) = place.split_once('#').unwrap_or_else(|| panic!("{place}: say PATH#NAME"));
+        let code = snippet(&read(&root().join(path)), name).unwrap_or_else(|| panic!("{path} has no anchor {name}"));
+        used.insert(format!("{path}#{name}"));
+        assert_eq!(lines.next(), Some("```rust"), "a block of code belongs below {place}");
+        assert!(lines.by_ref().any(|line| line == "```"), "the block below {place} has no end");
+        out += &format!("```rust\n{code}```\n");
+    }
+    out
+}
+
+#[test]
+fn the_tour_shows_the_sources_as_they_are() {
+    let update = std::env::var_os("UPDATE_TOUR").is_some();
+    let mut used = BTreeSet::new();
+    let mut stale = Vec::new();
+    for path in chapters() {
+        let text = read(&path);
+        let fresh = refreshed(&text, &mut used);
+        if fresh != text {
+            stale.push(path.clone());
+            if update {
+                std::fs::write(&path, fresh).expect("the chapter can be written");
+            }
+        }
+    }
+    assert!(used.len() >= 10, "only {used:?}");
+    assert!(stale.is_empty() || update, "{stale:?} differ from the sources: run with UPDATE_TOUR=1, then read them");
+}
+
+#[test]
+fn every_link_of_the_tour_leads_somewhere() {
+    let mut count = 0;
+    for path in chapters() {
+        let text = read(&path);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or(link);
+            if !file.starts_with("http") && !file.is_empty() {
+                let target = path.parent().expect("a folder").join(file);
+                assert!(target.exists(), "{}: {link} leads nowhere", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 20, "only {count} links");
+}
+
+/// Tests that the tour names as proofs, written `` `tests::name` ``.
+#[test]
+fn every_test_that_the_tour_names_exists() {
+    let mut sources = String::new();
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of the project").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                sources += &read(&path);
+            }
+        }
+    }
+    let mut count = 0;
+    for path in chapters() {
+        for name in read(&path).split("`tests::").skip(1).filter_map(|rest| rest.split('`').next()) {
+            assert!(sources.contains(&format!("fn {name}(")), "{}: no test {name}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "only {count} tests are named");
+}
