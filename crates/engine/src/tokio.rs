@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use argiope_core::conn::Step;
+use argiope_core::conn::{Conn, Step};
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;

@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use argiope_core::conn::Step;
+use argiope_core::conn::{Conn, Step};
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
