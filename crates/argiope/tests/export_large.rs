@@ -1,0 +1,92 @@
+//! Exports of a crawl that is larger than the memory that they may use.
+
+use std::path::Path;
+use std::process::Command;
+
+use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
+use argiope_store::disk::{self, Settings};
+
+/// A directory as a crawl of so many pages leaves it.
+fn directory(path: &Path, pages: u32) {
+    let disk::Opened { mut frontier, mut writer, .. } = disk::open(path, &Settings::new()).expect("a directory");
+    let root = Url::parse("https://large.example/").expect("an address");
+    let title = "A title of the usual length, more or less ".repeat(8);
+    for first in (0..pages).step_by(1_000) {
+        let urls: Vec<Url> = (first..pages.min(first + 1_000))
+            .map(|page| {
+                Url::parse(&format!("https://large.example/p/{:08}?n={page}", page.wrapping_mul(2_654_435_761)))
+            })
+            .collect::<Result<_, _>>()
+            .expect("addresses");
+        let link = |url: &Url| Link {
+            via: Some(root.clone()),
+            depth: 1,
+            kind: LinkKind::Anchor,
+            ..Link::root(url.clone(), 10)
+        };
+        frontier.put(urls.iter().map(link).collect()).expect("put");
+        let lane = frontier.lane_of("large.example").expect("a lane");
+        for link in frontier.take(lane, 1_000).expect("taken") {
+            let line = format!(
+                r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","via":"{root}","depth":1,"tries":1,"content_type":"text/html","title":"{title}","started":"2026-01-02T03:04:05.678Z"}}"#,
+                link.url
+            );
+            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: line.as_bytes() };
+            frontier.settle(&link, fate).expect("settled");
+        }
+        if let Some(batch) = frontier.commit(&[]).expect("sealed") {
+            writer.write(&batch).expect("written");
+            frontier.acknowledge(&batch).expect("known");
+        }
+    }
+}
+
+/// Runs an export that may use only so many kilobytes of memory.
+fn export(folder: &Path, format: &str, file: &Path, kilobytes: u32) {
+    let script = format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"");
+    let output = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_argiope"), "export"])
+        .arg(folder)
+        .args(["--format", format, "-o"])
+        .arg(file)
+        .output()
+        .expect("a shell");
+    assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_form_streams() {
+    let long = std::env::var_os("ARGIOPE_LONG").is_some();
+    // Some half a kilobyte each.
+    let pages = if long { 1_000_000 } else { 110_000 };
+    let folder = tempfile::tempdir().expect("a folder");
+    let crawl = folder.path().join("c");
+    directory(&crawl, pages);
+    for format in ["jsonl", "csv", "parquet", "links", "graphml", "cdxj"] {
+        let file = folder.path().join(format);
+        export(&crawl, format, &file, 350_000);
+        let length = file.metadata().expect("an export").len();
+        assert!(length > u64::from(pages) || format == "cdxj" || format == "parquet", "{format}: {length} bytes");
+    }
+    let sitemap = folder.path().join("sitemap.xml");
+    export(&crawl, "sitemap", &sitemap, 350_000);
+    let index = std::fs::read_to_string(&sitemap).expect("an index");
+    let parts = usize::try_from(pages.div_ceil(50_000)).expect("few");
+    assert_eq!(index.matches("<sitemap><loc>https://large.example/sitemap-").count(), parts, "{index}");
+    let mut listed = 0;
+    for part in 1..=parts {
+        let text = std::fs::read_to_string(folder.path().join(format!("sitemap-{part}.xml"))).expect("a part");
+        let count = text.matches("<url>").count();
+        assert!(count <= 50_000 && text.len() < 50 << 20 && text.ends_with("</urlset>\n"));
+        listed += count;
+    }
+    assert_eq!(listed, pages as usize);
+    let refused = Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .arg("export")
+        .arg(&crawl)
+        .args(["--format", "sitemap"])
+        .output()
+        .expect("it runs");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("-o FILE"), "one stream cannot be several files");
+}
