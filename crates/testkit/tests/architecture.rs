@@ -225,7 +225,7 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Dependencies that were considered and turned down.
-const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std", "chrono"];
+const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std"];
 
 #[test]
 fn licences_are_permissive_and_no_banned_crate_is_used() {
