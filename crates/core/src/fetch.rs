@@ -270,11 +270,10 @@ impl Page {
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
-        if (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none() {
-            // Nothing of the body can be used: not even up to where it broke.
-            return visit;
-        }
+        // Of some bodies nothing can be used, not even up to where they broke. An archive keeps them all the same.
+        let is_useless = (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none();
         match reader {
+            _ if is_useless => {}
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
             Reader::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
@@ -284,7 +283,9 @@ impl Page {
             visit.archive = rules.archive.then(|| Box::new(archived(&visit, &head, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
-        visit.outcome = outcome(&mut visit, &head, &rules);
+        if !is_useless {
+            visit.outcome = outcome(&mut visit, &head, &rules);
+        }
         visit
     }
 }
