@@ -252,6 +252,7 @@ impl<F: Lasting> Running<F> {
             for (worker, batch) in batches.iter_mut().enumerate() {
                 self.crew.send(worker, batch);
             }
+            self.outbox.wake();
             self.gather(now)?;
             if self.outbox.is_time(now) {
                 self.keeper.note_progress(now)?;

@@ -140,6 +140,8 @@ pub struct Outbox {
     jsonl: Option<Box<str>>,
     /// How long each output file will be with all that was gathered.
     ends: BTreeMap<Box<str>, u64>,
+    /// The first parcel, not sent off yet.
+    announcement: Option<Parcel>,
     lasts: bool,
 }
 
@@ -171,14 +173,26 @@ impl Outbox {
             on_their_way: 0,
             jsonl: desk.jsonl,
             ends,
+            announcement: None,
             lasts,
         })
     }
 
     /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
-    /// commit speaks of is somebody else's.
+    /// commit speaks of is somebody else's. The first requests need not wait for it: see [`Outbox::wake`].
     pub fn announce<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
-        if self.lasts { self.seal(frontier, false) } else { Ok(()) }
+        if self.lasts {
+            let batch = frontier.commit(&ends(&self.ends), false)?;
+            self.announcement = Some(Parcel { items: Vec::new(), batch });
+        }
+        Ok(())
+    }
+
+    /// Lets the writer begin, once the first requests are on their way.
+    pub fn wake(&mut self) {
+        if let Some(parcel) = self.announcement.take() {
+            self.dispatch(parcel);
+        }
     }
 
     /// A record that is no visit's.
@@ -259,18 +273,26 @@ impl Outbox {
     }
 
     fn seal<F: Lasting>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
-        let ends: Vec<(&str, u64)> = self.ends.iter().map(|(name, end)| (&**name, *end)).collect();
-        let batch = frontier.commit(&ends, last)?;
-        self.on_their_way += usize::from(batch.is_some());
+        self.wake();
+        let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
         self.bytes = 0;
-        let parcel = Parcel { items: std::mem::take(&mut self.items), batch };
+        let items = std::mem::take(&mut self.items);
+        self.dispatch(Parcel { items, batch });
+        Ok(())
+    }
+
+    fn dispatch(&mut self, parcel: Parcel) {
+        self.on_their_way += usize::from(parcel.batch.is_some());
         if let Some(to_writer) = &self.to_writer {
             // A writer that is gone has sent word of the reason.
             let _ = to_writer.send(parcel);
         }
-        Ok(())
     }
+}
+
+fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
+    ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
 
 /// The other end, on a thread of its own: the only one that waits for disks.

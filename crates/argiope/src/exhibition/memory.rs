@@ -62,7 +62,7 @@ pub fn crowd(program: &Path, engine: EngineName, count: usize, most: usize) -> i
     let processes = count.div_ceil(most.max(1)).max(1);
     let mut all = Vec::new();
     for _ in 0..processes {
-        all.push(Waiting::start(program, engine, count / processes, false)?);
+        all.push(Waiting::start(program, engine, count.div_ceil(processes), false)?);
     }
     let mut weight = 0;
     for waiting in &mut all {
@@ -82,7 +82,7 @@ struct Waiting {
 impl Waiting {
     fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
         let hosts = HOSTS.min(u32::try_from(count).unwrap_or(HOSTS)).max(1);
-        let each = (count / hosts as usize).max(1);
+        let each = count.div_ceil(hosts as usize);
         let count = each * hosts as usize;
         let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
         let served = web::silent(program, hosts, pages, tls)?;

@@ -17,6 +17,11 @@ use crate::visit::Visit;
 /// A rest that is over sooner is not worth a note.
 const SHORT_REST: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// A longer robots.txt is not noted.
+const LONGEST_NOTED: usize = 64 << 10;
+/// Origins of one host whose robots.txt is noted.
+const MOST_NOTED: usize = 8;
+
 impl<F: Frontier> Keeper<F> {
     /// Goes on counting where the last run stopped.
     pub(super) fn recall_progress(&mut self) -> Result<(), StoreError> {
@@ -83,6 +88,10 @@ impl<F: Frontier> Keeper<F> {
         let text = if visit.outcome == Outcome::Ok { bytes } else { &[] };
         let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
         let mut note = self.lane_note(lane)?.unwrap_or_default();
+        // A note is written whole each time. What is not noted is asked for once more in the next run, and no harm done.
+        if text.len() > LONGEST_NOTED || note.robots.len() >= MOST_NOTED {
+            return Ok(());
+        }
         let until = notes::wall(self.clock, *until);
         note.set_robots(RobotsNote { https: origin.https, port: origin.port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)

@@ -40,7 +40,7 @@ impl Lock {
         }
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         file.set_len(0).map_err(failed)?;
-        writeln!(file, "process {} on {machine}", std::process::id()).map_err(failed)?;
+        file.write_all(format!("process {} on {machine}\n", std::process::id()).as_bytes()).map_err(failed)?;
         Ok(Self { _file: file })
     }
 }
