@@ -1,0 +1,154 @@
+//! A real site: Python's documentation, served by nginx, crawled by the built binary, and compared with what html5ever
+//! finds in the files. Where the packages are missing (nginx-light, python3-doc), this says so and proves nothing.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use serde_json::Value;
+use url::Url;
+
+/// What html5ever's tokenizer says a page leads to.
+#[derive(Default)]
+struct Leads(RefCell<Vec<String>>);
+
+impl TokenSink for Leads {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
+        if tag.kind != TagKind::StartTag {
+            return TokenSinkResult::Continue;
+        }
+        let value =
+            |name: &str| tag.attrs.iter().find(|attr| &*attr.name.local == name).map(|attr| attr.value.to_string());
+        let rel = value("rel").unwrap_or_default().to_lowercase();
+        let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
+        let lead = match &*tag.name {
+            "a" | "area" if !has("nofollow") => value("href"),
+            "frame" | "iframe" => value("src"),
+            "link" if has("next") || has("prev") => value("href"),
+            _ => None,
+        };
+        self.0.borrow_mut().extend(lead);
+        TokenSinkResult::Continue
+    }
+}
+
+fn leads_of(page: &str) -> Vec<String> {
+    let tokenizer = Tokenizer::new(Leads::default(), TokenizerOpts::default());
+    let input = BufferQueue::default();
+    input.push_back(StrTendril::from(page));
+    let _ = tokenizer.feed(&input);
+    tokenizer.end();
+    tokenizer.sink.0.take()
+}
+
+/// Every address that can be reached from the root, by the files alone.
+fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::from([root.to_string()]);
+    let mut todo = VecDeque::from([root.clone()]);
+    while let Some(url) = todo.pop_front() {
+        let path = url.path().trim_start_matches('/');
+        let file = folder.join(if path.is_empty() { "index.html" } else { path });
+        if file.extension().is_none_or(|extension| extension != "html") {
+            continue;
+        }
+        let Ok(page) = std::fs::read(&file) else { continue };
+        for lead in leads_of(&String::from_utf8_lossy(&page)) {
+            let Ok(mut target) = url.join(&lead) else { continue };
+            target.set_fragment(None);
+            if matches!(target.scheme(), "http" | "https")
+                && target.host() == root.host()
+                && found.insert(target.to_string())
+            {
+                todo.push_back(target);
+            }
+        }
+    }
+    found
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(folder: &Path, state: &Path) -> Option<(Server, u16)> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let (state, root) = (state.display(), folder.display());
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("{kind}_temp_path {state}/{kind};\n"))
+        .collect();
+    let settings = format!(
+        "daemon off; pid {state}/pid; error_log {state}/error.log; events {{}}\n\
+         http {{ access_log off; include /etc/nginx/mime.types; {temporary}\
+         server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
+    );
+    let path = format!("{state}/nginx.conf");
+    std::fs::File::create(&path).and_then(|mut file| file.write_all(settings.as_bytes())).expect("settings");
+    let nginx = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists())?;
+    let child = Command::new(nginx).args(["-c", &path]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+    let server = Server(child);
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nginx does not answer");
+        std::thread::yield_now();
+    }
+    Some((server, port))
+}
+
+fn documentation() -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
+        .into_iter()
+        .map(|folder| folder.join("html"))
+        .find(|html| html.to_string_lossy().contains("/python3.") && html.join("index.html").exists())
+}
+
+#[test]
+fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
+    let state = tempfile::tempdir().expect("a folder");
+    let served = documentation().and_then(|folder| serve(&folder, state.path()).map(|served| (folder, served)));
+    let Some((folder, (_server, port))) = served else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "NOTE: nginx-light or python3-doc is missing: the crawl of a real site is left out"
+        );
+        return;
+    };
+    let root = Url::parse(&format!("http://127.0.0.1:{port}/")).expect("an address");
+    let output = Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .args(["crawl", root.as_str(), "--jsonl", "-", "-q"])
+        .current_dir(state.path())
+        .output()
+        .expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = String::from_utf8(output.stdout).expect("records are UTF-8");
+    let urls: Vec<String> = records
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a record is JSON"))
+        .filter(|record| record["type"] == "page")
+        .filter_map(|record| record["url"].as_str().map(str::to_owned))
+        .collect();
+    let distinct: BTreeSet<String> = urls.iter().cloned().collect();
+    assert_eq!(distinct.len(), urls.len(), "a page was recorded twice");
+    let expected = reachable(&root, &folder);
+    assert!(expected.len() > 100, "{} pages", expected.len());
+    let missing: Vec<_> = expected.difference(&distinct).take(5).collect();
+    let extra: Vec<_> = distinct.difference(&expected).take(5).collect();
+    assert!(missing.is_empty() && extra.is_empty(), "missing {missing:?}, too many {extra:?}");
+}
