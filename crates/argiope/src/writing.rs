@@ -1,6 +1,6 @@
 //! The writer: one commit after the other.
 //!
-//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a [`Parcel`]:
+//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a `Parcel`:
 //! the visits that were settled, with the bytes that they add to output files, and the frontier's own sealed frame,
 //! which says up to where each output file belongs to it. The writer's thread then
 //!

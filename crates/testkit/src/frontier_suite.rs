@@ -1,5 +1,5 @@
 //! The suite that every frontier passes: what [`Frontier`] promises, said once, stamped on each by
-//! [`frontier_suite!`](crate::frontier_suite).
+//! `frontier_suite!`.
 //!
 //! The last test is the thorough one: long random histories, held against a model that is too simple to be wrong.
 

@@ -1,7 +1,7 @@
 //! A crawl in the forms that other programs read.
 //!
 //! Invariant: every form streams. A crawl of any size is exported in the same few megabytes; what has to be sorted is
-//! sorted in pieces on disk ([`sorted`]). Nothing is locked: what is committed when the export begins is exported.
+//! sorted in pieces on disk (`sorted`). Nothing is locked: what is committed when the export begins is exported.
 
 mod cdxj;
 mod columns;

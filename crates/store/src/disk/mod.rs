@@ -2,13 +2,13 @@
 //!
 //! # Theory
 //!
-//! There is one truth, the **log** ([`log`]): everything that happened, appended, in frames with checksums. A frame is
+//! There is one truth, the **log** (`log`): everything that happened, appended, in frames with checksums. A frame is
 //! one commit. It holds the fates of some pages with their records, the links that they brought, what lanes want to
 //! remember, and up to where each output file belongs to it. So fate, links and outputs become durable together, by one
 //! write and one sync for many pages.
 //!
 //! Everything else can be made from the log. In memory there are the fingerprints of all known addresses, the names of
-//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** ([`snapshot`]) is a copy of
+//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a copy of
 //! that, so that opening need not read the whole log; when in doubt it is thrown away.
 //!
 //! A call on [`DiskFrontier`] changes memory at once and appends to the frame in the making. [`DiskFrontier::commit`]

@@ -1,6 +1,6 @@
 //! The suite that every engine passes, whole, with no flags: an engine that fails a case is not done.
 //!
-//! [`engine_suite!`](crate::engine_suite) stamps every case on one engine. The first cases are those that the founding
+//! `engine_suite!` stamps every case on one engine. The first cases are those that the founding
 //! crawler tested itself with.
 
 pub mod answers;
