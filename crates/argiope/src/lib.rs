@@ -55,3 +55,8 @@ pub fn unpredictable() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
+
+/// The examples of the README are compiled too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

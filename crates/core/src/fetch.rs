@@ -63,7 +63,10 @@ pub struct Origins {
 struct Page {
     job: Box<Job>,
     rules: Arc<Rules>,
-    origins: Origins,
+    started: Time,
+    /// [`Time::NEVER`] on a kept-alive connection.
+    connected: Time,
+    ip: Option<IpAddr>,
     head: Option<Box<Head>>,
     reader: Reader,
     wire: Option<Box<Kept>>,
@@ -75,11 +78,17 @@ struct Kept {
     held: Held,
 }
 
+/// A robots.txt as far as it has come.
+#[derive(Default)]
+struct RobotsText {
+    bytes: Vec<u8>,
+}
+
 /// Who reads the body.
 enum Reader {
     None,
     Page(Box<Examiner>),
-    Robots(Vec<u8>),
+    Robots(Box<RobotsText>),
     Sitemap(Box<sitemap::Reader>),
 }
 
@@ -90,7 +99,9 @@ impl Fetch {
         conn.ask(bytes, origins.started + rules.timeout, now);
         let keep = rules.keep_wire || rules.archive;
         let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
-        let page = Page { job, rules, origins, head: None, reader: Reader::None, wire };
+        let Origins { started, connected, ip } = origins;
+        let connected = connected.unwrap_or(Time::NEVER);
+        let page = Page { job, rules, started, connected, ip, head: None, reader: Reader::None, wire };
         Self(Box::new(Exchange { conn, page }))
     }
 
@@ -199,7 +210,7 @@ impl Receiver for Page {
                 let kind = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
             }
-            Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Vec::new()),
+            Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
                 Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
             }
@@ -223,7 +234,8 @@ impl Receiver for Page {
         match &mut self.reader {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
-            Reader::Robots(bytes) => {
+            Reader::Robots(text) => {
+                let bytes = &mut text.bytes;
                 // One byte more than is read tells a file that ends there from one that goes on.
                 let room = (robots::LIMIT + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
@@ -235,7 +247,8 @@ impl Receiver for Page {
 
 impl Page {
     fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
-        let Self { job, rules, origins, head, reader, wire } = self;
+        let Self { job, rules, started, connected, ip, head, reader, wire } = self;
+        let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
             Wire { request: request_bytes(&job, &rules), response: bytes, held }
@@ -244,13 +257,13 @@ impl Page {
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
-        visit.started = origins.started;
-        visit.ip = origins.ip;
+        visit.started = started;
+        visit.ip = ip;
         visit.timings.dns = job.dns;
-        visit.timings.connect = origins.connected.map(|at| at - origins.started);
-        visit.timings.tls = end.tls_done.and_then(|at| Some(at - origins.connected?));
-        visit.timings.ttfb = end.ttfb.map(|at| at - origins.started);
-        visit.timings.total = Some(now - origins.started);
+        visit.timings.connect = connected.map(|at| at - started);
+        visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
+        visit.timings.ttfb = end.ttfb.map(|at| at - started);
+        visit.timings.total = Some(now - started);
         visit.bytes_wire = end.bytes_wire;
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
@@ -276,7 +289,7 @@ impl Page {
             _ if is_useless => {}
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
-            Reader::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
+            Reader::Robots(text) => visit.errand = Some(Box::new(Errand::Robots(text.bytes))),
             Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
         }
         if let Some(wire) = wire {
