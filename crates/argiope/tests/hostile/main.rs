@@ -12,6 +12,7 @@ mod catalogue;
 mod run;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,7 +49,10 @@ fn every_case_ends_as_it_must() {
                         if let Showing::Here(_) = case.showing
                             && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
                         {
-                            failed.lock().unwrap().push(format!("{} on {engine}: {fault}", case.id));
+                            let words = format!("{} on {engine}: {fault}\n", case.id);
+                            // Told at once as well: the rest may take minutes.
+                            let _ = std::io::stderr().write_all(words.as_bytes());
+                            failed.lock().unwrap().push(words);
                         }
                     }
                 });
@@ -58,7 +62,7 @@ fn every_case_ends_as_it_must() {
         failed.sort();
         failures.extend(failed);
     }
-    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.concat());
 }
 
 #[test]

@@ -28,8 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 /// How much later than its time-out a fetch may end on a machine that is busy with other things.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// How long the command may take in all. Ten times what the slowest case needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the command may take in all: several times what the slowest case needs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// By how many KiB a case may raise the peak of memory over a crawl of the control host alone.
 const GROWTH: u64 = 64 << 10;
@@ -93,6 +93,7 @@ pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseli
     let (mut report, peak) = crawl(engine, &scene.roots, control, &config, folder.path())?;
     report.seen = scene.seen();
     report.names_asked = scene.names_asked();
+    report.judged.clone_from(&scene.judged);
     for url in &scene.judged {
         report.judge(url, case.expect)?;
     }
