@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use argiope::aside::Aside;
 use argiope::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
 use argiope_core::Outcome;
 use clap::Args;
@@ -48,7 +49,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
             if file == Path::new("-") {
                 std::io::stdout().write_all(page.as_bytes())
             } else {
-                std::fs::write(file, page)
+                Aside::write(file, page)
             }
         }
     };
