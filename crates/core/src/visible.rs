@@ -180,7 +180,10 @@ mod tests {
         assert!(line.contains(r#""a\u001b\u007fb\u009bc\u202e日本\ufeff\udb40\udc41\"\\""#), "{line}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap(), value);
         let pretty = pretty_json(&value);
-        assert!(!pretty.lines().any(|line| line.chars().any(acts)) && pretty.contains("\n  \"plain\": \"é\""), "{pretty}");
+        assert!(
+            !pretty.lines().any(|line| line.chars().any(acts)) && pretty.contains("\n  \"plain\": \"é\""),
+            "{pretty}"
+        );
         assert_eq!(serde_json::from_str::<serde_json::Value>(&pretty).unwrap(), value);
     }
 

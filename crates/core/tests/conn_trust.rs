@@ -12,8 +12,8 @@ mod tls_kit;
 use std::sync::Arc;
 
 use argiope_core::conn::{Conn, Identity, IdentityFault, Step, TlsConfig, Trust};
-use conn_kit::*;
 use base64::Engine as _;
+use conn_kit::*;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -174,10 +174,13 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
     );
     assert_eq!(wrong(&chain, &ed.serialize_pem()), key("it is not the key of that certificate"));
     let cut = chain.replace("-----END CERTIFICATE-----", "");
-    assert!(matches!(wrong(&cut, &ec.serialize_pem()), IdentityFault::Certificate(why) if why.starts_with("it is no PEM")));
+    assert!(
+        matches!(wrong(&cut, &ec.serialize_pem()), IdentityFault::Certificate(why) if why.starts_with("it is no PEM"))
+    );
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is no certificate"));
     let hollow = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
-    assert!(matches!(wrong(&chain, hollow), IdentityFault::Key(why) if why.starts_with("it holds no key that can be used")));
+    assert!(
+        matches!(wrong(&chain, hollow), IdentityFault::Key(why) if why.starts_with("it holds no key that can be used"))
+    );
 }
-

@@ -28,8 +28,8 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use args::Command;
 use argiope_core::visible as escape;
+use args::Command;
 use config::Usage;
 
 /// It could not start or go on.

@@ -46,11 +46,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
             let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
-            if file == Path::new("-") {
-                std::io::stdout().write_all(page.as_bytes())
-            } else {
-                Aside::write(file, page)
-            }
+            if file == Path::new("-") { std::io::stdout().write_all(page.as_bytes()) } else { Aside::write(file, page) }
         }
     };
     match written {
