@@ -28,14 +28,18 @@ const ROOTS_SHOWN: usize = 1000;
 /// 0 when it was told to stop, 1 when serving failed, 2 when the arguments are wrong.
 pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
     let mut args = args.into_iter();
-    let order = match args.next().as_deref() {
+    let command = args.next();
+    if command.as_deref() == Some("ideal") {
+        return tell_ideal(args);
+    }
+    let order = match command.as_deref() {
         Some("serve") => Order::parse(args),
         Some("demo") => Order::parse(args).map(|order| Order { family: Family::Demo, ..order }),
         Some("help" | "--help" | "-h") => {
             let _ = io::stdout().write_all(HELP.as_bytes());
             return 0;
         }
-        Some(other) => Err(format!("{other}: no such command; it is serve or demo")),
+        Some(other) => Err(format!("{other}: no such command; it is serve, demo or ideal")),
         None => Err("say what to do: argiope-practice serve, demo or --help".to_owned()),
     };
     let complain = |text: &dyn std::fmt::Display| {
@@ -53,6 +57,20 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
                 1
             }
         },
+    }
+}
+
+/// Prints the least time that a crawl of a graph can take, as a line of JSON.
+fn tell_ideal(flags: impl Iterator<Item = String>) -> i32 {
+    match crate::ideal::parse(flags) {
+        Err(fault) => {
+            let _ = writeln!(io::stderr(), "argiope-practice: {fault}");
+            2
+        }
+        Ok((order, may)) => {
+            let graph = crate::Graph::new(order.plan, 80, order.tls.is_some());
+            i32::from(say(&graph.ideal(may)).is_err())
+        }
     }
 }
 
