@@ -79,6 +79,7 @@ A web to practise on, served on loopback addresses.
 
 Usage: argiope-practice serve [FLAGS]
        argiope-practice demo [FLAGS]
+       argiope-practice hostile [--list] [--forever] [NAME...]
        argiope-practice ideal [FLAGS]    the least time that a crawl of a graph can take
 
 What is served

@@ -133,10 +133,9 @@ fn the_files_of_a_folder_are_pages() {
     for path in ["/", "/index.html", "/sub/", "/style.css", "/sub/index.html", "/"] {
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
         let (head, body) = one(&mut stream);
-        seen.push((status(&head), String::from_utf8(body).unwrap()));
+        seen.push(if status(&head) == 200 { String::from_utf8(body).unwrap() } else { status(&head).to_string() });
     }
-    let texts: Vec<&str> = seen.iter().map(|(_, text)| text.as_str()).collect();
-    assert_eq!(texts, ["<p>one", "<p>one", "<p>two", "", "<p>two", "<p>one"]);
+    assert_eq!(seen, ["<p>one", "<p>one", "<p>two", "404", "<p>two", "<p>one"]);
     let stats = child.stats().unwrap();
     assert_eq!((stats.requests, stats.pages), (6, 4), "a page counts once, and a 404 is none");
     assert_ne!(stats.pages_digest, "0000000000000000");
