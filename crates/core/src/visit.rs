@@ -126,6 +126,8 @@ pub struct Odd {
     pub coding_garbage: bool,
     /// The charset that was declared is none.
     pub charset_unknown: bool,
+    /// Links that are longer than `--max-url` were left out.
+    pub url_too_long: bool,
 }
 
 impl Odd {
@@ -135,6 +137,7 @@ impl Odd {
             (self.coding_label, "coding_label"),
             (self.coding_garbage, "coding_garbage"),
             (self.charset_unknown, "charset_unknown"),
+            (self.url_too_long, "url_too_long"),
         ];
         all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
     }
