@@ -21,7 +21,7 @@ use argiope_practice::hostile::{Showing, catalogue as cases};
 const ENGINES: [&str; 4] = ["tokio", "coroutines", "callbacks", "threads"];
 
 /// Cases mostly wait: so many are crawled at the same time.
-const AT_ONCE: usize = 20;
+const AT_ONCE: usize = 16;
 
 fn engines() -> Vec<&'static str> {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();

@@ -70,6 +70,7 @@ fn charsets() -> Vec<Case> {
             ])
         }),
         Case::new("CHR07", "bytes that are no UTF-8", Expect::Ok, |stage| {
+            stage.expensive();
             let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 | 0x80).collect();
             let body = [b"<title>\xff\xfe\xc3(</title>".as_slice(), &noise, b"<a href=/after>x</a>"].concat();
             stage.check("read with replacement characters", |report| {
@@ -99,6 +100,7 @@ fn types() -> Vec<Case> {
             stage.page(Answer::bytes("<!doctype html><title>bare</title><a href=/x>x</a>"))
         }),
         Case::new("CHR10", "a picture that is called HTML", Expect::Ok, |stage| {
+            stage.expensive();
             let noise = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8);
             let picture: Vec<u8> = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".iter().copied().chain(noise).collect();
             stage.check("no links", |report| {
@@ -128,6 +130,7 @@ fn types() -> Vec<Case> {
             stage.page(Answer::html(""))
         }),
         Case::new("CHR15", "fifty megabytes in one line", Expect::truncated("length", "too_large"), |stage| {
+            stage.expensive();
             stage.spoken(|talk, _| {
                 talk.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 52428800\r\n\r\n")?;
                 for _ in 0..800 {

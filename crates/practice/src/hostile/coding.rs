@@ -68,10 +68,15 @@ pub(super) fn cases() -> Vec<Case> {
 fn bombs() -> Vec<Case> {
     vec![
         Case::new("ENC01", "a bomb of gzip", FULL, |stage| {
+            stage.expensive();
             stage.spoken(|talk, _| bomb(talk, "gzip", GZIP_OPENING, &zeros(), 10_000))
         }),
-        Case::new("ENC03", "a bomb of zstd", FULL, |stage| stage.page(coded("zstd", zstd_bomb()))),
+        Case::new("ENC03", "a bomb of zstd", FULL, |stage| {
+            stage.expensive();
+            stage.page(coded("zstd", zstd_bomb()))
+        }),
         Case::new("ENC04", "a bomb of deflate", FULL, |stage| {
+            stage.expensive();
             stage.spoken(|talk, _| bomb(talk, "deflate", &[0x78, 0x9c], &zeros(), 10_000))
         }),
         Case::new("ENC21", "a slow bomb", Expect::truncated("time", "too_slow"), |stage| {

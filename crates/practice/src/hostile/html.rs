@@ -15,15 +15,18 @@ pub(super) fn cases() -> Vec<Case> {
 fn expensive() -> Vec<Case> {
     vec![
         Case::new("HTM02", "lists within lists", Expect::Ok, |stage| {
+            stage.expensive();
             stage.check("read to the end", |report| demand(report.asked("/deep") == 1, "the last link was not found"));
             stage.page(Answer::html(format!("{}<a href=/deep>x</a>", "<ul><li>".repeat(64_000))))
         }),
         Case::new("HTM03", "elements that close each other", Expect::Ok, |stage| {
+            stage.expensive();
             stage.check("read to the end", |report| demand(report.asked("/last") == 1, "the last link was not found"));
             let tags = ["<a>", "<i>", "</a>"].map(|tag| tag.repeat(40_000)).concat();
             stage.page(Answer::html(format!("{tags}<a href=/last>x</a>")))
         }),
         Case::new("HTM04", "a flood of attributes", Expect::Ok, |stage| {
+            stage.expensive();
             let flood: String = (0..800_000).map(|n| format!(" {n:x}")).collect();
             // The tag is larger than a page may be by the profile.
             stage.set("max-size", "16M");
@@ -31,6 +34,7 @@ fn expensive() -> Vec<Case> {
             stage.page(Answer::html(format!("<p{flood}>x</p><a href=/after>x</a>")))
         }),
         Case::new("HTM06", "a million links", Expect::Ok, |stage| {
+            stage.expensive();
             let links: String = (0..1_000_000).map(|n| format!("<a href={n:x}>")).collect();
             stage.set("max-size", "32M");
             stage.set("max-pages", 30);
@@ -109,6 +113,7 @@ fn addresses() -> Vec<Case> {
             stage.page(Answer::links(schemes))
         }),
         Case::new("HTM11", "addresses that are too long", Expect::Ok, |stage| {
+            stage.expensive();
             let longs = [65_536, 8_000_000].map(|length| format!("<a href=/{}>x</a>", "x".repeat(length)));
             stage.set("max-size", "32M");
             stage.check("dropped, and told", |report| {

@@ -84,6 +84,7 @@ fn chunks() -> Vec<Case> {
             stage.page(lines(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(Ending::SilentClose))
         }),
         Case::new("H114", "chunks for ever", Expect::truncated("length", "too_large"), |stage| {
+            stage.expensive();
             stage.spoken(|talk, _| {
                 talk.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
                 let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
@@ -91,6 +92,7 @@ fn chunks() -> Vec<Case> {
             })
         }),
         Case::new("H115", "a million chunks of one byte", Expect::Ok, |stage| {
+            stage.expensive();
             stage.check("a megabyte", |report| has_bytes(report, 1 << 20));
             stage.page(Answer::filled("<title>crumbs</title>", 1 << 20).chunked([1]))
         }),

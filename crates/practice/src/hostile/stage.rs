@@ -120,6 +120,11 @@ impl Stage {
         Ok(())
     }
 
+    /// The case costs work and not waiting, which on a busy machine may take longer than the usual time-out.
+    pub fn expensive(&mut self) {
+        self.set("timeout", "60s");
+    }
+
     /// Something that must live as long as the case.
     pub fn keep(&mut self, thing: impl Send + 'static) {
         self.kept.push(Box::new(thing));
