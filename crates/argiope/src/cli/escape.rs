@@ -48,7 +48,7 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
 
 /// Control characters (C0, DEL, C1), line and paragraph separators, and what is invisible or changes the direction of
 /// what follows: a URL must not look like another one.
-fn acts(c: char) -> bool {
+pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

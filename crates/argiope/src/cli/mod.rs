@@ -15,6 +15,7 @@ mod fetch;
 mod flags;
 mod interrupt;
 mod live;
+mod log;
 mod output;
 mod report;
 mod report_page;
