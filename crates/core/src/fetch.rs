@@ -204,7 +204,7 @@ impl Fetch {
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = &job.link.url;
     let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
-    let known = job.conditional.as_deref();
+    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
     Request {
         url: url.as_ref(),
         user_agent: &rules.user_agent,
@@ -274,13 +274,14 @@ impl Page {
             let Kept { bytes, held } = *kept;
             Wire { request: request_bytes(&job, &rules), response: bytes, held }
         });
-        let wall = job.wall;
+        let dns = job.dns();
+        let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
         visit.started = started;
         visit.ip = ip;
-        visit.timings.dns = job.dns;
+        visit.timings.dns = dns;
         visit.timings.connect = connected.map(|at| at - started);
         visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
         visit.timings.ttfb = end.ttfb.map(|at| at - started);
@@ -431,8 +432,7 @@ mod tests {
         edit(&mut rules);
         let link = Link::root(Url::parse(address).expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let wall = crate::record::WallClock { start: 0 };
-        let job = Job { link, purpose, lane, slot: 3, addresses, dns: None, conditional: None, wall };
+        let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
         let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);

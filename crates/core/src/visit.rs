@@ -157,12 +157,13 @@ impl Visit {
     /// A job that ended before there was an answer.
     pub fn failed(job: Job, failure: Failure, started: Time, now: Time) -> Self {
         let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
+        let dns = job.dns();
         let mut visit =
             Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
         visit.slot = Some((job.lane, job.slot));
         visit.error = Some(failure);
         visit.started = started;
-        visit.timings.dns = job.dns;
+        visit.timings.dns = dns;
         visit.timings.total = Some(now - started);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit

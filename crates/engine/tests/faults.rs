@@ -1,5 +1,6 @@
 //! What a crew does about faults of our own: it ends, and says so; nobody waits for ever.
 
+#[expect(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use std::sync::{Arc, Mutex, mpsc};

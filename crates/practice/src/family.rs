@@ -74,6 +74,7 @@ A web to practise on, served on loopback addresses.
 
 Usage: argiope-practice serve [FLAGS]
        argiope-practice demo [FLAGS]
+       argiope-practice hostile [--list] [--forever] [NAME...]
 
 What is served
   --family graph|blog|silent|big|demo   (graph)

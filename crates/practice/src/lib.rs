@@ -7,6 +7,7 @@
 //! - [`Plan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
 //! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw;
 //! - [`demo`]: a small web worth looking at, for `argiope demo`;
+//! - [`hostile`]: a web that does to a crawler what can be done to one, case by case;
 //! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
 //!
 //! ```
@@ -39,6 +40,7 @@ pub mod demo;
 mod family;
 mod filler;
 mod graph;
+pub mod hostile;
 mod log;
 mod oracle;
 mod request;

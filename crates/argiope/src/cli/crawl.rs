@@ -204,7 +204,9 @@ fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
 pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
     let (web, roots): (Running, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
-        Err(error) => return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}"))),
+        Err(error) => {
+            return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}")));
+        }
     };
     // A name that nobody can have taken, and a file that is made here or not at all.
     let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope::unpredictable()));

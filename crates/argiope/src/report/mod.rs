@@ -116,7 +116,8 @@ impl<'a> Page<'a> {
 /// Whether this is the https that a root without a scheme was tried as first, in vain: nobody wrote that address, and
 /// the next guess is what counts.
 pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
-    let is_first = |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
+    let is_first =
+        |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
     outcome == Outcome::Failed && rules.roots.iter().any(is_first)
 }
 

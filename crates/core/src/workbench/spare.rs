@@ -82,7 +82,7 @@ impl Workbench {
                 }
             }
         }
-        all.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+        all.sort_by_key(|(busy, heavy, used, ..)| (*busy, *heavy, *used));
         for (.., weight, id, origin) in all {
             if self.spare.taken <= self.spare.room / 4 * 3 {
                 break;
