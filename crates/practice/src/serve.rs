@@ -39,7 +39,8 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
             return 0;
         }
         Some("hostile") => return hostile(args, &complain),
-        Some(other) => Err(format!("{other}: no such command; it is serve, demo or hostile")),
+        Some("ideal") => return tell_ideal(args, &complain),
+        Some(other) => Err(format!("{other}: no such command; it is serve, demo, hostile or ideal")),
         None => Err("say what to do: argiope-practice serve, demo, hostile or --help".to_owned()),
     };
     match order {
@@ -64,6 +65,20 @@ fn hostile(args: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::
         Err(error) => {
             complain(&error);
             if error.kind() == io::ErrorKind::InvalidInput { 2 } else { 1 }
+        }
+    }
+}
+
+/// Prints the least time that a crawl of a graph can take, as a line of JSON.
+fn tell_ideal(flags: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::Display)) -> i32 {
+    match crate::ideal::parse(flags) {
+        Err(fault) => {
+            complain(&fault);
+            2
+        }
+        Ok((order, may)) => {
+            let graph = crate::Graph::new(order.plan, 80, order.tls.is_some());
+            i32::from(say(&graph.ideal(may)).is_err())
         }
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use argiope::aside::Aside;
 use argiope::directory::{self, Directory};
 use argiope::keeping::{Keeping, Mail, Setting, Taker};
 use argiope::report::Report;
@@ -25,7 +26,7 @@ use super::interrupt::Interrupt;
 use super::live::{Live, View};
 use super::output::Output;
 use super::teller::{Teller, Voice};
-use super::{FAILED, USAGE, complain, escape, log, report, words};
+use super::{FAILED, INSECURE, USAGE, complain, escape, log, report, words};
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
@@ -112,7 +113,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     let Places { frontier, desk, output, report: folder } = places;
     let rules = Arc::new(rules);
     if config.insecure {
-        tell(config, "warning", "certificates are not checked (--insecure)");
+        tell(config, "WARNING", INSECURE);
     }
     let shown = Shown::default();
     let picture = shown.clone();
@@ -178,7 +179,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
-        && let Err(error) = write_aside(&folder.join(argiope_store::disk::REPORT), &text)
+        && let Err(error) = Aside::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
         return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
     }
@@ -186,18 +187,6 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         return fail(config, &why);
     }
     code(config, &report, summary.end, &interrupt)
-}
-
-/// Writes a file aside and moves it into place: half a report is none, and a link in its place is not followed.
-fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    let aside = path.with_extension("new");
-    match std::fs::remove_file(&aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&aside)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(&aside, path)
 }
 
 /// Crawls the built-in practice web.
@@ -282,7 +271,7 @@ fn tell(config: &Config, kind: &str, line: &str) {
 fn in_tone(config: &Config, kind: &str, line: &str) -> String {
     match kind {
         "" if config.log_json => log::message("note", line),
-        kind if config.log_json => log::message(kind, line),
+        kind if config.log_json => log::message(&kind.to_lowercase(), line),
         "" => escape::visible(line).into_owned(),
         kind => format!("{kind}: {}", escape::visible(line)),
     }

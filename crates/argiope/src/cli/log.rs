@@ -3,8 +3,6 @@
 //! Invariant: a line is one JSON object whose `log` says of what kind it is, and it is printable: what could act on a
 //! terminal is written as `\u` and four digits, which JSON readers take for the character itself.
 
-use std::fmt::Write as _;
-
 use argiope::report::{Page, Report};
 use argiope::snapshot::{Outcomes, Snapshot};
 use argiope_core::Outcome;
@@ -86,23 +84,11 @@ fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Only strings can hold such characters, so writing them otherwise keeps the object what it is.
 fn line(object: &Value) -> String {
-    let text = object.to_string();
-    if !text.chars().any(escape::acts) {
-        return text;
-    }
-    let mut line = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if escape::acts(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(line, "\\u{unit:04x}");
-            }
-        } else {
-            line.push(c);
-        }
-    }
-    line
+    let mut line = Vec::new();
+    // Writing to memory does not fail, and what is written is UTF-8.
+    let _ = escape::write_json(&mut line, object);
+    String::from_utf8(line).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ impl Config {
             log_skips: self.log_skips,
             say_skips: self.verbose > 1,
             limits: self.compile_limits(),
+            insecure: self.insecure,
             tls: TlsSource::default(),
             budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
             fingerprint_key,
