@@ -32,6 +32,9 @@ use crate::warc;
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
+/// Attributes of one tag that are looked at.
+pub(crate) const MOST_ATTRIBUTES: usize = 1_024;
+
 /// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
 pub struct Fetch(Box<Exchange>);
 
@@ -229,7 +232,7 @@ impl Receiver for Page {
                 let caps = Caps {
                     max_links: self.rules.max_links,
                     max_url: self.rules.max_url,
-                    max_attrs: 1_024,
+                    max_attrs: MOST_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");

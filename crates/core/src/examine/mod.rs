@@ -43,8 +43,12 @@ mod written;
 
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{Place, resolve as resolve_references};
+#[cfg(test)]
+pub(crate) use foreign::DEEPEST as DEEPEST_FOREIGN;
 pub use headers::{MediaType, link_header, refresh_header};
 pub use links::kind_of_rel;
+#[cfg(test)]
+pub(crate) use settle::LONGEST_TITLE;
 
 use crate::link::LinkList;
 use crate::url::Url;
