@@ -167,15 +167,20 @@ impl Fetch {
             return Finished::Again(page.job);
         }
         let reusable = end.reusable;
+        let insecure = conn.is_tls() && page.rules.insecure;
         // What a fault needs to become a visit: little, and only links and names are cloned.
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
-        let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
+        let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
             visit.error = Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
             visit
         });
+        visit.insecure = insecure;
+        if let Some(wire) = &mut visit.wire {
+            wire.secured = conn.secured();
+        }
         Finished::Visit(Box::new(visit), reusable.then(|| Box::new(conn)))
     }
 }
@@ -184,7 +189,7 @@ impl Fetch {
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = &job.link.url;
     let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
-    let known = job.conditional.as_deref();
+    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
     Request {
         url: url.as_ref(),
         user_agent: &rules.user_agent,
@@ -251,15 +256,17 @@ impl Page {
         let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
-            Wire { request: request_bytes(&job, &rules), response: bytes, held }
+            let head = head.as_ref().map_or(0, |head| head.raw().len());
+            Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
         });
-        let wall = job.wall;
+        let dns = job.dns();
+        let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
         visit.started = started;
         visit.ip = ip;
-        visit.timings.dns = job.dns;
+        visit.timings.dns = dns;
         visit.timings.connect = connected.map(|at| at - started);
         visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
         visit.timings.ttfb = end.ttfb.map(|at| at - started);
@@ -293,7 +300,7 @@ impl Page {
             Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
         }
         if let Some(wire) = wire {
-            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &head, &wire, wall, &rules)));
+            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
@@ -304,8 +311,8 @@ impl Page {
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
-    let (head, payload) = wire.response.split_at_checked(head.raw().len()).unwrap_or((&wire.response, &[]));
+fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
+    let (head, payload) = wire.parts();
     let source = warc::Source {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.started),
@@ -407,8 +414,7 @@ mod tests {
         let rules = Arc::new(config.compile(1).expect("settings"));
         let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let wall = crate::record::WallClock { start: 0 };
-        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, dns: None, conditional: None, wall };
+        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
         let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);

@@ -22,12 +22,31 @@ pub struct Job {
     pub slot: u16,
     /// Where to connect, in order of preference. Every one of them was checked.
     pub addresses: Arc<[IpAddr]>,
+    /// What few jobs carry. Most wait without it, ten thousand at a time.
+    pub rare: Option<Box<Rare>>,
+}
+
+/// What few jobs carry.
+#[derive(Debug, Default)]
+pub struct Rare {
     /// How long the name took to resolve, where this job had to wait for it.
     pub dns: Option<Duration>,
     /// What an earlier visit said of the page: asked for again only if it changed.
-    pub conditional: Option<Box<Conditional>>,
-    /// What people's clocks say: archives want it.
+    pub conditional: Option<Conditional>,
+    /// What people's clocks say, where there is an archive.
     pub wall: WallClock,
+}
+
+impl Job {
+    /// How long the name took to resolve, where this job had to wait for it.
+    pub fn dns(&self) -> Option<Duration> {
+        self.rare.as_ref()?.dns
+    }
+
+    /// What few jobs carry; this one does from now on.
+    pub fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
 }
 
 /// What a fetch is for.
@@ -46,4 +65,14 @@ pub enum Purpose {
 pub struct Conditional {
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_carries_nothing_special_is_small() {
+        assert!(size_of::<Job>() <= 112, "{} bytes", size_of::<Job>());
+    }
 }

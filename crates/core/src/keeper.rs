@@ -269,7 +269,9 @@ impl<F: Frontier> Keeper<F> {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
                 Next::Fetch(mut job) => {
-                    job.wall = self.clock;
+                    if self.rules.archive {
+                        job.rare_mut().wall = self.clock;
+                    }
                     self.make_conditional(&mut job)?;
                     return Ok(Order::Fetch(job));
                 }

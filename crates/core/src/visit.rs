@@ -49,6 +49,8 @@ pub struct Visit {
     pub hreflang: Vec<(Box<str>, Url)>,
     pub noindex: bool,
     pub nofollow: bool,
+    /// It came over TLS, and nobody checked from whom.
+    pub insecure: bool,
     /// A cap on links, attributes or size bit while the page was searched.
     pub capped: bool,
     /// How long the host asked us to wait.
@@ -79,8 +81,19 @@ pub type Headers = Vec<(Box<str>, Box<str>)>;
 pub struct Wire {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
+    /// So many bytes of it are its head; 0 where none came to an end.
+    pub head: usize,
+    /// What TLS agreed on, where there was TLS and its handshake came to an end.
+    pub secured: Option<crate::conn::Secured>,
     /// Their share of the budget for bodies, given back when they are dropped.
     pub held: crate::budget::Held,
+}
+
+impl Wire {
+    /// The answer's head, and what came after it. Where its lines end is the parser's knowledge, not to be guessed again.
+    pub fn parts(&self) -> (&[u8], &[u8]) {
+        self.response.split_at_checked(self.head).unwrap_or((&self.response, &[]))
+    }
 }
 
 /// What an errand brought.
@@ -135,6 +148,7 @@ impl Visit {
             hreflang: Vec::new(),
             noindex: false,
             nofollow: false,
+            insecure: false,
             capped: false,
             retry_after: None,
             found: Vec::new(),
@@ -157,12 +171,13 @@ impl Visit {
     /// A job that ended before there was an answer.
     pub fn failed(job: Job, failure: Failure, started: Time, now: Time) -> Self {
         let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
+        let dns = job.dns();
         let mut visit =
             Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
         visit.slot = Some((job.lane, job.slot));
         visit.error = Some(failure);
         visit.started = started;
-        visit.timings.dns = job.dns;
+        visit.timings.dns = dns;
         visit.timings.total = Some(now - started);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit

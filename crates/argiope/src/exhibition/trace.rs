@@ -48,8 +48,7 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
-        let wall = crate::keeping::wall_clock(&clock);
-        jobs.push(Box::new(Job { link, purpose, lane, slot: 0, addresses, dns: None, conditional: None, wall }));
+        jobs.push(Box::new(Job { link, purpose, lane, slot: 0, addresses, rare: None }));
     }
     orders.send(&mut jobs);
     orders.end(Ending::WhenDone);

@@ -70,7 +70,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         };
         if etag.is_some() || last_modified.is_some() {
-            job.conditional = Some(Box::new(Conditional { etag, last_modified }));
+            job.rare_mut().conditional = Some(Conditional { etag, last_modified });
         }
         Ok(())
     }

@@ -26,11 +26,10 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use self::pick::Pick;
-use crate::job::{Job, LaneId, Purpose};
+use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{Failure, Outcome};
-use crate::record::WallClock;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -449,7 +448,8 @@ impl Workbench {
             _ => None,
         };
         self.place(id, now);
-        Some(Job { link, purpose, lane: id, slot, addresses, dns, conditional: None, wall: WallClock::default() })
+        let rare = dns.map(|dns| Box::new(Rare { dns: Some(dns), ..Rare::default() }));
+        Some(Job { link, purpose, lane: id, slot, addresses, rare })
     }
 
     /// What this lane can do now. Links that need no asking end here.

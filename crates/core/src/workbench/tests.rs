@@ -146,7 +146,7 @@ fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
     bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::ZERO)), at(70));
     let mut jobs = fetches(&mut bench, at(900));
-    assert_eq!((jobs.len(), jobs[0].dns), (1, Some(Duration::from_millis(70))));
+    assert_eq!((jobs.len(), jobs[0].dns()), (1, Some(Duration::from_millis(70))));
     end(&mut bench, jobs.remove(0), 200, at(1_000));
     assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
 }

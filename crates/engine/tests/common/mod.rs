@@ -73,9 +73,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         lane: LaneId(lane),
         slot: 0,
         addresses: addresses.into(),
-        dns: None,
-        conditional: None,
-        wall: argiope_core::record::WallClock::default(),
+        rare: None,
     }
 }
 

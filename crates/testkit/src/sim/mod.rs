@@ -278,7 +278,7 @@ fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit
         visit.ip = reply.ip;
         return visit;
     }
-    let slot = Some((job.lane, job.slot));
+    let (slot, dns) = (Some((job.lane, job.slot)), job.dns());
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, end);
     visit.link.tries = visit.link.tries.saturating_add(1);
     visit.slot = slot;
@@ -288,7 +288,7 @@ fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit
     visit.http = Some("1.1");
     visit.bytes_wire = reply.bytes;
     visit.retry_after = reply.retry_after;
-    visit.timings.dns = job.dns;
+    visit.timings.dns = dns;
     visit.timings.ttfb = Some(reply.after);
     visit.timings.total = Some(reply.after);
     match reply.said {
