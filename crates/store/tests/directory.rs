@@ -60,6 +60,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
             Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
             Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
+            Event::Round => "again".to_owned(),
             Event::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())

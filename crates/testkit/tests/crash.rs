@@ -107,7 +107,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
             Event::Link { again, .. } => links += u64::from(!again),
             Event::Fate { .. } => fates += 1,
             Event::Line { line } => lines += line.len() as u64,
-            Event::Note { .. } => {}
+            Event::Note { .. } | Event::Round => {}
         }
         Ok(())
     });

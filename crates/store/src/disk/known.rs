@@ -189,9 +189,11 @@ pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> 
     Ok(())
 }
 
+type Fingerprints<'a> = Box<dyn Iterator<Item = io::Result<u64>> + 'a>;
+
 /// The fingerprints of the table and of some runs in one order.
 struct Merge<'a> {
-    runs: Vec<(u32, Box<dyn Iterator<Item = io::Result<u64>> + 'a>)>,
+    runs: Vec<(u32, Fingerprints<'a>)>,
     /// The next fingerprint of each run, the smallest first.
     heads: BinaryHeap<std::cmp::Reverse<(u64, usize)>>,
     fault: Option<(u32, io::Error)>,
@@ -199,7 +201,7 @@ struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     fn of(young: &'a SeenSet, runs: &'a [Run]) -> Self {
-        let mut all: Vec<(u32, Box<dyn Iterator<Item = _>>)> = vec![(0, Box::new(young.iter().map(Ok)))];
+        let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(young.iter().map(Ok)))];
         all.extend(runs.iter().map(|run| (run.number, Box::new(run.iter()) as Box<_>)));
         let mut merge = Self { heads: BinaryHeap::with_capacity(all.len()), fault: None, runs: all };
         (0..merge.runs.len()).for_each(|which| merge.advance(which));

@@ -236,7 +236,7 @@ mod tests {
                 let written = writer.finish().expect("finishes");
                 let opened = Run::open(&files, 9, 3, count).expect("whole");
                 for run in [&written, &opened] {
-                    assert_eq!(run.iter().map(|number| number.expect("whole")).count() as u64, count);
+                    assert_eq!(run.iter().filter(Result::is_ok).count() as u64, count);
                     let step = 1 + count as usize / 500;
                     for number in (1..=count).step_by(step) {
                         assert!(run.holds(number << 32).expect("reads"), "{number} of {count}");
