@@ -89,7 +89,24 @@ enum Reader {
     None,
     Page(Box<Examiner>),
     Robots(Box<RobotsText>),
-    Sitemap(Box<sitemap::Reader>),
+    Sitemap(Box<SitemapRead>),
+}
+
+/// A sitemap as far as it has come, and its share of the budget for what is held: fifty thousand addresses are no
+/// small thing.
+struct SitemapRead {
+    reader: sitemap::Reader,
+    held: Held,
+    weighed: usize,
+}
+
+impl SitemapRead {
+    fn feed(&mut self, decoded: &[u8]) {
+        self.reader.feed(decoded);
+        let weight = self.reader.weight();
+        self.held.grow(weight.saturating_sub(self.weighed));
+        self.weighed = self.weighed.max(weight);
+    }
 }
 
 impl Fetch {
@@ -110,7 +127,7 @@ impl Fetch {
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.0.conn.wrote(n, now);
+        self.guarded(|conn, _| conn.wrote(n, now));
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
@@ -125,8 +142,7 @@ impl Fetch {
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.broke(failure, page);
+        self.guarded(|conn, page| conn.broke(failure, page));
     }
 
     /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
@@ -144,13 +160,17 @@ impl Fetch {
     }
 
     pub fn expire(&mut self, now: Time) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.expire(now, page);
+        self.guarded(|conn, page| conn.expire(now, page));
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let moves = self.0.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        let Page { wire, reader, .. } = &mut self.0.page;
+        let of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
+        let of_wire = wire.as_mut().map(|kept| &mut kept.held);
+        let mut all = of_wire.into_iter().chain(of_reader).peekable();
+        // One that goes beyond the budget takes the other along: they are the same answer.
+        let moves = all.peek().is_none() || all.any(Held::may_grow);
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -217,7 +237,8 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
+                let reader = sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link));
+                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
@@ -297,7 +318,10 @@ impl Page {
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
             Reader::Robots(text) => visit.errand = Some(Box::new(Errand::Robots(text.bytes))),
-            Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
+            Reader::Sitemap(read) => {
+                let SitemapRead { reader, held, .. } = *read;
+                visit.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+            }
         }
         if let Some(wire) = wire {
             visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
@@ -408,16 +432,50 @@ mod tests {
     use crate::frontier::LaneId;
     use crate::rules::Config;
 
-    #[test]
-    fn a_fault_of_ours_is_the_fate_of_one_page() {
+    fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        let rules = Arc::new(config.compile(1).expect("settings"));
-        let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+        let mut rules = config.compile(1).expect("settings");
+        edit(&mut rules);
+        let link = Link::root(Url::parse(address).expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, rare: None };
+        let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
-        let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);
+        let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);
+        while let Step::Write(bytes) = fetch.step() {
+            let count = bytes.len();
+            fetch.wrote(count, Time::ZERO);
+        }
+        fetch
+    }
+
+    #[test]
+    fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
+        let budget = crate::budget::Budget::new(100_000);
+        let start = || {
+            let budget = Arc::clone(&budget);
+            let mut fetch = fetch("http://h/map.txt", Purpose::Sitemap, |rules| rules.budget = budget);
+            fetch.feed(b"HTTP/1.1 200 OK\r\n\r\n", Time::ZERO);
+            fetch
+        };
+        let lines: String = (0..2_000).map(|n| format!("http://h/{n}\n")).collect();
+        let (mut first, mut second) = (start(), start());
+        first.feed(lines.as_bytes(), Time::ZERO);
+        assert!(budget.held() > 100_000, "{}", budget.held());
+        assert!(matches!(first.step(), Step::Read), "one may go beyond");
+        second.feed(b"http://h/\n", Time::ZERO);
+        assert!(matches!(second.step(), Step::Pause), "the others wait");
+        first.closed(Time::ZERO);
+        let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
+        assert!(budget.held() > 100_000, "held until the keeper has read it");
+        drop(visit);
+        assert!(second.resume(Time::ZERO));
+    }
+
+    #[test]
+    fn a_fault_of_ours_is_the_fate_of_one_page() {
+        let lane = LaneId(7);
+        let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
         fetch.guarded(|_, _| panic!("a fault"));
         assert!(matches!(fetch.step(), Step::Done));
         let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {

@@ -106,9 +106,9 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     }
 }
 
-/// `--log-skips`: writes down what is not followed, and why.
+/// `--log-skips` and `-vv`: keeps what is not followed, and why.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
-    if rules.log_skips {
+    if rules.log_skips || rules.say_skips {
         visit.skipped.push((url.as_str().into(), reason));
     }
 }

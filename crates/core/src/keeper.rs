@@ -238,7 +238,7 @@ impl<F: Frontier> Keeper<F> {
                 visit.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 if let (Some(fault), None) = (sitemap.fault, &visit.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
@@ -277,6 +277,7 @@ impl<F: Frontier> Keeper<F> {
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Recall(lane, origin) => self.recall_robots(lane, &origin, now)?,
                 Next::Wait(until) => {
                     return Ok(match self.is_over(now) {
                         Some(end) => {
@@ -393,8 +394,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
-        for (url, reason) in std::mem::take(&mut visit.skipped) {
-            record::encode_skip(&url, reason, visit.link.url.as_str(), &mut line);
+        for (url, reason) in visit.skipped.iter().filter(|_| self.rules.log_skips) {
+            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();

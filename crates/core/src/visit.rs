@@ -101,8 +101,8 @@ impl Wire {
 pub enum Errand {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
-    /// A sitemap, read.
-    Sitemap(crate::sitemap::Sitemap),
+    /// A sitemap, read, and its share of the budget for what is held.
+    Sitemap(crate::sitemap::Sitemap, crate::budget::Held),
 }
 
 /// How long each phase took, where it happened.

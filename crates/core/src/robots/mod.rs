@@ -137,6 +137,13 @@ impl Robots {
         self.len() == 0
     }
 
+    /// The bytes of memory that they take.
+    pub fn weight(&self) -> usize {
+        let rules = size_of_val(&*self.plain) + size_of_val(&*self.wild) + size_of_val(&*self.shorter);
+        let sitemaps: usize = self.sitemaps.iter().map(|text| size_of_val(text) + text.len()).sum();
+        size_of::<Self>() + self.text.len() + rules + sitemaps
+    }
+
     /// How long to wait between requests, where the file says so.
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.delay

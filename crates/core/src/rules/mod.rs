@@ -102,7 +102,10 @@ pub struct Rules {
     pub archive_size: u64,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
+    /// Links that are not followed get a record.
     pub log_skips: bool,
+    /// They are said, at least.
+    pub say_skips: bool,
 
     /// How much of an answer, and how long, a connection puts up with.
     pub limits: Arc<Limits>,
