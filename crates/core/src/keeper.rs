@@ -40,7 +40,7 @@ pub use crate::warc::Chunk;
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
 /// How deep sitemap indexes may nest.
-const SITEMAP_DEPTH: u32 = 2;
+pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
 /// Decides what is done next, from all that is known.
 pub struct Keeper<F> {

@@ -18,6 +18,8 @@ use crate::conn::{Limits, TlsSource};
 use crate::scope::Scope;
 use crate::url::{Origin, StripParams, Url};
 
+#[cfg(test)]
+pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
     BadValue, Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,

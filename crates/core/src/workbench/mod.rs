@@ -28,6 +28,8 @@ use hashbrown::HashMap;
 
 use self::pick::{News, Pick};
 use self::spare::Spare;
+#[cfg(test)]
+pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
