@@ -33,7 +33,7 @@ pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -312,11 +312,16 @@ impl Workbench {
         self.held -= 1;
         let lane = &mut entry.lane;
         lane.pace.ended(pick::sign(visit), visit.started, now);
-        if lane.pace.is_hopeless()
-            && let Some(last) = &visit.error
-        {
+        if lane.pace.is_hopeless() {
             lane.pace.forget_silence();
-            let failure = Failure::new(last.kind, format!("the host was given up on: {}", last.message));
+            let failure = match (&visit.error, visit.status) {
+                (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
+                (None, status) => {
+                    let status = status.unwrap_or_default();
+                    let words = format!("the host was given up on: it answers nothing but {status}");
+                    Failure::new(ErrorKind::Unreachable, words)
+                }
+            };
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&addresses);

@@ -1,7 +1,7 @@
 //! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
 
 use super::*;
-use crate::outcome::ErrorKind;
+use crate::lane::{LanePace, Sign};
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
@@ -197,6 +197,40 @@ fn a_host_that_never_answers_is_given_up_on() {
     }
     assert_eq!((asked, settled, bench.held()), (10, 60, 0));
     assert!(now - Time::ZERO < Duration::from_secs(300));
+}
+
+#[test]
+fn a_host_that_is_overloaded_for_good_is_given_up_on() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut asked, mut ended) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                asked += 1;
+                end(&mut bench, job, 503, now);
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                ended += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
+            Next::Recall(..) => panic!("rules are known"),
+        }
+    }
+    assert_eq!((asked, ended, bench.held()), (40, 20, 0));
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
+    // One answer that is none of these, and it begins anew.
+    let mut pace = LanePace::new(&bench.rules);
+    for moment in 0..100 {
+        pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
+        assert!(!pace.is_hopeless());
+        if moment % 30 == 29 {
+            pace.ended(Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO }, at(2 * moment), at(2 * moment));
+        }
+    }
 }
 
 #[test]
