@@ -13,8 +13,12 @@ use argiope_store::MemoryFrontier;
 
 const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 
-/// Path and cookies of every request of a crawl, in order; `answer` makes a visit of what was asked.
-fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<(String, String)>, Vec<(Outcome, u8)>) {
+/// Path and cookies of a request.
+type Asked = (String, String);
+
+/// All requests of a crawl, and the outcome and tries of what was settled, in order; `answer` makes a visit of what was
+/// asked.
+fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outcome, u8)>) {
     let rules = Arc::new(config.compile(1).expect("the settings are right"));
     let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, CLOCK);
     let (mut now, mut asked, mut settled) = (Time::ZERO, Vec::new(), Vec::new());
