@@ -22,7 +22,7 @@ use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
 use crate::notes::Progress;
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
 use crate::robots::{Robots, RobotsAnswer};
@@ -240,6 +240,14 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
+                if sitemap.cut {
+                    let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
+                    visit.truncated.get_or_insert(how);
+                }
+                if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
+                    // Nothing of it could be used.
+                    (visit.outcome, visit.truncated) = (Outcome::Failed, None);
+                }
                 if let (Some(fault), None) = (sitemap.fault, &visit.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
                     visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));

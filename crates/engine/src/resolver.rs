@@ -228,11 +228,14 @@ impl Directory {
             Ok(servers) => servers,
             Err(error) => return failed(ErrorKind::DnsServfail, format!("no name server: {error}")),
         };
-        match timeout(self.timeout, both_families(servers, name)).await {
+        match timeout(self.timeout, both_families(servers, name.clone())).await {
             Ok(Ok(lookups)) => match combine(&lookups) {
                 Some(found) => Ok(found),
                 None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
             },
+            Ok(Err(error)) if is_endless(servers, &name, &error, self.timeout).await => {
+                failed(ErrorKind::DnsInvalid, format!("{host} stands for a name that stands for another, and so on"))
+            }
             Ok(Err(error)) => {
                 let (kind, words) = meaning(&error);
                 failed(kind, format!("{host} {words}"))
@@ -240,6 +243,17 @@ impl Directory {
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
         }
     }
+}
+
+/// Whether a name has no address because its aliases lead on and on: the last one that was followed is an alias itself.
+async fn is_endless(servers: &TokioResolver, name: &Name, error: &NetError, patience: Duration) -> bool {
+    let NetError::Dns(DnsError::NoRecordsFound(none)) = error else { return false };
+    let last = none.query.name();
+    if error.is_nx_domain() || last == name {
+        return false;
+    }
+    let alias = timeout(patience, servers.lookup(last.clone(), RecordType::CNAME)).await;
+    alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
 fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {

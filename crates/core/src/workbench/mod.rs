@@ -474,7 +474,12 @@ impl Workbench {
                 return Choice::Blocked(Time::NEVER);
             }
             stale => {
+                // What its name or its port forbids is nobody's business: whoever looks it up tells others of it.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                pick::sweep(lane, &rules, now, &mut self.verdicts);
+                if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
+                    return Choice::Blocked(Time::NEVER);
+                }
                 lane.addresses = Addresses::Asked { since: now, tries };
                 self.names.push_back(id);
                 return Choice::Blocked(Time::NEVER);

@@ -159,6 +159,10 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     if rules.allows_private(url.host(), url.port()) {
         return Ok(Arc::clone(list));
     }
+    if let Some(why) = address::name_refusal(url.host()) {
+        let message = format!("{} is a {why} name; --allow-private allows it", url.host());
+        return Err(Failure::new(ErrorKind::PrivateAddress, message));
+    }
     let refusal = list.iter().find_map(|ip| address::refusal(*ip).map(|why| (ip, why)));
     let Some((ip, why)) = refusal else {
         return Ok(Arc::clone(list));

@@ -27,6 +27,7 @@ pub struct Stage {
     sites: Vec<Site>,
     raw: Vec<RawServer>,
     zone: Zone,
+    trusted: String,
     roots: Vec<String>,
     judged: Vec<String>,
     settings: Vec<(&'static str, Value)>,
@@ -42,6 +43,7 @@ impl Stage {
             sites: Vec::new(),
             raw: Vec::new(),
             zone: Zone::default(),
+            trusted: String::new(),
             roots: Vec::new(),
             judged: Vec::new(),
             settings: Vec::new(),
@@ -99,6 +101,11 @@ impl Stage {
         Ok(address)
     }
 
+    /// An authority to trust, as PEM, beside that of the sites.
+    pub fn trust(&mut self, pem: String) {
+        self.trusted.push_str(&pem);
+    }
+
     /// What the name server says about a name. The first name switches the name server on.
     pub fn name(&mut self, name: &str, reply: Reply) {
         self.zone.name(name, reply);
@@ -125,11 +132,13 @@ impl Stage {
     }
 
     /// Curtain up.
-    pub fn start(self) -> io::Result<Scene> {
-        let web = self.sites.into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
-        let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
-        let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
-        Ok(Scene { web, raw: self.raw, names, roots: self.roots, judged, settings: self.settings, checks: self.checks })
+    pub fn start(mut self) -> io::Result<Scene> {
+        let web = std::mem::take(&mut self.sites).into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
+        let names = if self.zone.is_empty() { None } else { Some(NameServer::start(std::mem::take(&mut self.zone))?) };
+        let judged = if self.judged.is_empty() { self.roots.clone() } else { std::mem::take(&mut self.judged) };
+        let trusted = web.ca_pem() + &self.trusted;
+        let Stage { raw, roots, settings, checks, .. } = self;
+        Ok(Scene { web, raw, names, trusted, roots, judged, settings, checks })
     }
 }
 
@@ -138,6 +147,7 @@ pub struct Scene {
     web: Running,
     raw: Vec<RawServer>,
     names: Option<NameServer>,
+    trusted: String,
     pub roots: Vec<String>,
     pub judged: Vec<String>,
     pub settings: Vec<(&'static str, Value)>,
@@ -155,9 +165,9 @@ impl Scene {
         self.names.as_ref().map(NameServer::asked).unwrap_or_default()
     }
 
-    /// The authority to trust, as PEM.
-    pub fn ca_pem(&self) -> String {
-        self.web.ca_pem()
+    /// The authorities to trust, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.trusted
     }
 
     /// Every request so far: those of the sites, then those of the raw servers.
