@@ -453,7 +453,10 @@ impl<F: Frontier> Keeper<F> {
             RobotsAnswer::Unreachable { .. } => {}
         }
         match (visit.outcome, visit.status) {
-            (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
+            (Outcome::Redirect, _) => unreachable(match &visit.error {
+                Some(failure) => format!("{origin}/robots.txt redirects to nowhere: {}", failure.message),
+                None => format!("{origin}/robots.txt redirects without end"),
+            }),
             (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
                 unreachable(format!("{origin}/robots.txt answered {status}"))
             }

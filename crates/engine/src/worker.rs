@@ -118,10 +118,7 @@ impl Worker {
     }
 
     pub fn race(&self, job: &Job, started: Time) -> Race {
-        let (host, port) = (job.link.url.host(), job.link.url.port());
-        let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
-        let addresses = given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into());
-        Race::new(addresses, port, started, self.rules.connect_timeout)
+        Race::new(Arc::clone(&job.addresses), job.link.url.port(), started, self.rules.connect_timeout)
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.

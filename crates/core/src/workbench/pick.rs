@@ -150,6 +150,16 @@ pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     }
 }
 
+/// Whether the user gave the addresses of every link that waits: then nobody is asked for the name.
+pub(super) fn is_given(lane: &Lane, rules: &Rules) -> bool {
+    if rules.resolve.is_empty() {
+        return false;
+    }
+    let queued = lane.queue.iter().chain(lane.errands.iter().map(|(link, _)| link));
+    let mut links = queued.chain(lane.retries.iter().map(|Reverse(retry)| &retry.link)).peekable();
+    links.peek().is_some() && links.all(|link| rules.given(link.url.host(), link.url.port()).is_some())
+}
+
 /// The addresses of a link's host that may be connected to.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {

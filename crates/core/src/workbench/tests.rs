@@ -182,6 +182,30 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
 }
 
 #[test]
+fn an_address_that_the_user_gave_is_for_its_port_alone() {
+    let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
+    // Only the port that was given: nobody is asked.
+    let id = stranger(&mut bench, "h7.example", &[":8080/1"]);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
+    end(&mut bench, job, 200, at(1));
+    // Another one: it is looked up, and what was given is no answer to that. It does not suffer from it either.
+    bench.give(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
+    assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
+    bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
+    let mut fates = Vec::new();
+    loop {
+        match bench.next(at(2)) {
+            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.error.map(|failure| failure.kind))),
+            Next::Fetch(job) => fates.push((job.link.url.port(), None)),
+            Next::Wait(_) => break,
+            Next::Resolve(..) => panic!("asked once"),
+        }
+    }
+    assert_eq!(fates, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
+}
+
+#[test]
 fn names_and_ports_that_are_refused_are_not_even_looked_up() {
     for (name, links, kind) in [
         ("printer.local", ["/1", "/2"], ErrorKind::PrivateAddress),

@@ -46,7 +46,8 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("OUT08", "text that acts on a terminal", Expect::Ok, |stage| {
             let site = stage.site()?;
-            let page = format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
+            let page =
+                format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
             let root = site.url("/");
             stage.root(root.as_str());
             stage.judge(root.as_str());
@@ -110,7 +111,8 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("OUT11", "markup for the report", Expect::Ok, |stage| {
             let hostile = "<img src=x onerror=alert(1)>";
             let site = stage.site()?;
-            let page = format!("<title>{hostile}</title><a href='/\"><script>alert(1)</script>'>x</a><a href=/moved>y</a>");
+            let page =
+                format!("<title>{hostile}</title><a href='/\"><script>alert(1)</script>'>x</a><a href=/moved>y</a>");
             stage.root(site.url("/"));
             stage.judge(site.url("/"));
             let site = site
@@ -193,8 +195,10 @@ fn stays_inside(stage: &mut Stage) {
             let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
             Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
         };
-        let outside: Vec<String> =
-            names(around)?.into_iter().filter(|name| !["argiope.toml", "ca.pem", "crawl"].contains(&name.as_str())).collect();
+        let outside: Vec<String> = names(around)?
+            .into_iter()
+            .filter(|name| !["argiope.toml", "ca.pem", "crawl"].contains(&name.as_str()))
+            .collect();
         demand(outside.is_empty(), format!("outside: {outside:?}"))?;
         let own = |name: &String| {
             let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());

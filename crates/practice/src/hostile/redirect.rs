@@ -65,7 +65,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED08", "an empty Location", Expect::Status, |stage| {
             stage.pages([("/a", Answer::redirect("", 302)), ("/b", Answer::redirect("  ", 301))])
         }),
-        Case::new("RED09", "a Location that is no URL", INVALID, |stage| stage.page(Answer::redirect("http://[::1", 302))),
+        Case::new("RED09", "a Location that is no URL", INVALID, |stage| {
+            stage.page(Answer::redirect("http://[::1", 302))
+        }),
         Case::new("RED10", "two Locations", INVALID, |stage| {
             let site = stage.site()?.page("/", Answer::redirect("/a", 302).header("Location", "/b"));
             stage.root(site.url("/"));
@@ -91,9 +93,11 @@ pub(super) fn cases() -> Vec<Case> {
             stage.root(site.url("/b"));
             stage.root(site.url_as("friend.test", "/robots.txt"));
             stage.judge(site.url_as("friend.test", "/there"));
-            let site = site
-                .redirect("/a", &format!("//friend.test:{port}/there"), 302)
-                .redirect("/b", &format!("\\\\evil.test:{port}\\there"), 302);
+            let site = site.redirect("/a", &format!("//friend.test:{port}/there"), 302).redirect(
+                "/b",
+                &format!("\\\\evil.test:{port}\\there"),
+                302,
+            );
             stage.open(site);
             stage.check("a host out of scope is not even looked up", |report| {
                 demand(!report.names_asked.iter().any(|name| name == "evil.test"), "it was looked up")

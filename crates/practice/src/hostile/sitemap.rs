@@ -178,6 +178,8 @@ fn announced(stage: &mut Stage, site: Site) {
 }
 
 fn serve(stage: &mut Stage, site: Site) {
+    // Fifty megabytes take a while where the crawler was not built to be fast.
+    stage.set("idle-timeout", "8s");
     stage.root(site.url("/"));
     let robots = format!("Sitemap: {}\n", site.url("/map"));
     stage.open(site.robots(&robots).page("/", Answer::html("front")));

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PRIVATE: Expect = Expect::error("private_address");
 
+/// As many as there are in a web that has a name for everything.
+const HOSTS: usize = 300;
+
 /// Private addresses, as they may be written, and what each of them is.
 const SPELLINGS: &[(&str, &str)] = &[
     ("http://127.0.0.1/", "http://127.0.0.1/"),
@@ -119,7 +122,10 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("NET08", "packets that are none", Expect::error("dns_invalid"), |stage| {
             stage.name("loop.test", Reply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
-            stage.name("short.test", Reply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])));
+            stage.name(
+                "short.test",
+                Reply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])),
+            );
             stage.root("http://loop.test/");
             stage.root("http://short.test/");
             Ok(())
@@ -166,7 +172,8 @@ pub(super) fn cases() -> Vec<Case> {
             }
             stage.check("refused by name of their port, and nobody is asked where they are", move |report| {
                 let kinds = links.map(|link| report.record(link).map(|record| record["error"]["kind"].clone()));
-                let blocked = |kind: &Option<serde_json::Value>| kind.as_ref().is_some_and(|kind| kind == "blocked_port");
+                let blocked =
+                    |kind: &Option<serde_json::Value>| kind.as_ref().is_some_and(|kind| kind == "blocked_port");
                 demand(kinds.iter().all(blocked), format!("{kinds:?}"))?;
                 demand(report.names_asked.is_empty(), "the name was looked up")
             });
@@ -193,9 +200,11 @@ pub(super) fn cases() -> Vec<Case> {
                 while let Some(path) = talk.request()? {
                     let first = count.fetch_add(10, SeqCst);
                     let link = |n| format!("<a href=http://h{n}.trap.test:{port}/>{n}</a>");
-                    let page: String = (first..first + 10).map(link).collect();
+                    // A test has to end: after so many hosts there are no more.
+                    let page: String = (first..first + 10).filter(|n| *n < HOSTS).map(link).collect();
                     let (status, page) = if path == "/" { ("200 OK", page) } else { ("404 Not Found", String::new()) };
-                    let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}", page.len());
+                    let head =
+                        format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}", page.len());
                     talk.send(format!("{head}\r\n\r\n{page}"))?;
                 }
                 Ok(())
@@ -204,11 +213,10 @@ pub(super) fn cases() -> Vec<Case> {
             stage.name("*.trap.test", Reply::address(address.ip()));
             stage.set("scope", "domain");
             stage.set("allow-private", true);
-            stage.set("depth", 2);
             stage.root(format!("http://trap.test:{}/", address.port()));
-            stage.check("as many hosts as the depth allows, and no more", |report| {
+            stage.check("every host is asked for its page once at most", |report| {
                 let pages = report.seen.iter().filter(|seen| seen.path == "/").count();
-                demand(pages <= 1 + 10 + 100, format!("{pages} pages were asked for"))
+                demand(pages <= 1 + HOSTS, format!("{pages} pages were asked for"))
             });
             Ok(())
         }),

@@ -55,7 +55,8 @@ pub(super) fn cases() -> Vec<Case> {
             stage.trust(authority.root.pem());
             let address = secure(stage, move |site| {
                 let mut params = authority.params(site)?;
-                params.crl_distribution_points = vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
+                params.crl_distribution_points =
+                    vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
                 Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
             })?;
             stage.root(format!("https://{address}/"));
@@ -75,8 +76,10 @@ pub(super) fn cases() -> Vec<Case> {
                 Ok((vec![leaf.der().clone()], authority.leaf_key()?))
             })
         })
-        .choosing("certificates that a server forgot are not fetched from where the others name them: that would be a fetch \
-                   that nobody asked for, to an address that a stranger chose"),
+        .choosing(
+            "certificates that a server forgot are not fetched from where the others name them: that would be a fetch \
+                   that nobody asked for, to an address that a stranger chose",
+        ),
         Case::new("TLS08", "an authority signed with SHA-1", TLS, |stage| {
             let authority = Authority::with("Known", rsa_key()?)?;
             stage.trust(authority.root.pem());
@@ -148,11 +151,15 @@ pub(super) fn cases() -> Vec<Case> {
             let whole = format!("https://{address}/");
             stage.judge(format!("https://{address}/until-close"));
             stage.root(whole.as_str());
-            stage.check("what says its length is whole without a goodbye", move |report| report.judge(&whole, Expect::Ok));
+            stage.check("what says its length is whole without a goodbye", move |report| {
+                report.judge(&whole, Expect::Ok)
+            });
             Ok(())
         })
-        .choosing("a body that only the end of the connection ends is whole only with TLS's goodbye: anybody in between \
-                   could have cut it"),
+        .choosing(
+            "a body that only the end of the connection ends is whole only with TLS's goodbye: anybody in between \
+                   could have cut it",
+        ),
         Case::new("TLS19", "a chain that leads everywhere", TLS, |stage| {
             let authority = Authority::new("Maze")?;
             refused(stage, "", move |site| {
