@@ -5,13 +5,17 @@
 
 mod conn;
 mod pages;
+mod references;
 mod robots;
+mod servers;
 mod sitemaps;
 mod tokens;
 
 pub use conn::{answer, coding};
 pub use pages::{charset, url};
+pub use references::{body, head};
 pub use robots::robots;
+pub use servers::conn;
 pub use sitemaps::sitemap;
 pub use tokens::tokenizer;
 

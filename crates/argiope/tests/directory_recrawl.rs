@@ -85,6 +85,29 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     assert_eq!(asked, ["/changed", "/dated", "/same"]);
 }
 
+/// A 304 may come with another tag: it is the one to ask with from then on. The digest stays that of the body.
+#[test]
+fn a_304_brings_new_validators_and_no_digest() {
+    let again = Answer::status(304).header("ETag", "\"v2\"");
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site.sequence("/", [Answer::html("<p>body").header("ETag", "\"v1\""), again]);
+    let root = site.url("/");
+    let web = Web::new().keep_headers().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress"]);
+    for arguments in [&[] as &[&str], &["--recrawl"], &["--recrawl"]] {
+        bench.succeed(arguments);
+    }
+    let records = bench.records();
+    let pages: Vec<&Value> = records.iter().filter(|record| record["type"] == "page").collect();
+    let [first, second, third] = pages[..] else { panic!("{pages:?}") };
+    assert_eq!((&second["outcome"], &third["outcome"]), (&"not_modified".into(), &"not_modified".into()));
+    assert_eq!((&second["etag"], &third["etag"]), (&"\"v2\"".into(), &"\"v2\"".into()));
+    assert!(first["digest"].is_string() && first["digest"] == second["digest"] && first["digest"] == third["digest"]);
+    let asked: Vec<_> = web.log().into_iter().filter(|seen| seen.path == "/").flat_map(|seen| seen.headers).collect();
+    let tags = asked.iter().filter(|(name, _)| name.eq_ignore_ascii_case("if-none-match"));
+    assert_eq!(tags.map(|(_, tag)| tag.as_str()).collect::<Vec<_>>(), ["\"v1\"", "\"v2\""]);
+}
+
 #[test]
 fn a_recrawl_survives_kills_as_well() {
     let practice = Practice::serve(Plan { pages: 300, links: 6, latency_us: (20_000, 60_000), ..Plan::default() });

@@ -18,7 +18,7 @@ use crate::examine::{self, Caps, Examiner, Findings};
 use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::WallClock;
 use crate::retry;
 use crate::robots;
@@ -31,6 +31,9 @@ use crate::warc;
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+/// Attributes of one tag that are looked at.
+pub(crate) const MOST_ATTRIBUTES: usize = 1_024;
 
 /// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
 pub struct Fetch(Box<Exchange>);
@@ -89,7 +92,24 @@ enum Reader {
     None,
     Page(Box<Examiner>),
     Robots(Box<RobotsText>),
-    Sitemap(Box<sitemap::Reader>),
+    Sitemap(Box<SitemapRead>),
+}
+
+/// A sitemap as far as it has come, and its share of the budget for what is held: fifty thousand addresses are no
+/// small thing.
+struct SitemapRead {
+    reader: sitemap::Reader,
+    held: Held,
+    weighed: usize,
+}
+
+impl SitemapRead {
+    fn feed(&mut self, decoded: &[u8]) {
+        self.reader.feed(decoded);
+        let weight = self.reader.weight();
+        self.held.grow(weight.saturating_sub(self.weighed));
+        self.weighed = self.weighed.max(weight);
+    }
 }
 
 impl Fetch {
@@ -110,7 +130,7 @@ impl Fetch {
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.0.conn.wrote(n, now);
+        self.guarded(|conn, _| conn.wrote(n, now));
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
@@ -125,8 +145,7 @@ impl Fetch {
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.broke(failure, page);
+        self.guarded(|conn, page| conn.broke(failure, page));
     }
 
     /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
@@ -144,13 +163,17 @@ impl Fetch {
     }
 
     pub fn expire(&mut self, now: Time) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.expire(now, page);
+        self.guarded(|conn, page| conn.expire(now, page));
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let moves = self.0.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        let Page { wire, reader, .. } = &mut self.0.page;
+        let of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
+        let of_wire = wire.as_mut().map(|kept| &mut kept.held);
+        let mut all = of_wire.into_iter().chain(of_reader).peekable();
+        // One that goes beyond the budget takes the other along: they are the same answer.
+        let moves = all.peek().is_none() || all.any(Held::may_grow);
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -209,7 +232,7 @@ impl Receiver for Page {
                 let caps = Caps {
                     max_links: self.rules.max_links,
                     max_url: self.rules.max_url,
-                    max_attrs: 1_024,
+                    max_attrs: MOST_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");
@@ -217,7 +240,8 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
+                let reader = sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link));
+                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
@@ -266,6 +290,7 @@ impl Page {
             Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
         });
         let dns = job.dns();
+        let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
@@ -281,6 +306,8 @@ impl Page {
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
         visit.error = end.failure;
+        visit.odd.coding_label = end.oddities.mislabelled;
+        visit.odd.coding_garbage = end.oddities.garbage;
         let Some(head) = head else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
@@ -298,19 +325,26 @@ impl Page {
         }
         // Of some bodies nothing can be used, not even up to where they broke. An archive keeps them all the same.
         let is_useless = (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none();
+        if !is_useless && head.status == 206 && !is_whole_range(head.get("content-range")) {
+            // Nobody asked for a part: what came is whole as an answer, and not as a page.
+            visit.truncated = visit.truncated.or(Some(Truncated::Length));
+        }
         match reader {
             _ if is_useless => {}
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
             Reader::Robots(text) => visit.errand = Some(Box::new(Errand::Robots(text.bytes))),
-            Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
+            Reader::Sitemap(read) => {
+                let SitemapRead { reader, held, .. } = *read;
+                visit.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+            }
         }
         if let Some(wire) = wire {
             visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
-            visit.outcome = outcome(&mut visit, &head, &rules);
+            visit.outcome = outcome(&mut visit, &head, conditional, &rules);
         }
         visit
     }
@@ -343,10 +377,12 @@ fn is_redirect(head: &Head) -> bool {
 }
 
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
-fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
+/// A 304 says something only to those who asked on a condition.
+fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
-        304 => Outcome::NotModified,
+        304 if conditional => Outcome::NotModified,
+        304 => Outcome::HttpError,
         300..=399 if is_redirect(head) => {
             let mut locations = locations(head);
             let first = locations.next().unwrap_or_default();
@@ -370,7 +406,10 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.content_type = findings.content_type;
     visit.charset = findings.charset;
     visit.title = findings.title;
-    visit.digest = Some(findings.digest);
+    // A 304 has no body to have a digest of: the page is as it was.
+    visit.digest = (head.status != 304).then_some(findings.digest);
+    visit.odd.charset_unknown = findings.unknown_charset;
+    visit.odd.url_too_long = findings.too_long > 0;
     visit.canonical = findings.canonical;
     visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
@@ -412,6 +451,17 @@ fn bounds(link: &Link) -> sitemap::Bounds {
     sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
 }
 
+/// Does a `Content-Range` cover all there is, as in `bytes 0-99/100`?
+fn is_whole_range(value: Option<&[u8]>) -> bool {
+    let value = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let parts = value.and_then(|text| text.trim().strip_prefix("bytes ")).and_then(|text| {
+        let (range, total) = text.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+    });
+    parts.is_some_and(|(first, last, total)| first == 0 && last.checked_add(1) == Some(total))
+}
+
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
     head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
@@ -429,15 +479,65 @@ mod tests {
     use crate::rules::Config;
 
     #[test]
-    fn a_fault_of_ours_is_the_fate_of_one_page() {
+    fn a_range_is_whole_only_from_end_to_end() {
+        for (value, whole) in [
+            ("bytes 0-99/100", true),
+            ("bytes 0-9/100", false),
+            ("bytes 1-99/100", false),
+            ("bytes 0-18446744073709551615/0", false),
+            ("bytes */100", false),
+            ("bytes 0-9/*", false),
+            ("banana", false),
+        ] {
+            assert_eq!(is_whole_range(Some(value.as_bytes())), whole, "{value}");
+        }
+        assert!(!is_whole_range(None));
+    }
+
+    fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        let rules = Arc::new(config.compile(1).expect("settings"));
-        let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+        let mut rules = config.compile(1).expect("settings");
+        edit(&mut rules);
+        let link = Link::root(Url::parse(address).expect("an address"), 1);
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, rare: None };
+        let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
         let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
-        let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);
+        let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);
+        while let Step::Write(bytes) = fetch.step() {
+            let count = bytes.len();
+            fetch.wrote(count, Time::ZERO);
+        }
+        fetch
+    }
+
+    #[test]
+    fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
+        let budget = crate::budget::Budget::new(100_000);
+        let start = || {
+            let budget = Arc::clone(&budget);
+            let mut fetch = fetch("http://h/map.txt", Purpose::Sitemap, |rules| rules.budget = budget);
+            fetch.feed(b"HTTP/1.1 200 OK\r\n\r\n", Time::ZERO);
+            fetch
+        };
+        let lines: String = (0..2_000).map(|n| format!("http://h/{n}\n")).collect();
+        let (mut first, mut second) = (start(), start());
+        first.feed(lines.as_bytes(), Time::ZERO);
+        assert!(budget.held() > 100_000, "{}", budget.held());
+        assert!(matches!(first.step(), Step::Read), "one may go beyond");
+        second.feed(b"http://h/\n", Time::ZERO);
+        assert!(matches!(second.step(), Step::Pause), "the others wait");
+        first.closed(Time::ZERO);
+        let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
+        assert!(budget.held() > 100_000, "held until the keeper has read it");
+        drop(visit);
+        assert!(second.resume(Time::ZERO));
+    }
+
+    #[test]
+    fn a_fault_of_ours_is_the_fate_of_one_page() {
+        let lane = LaneId(7);
+        let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
         fetch.guarded(|_, _| panic!("a fault"));
         assert!(matches!(fetch.step(), Step::Done));
         let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {

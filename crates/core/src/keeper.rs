@@ -40,7 +40,7 @@ pub use crate::warc::Chunk;
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
 /// How deep sitemap indexes may nest.
-const SITEMAP_DEPTH: u32 = 2;
+pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
 /// Decides what is done next, from all that is known.
 pub struct Keeper<F> {
@@ -238,7 +238,7 @@ impl<F: Frontier> Keeper<F> {
                 visit.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 if sitemap.cut {
                     let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
@@ -285,6 +285,7 @@ impl<F: Frontier> Keeper<F> {
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Recall(lane, origin) => self.recall_robots(lane, &origin, now)?,
                 Next::Wait(until) => {
                     return Ok(match self.is_over(now) {
                         Some(end) => {
@@ -401,8 +402,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
-        for (url, reason) in std::mem::take(&mut visit.skipped) {
-            record::encode_skip(&url, reason, visit.link.url.as_str(), &mut line);
+        for (url, reason) in visit.skipped.iter().filter(|_| self.rules.log_skips) {
+            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();

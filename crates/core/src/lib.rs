@@ -13,6 +13,8 @@ pub mod frontier;
 pub mod job;
 pub mod keeper;
 pub mod lane;
+#[cfg(test)]
+mod limits_doc;
 pub mod link;
 pub mod notes;
 pub mod outcome;

@@ -20,7 +20,6 @@ const NOT_YET: &[(&str, Given)] = &[
     ("no-cookies", |config| config.no_cookies),
     ("cookies", |config| config.cookies.is_some()),
     ("proxy", |config| config.proxy.is_some()),
-    ("log-json", |config| config.log_json),
 ];
 
 type Given = fn(&Config) -> bool;

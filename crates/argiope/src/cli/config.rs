@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_refused_wherever_it_was_said() {
-        let line = ["argiope", "crawl", "a.example", "--log-json"].map(Into::into);
+        let line = ["argiope", "crawl", "a.example", "--no-cookies"].map(Into::into);
         let args::Command::Crawl(args) = args::parse(line).unwrap().command else { panic!("a crawl") };
-        assert_eq!(of_crawl(&args), Err(Usage("'--log-json': this version cannot do that yet; leave it out".into())));
+        assert_eq!(of_crawl(&args), Err(Usage("'--no-cookies': this version cannot do that yet; leave it out".into())));
     }
 }

@@ -98,6 +98,8 @@ fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
         host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
         via: line.via.as_deref(),
         is_root: line.via.is_none(),
+        is_guess: line.via.is_none()
+            && rules.is_some_and(|rules| super::is_guess(line.outcome.unwrap_or(Outcome::Failed), &line.url, rules)),
         outcome: line.outcome.unwrap_or(Outcome::Failed),
         status: line.status,
         error: line.error.as_ref(),

@@ -20,10 +20,12 @@ fn published() -> Option<BTreeMap<String, Value>> {
 #[test]
 fn what_is_shown_elsewhere_is_shown_there() {
     for case in catalogue() {
-        let Showing::Elsewhere { file, test } = case.showing else { continue };
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));
-        assert!(text.contains(&format!("fn {test}(")), "{}: {file} has no test {test}", case.id);
+        let whole = if let Showing::Elsewhere { file, test } = case.showing { Some((file, test)) } else { None };
+        for (file, test) in whole.into_iter().chain(case.also) {
+            let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));
+            assert!(text.contains(&format!("fn {test}(")), "{}: {file} has no test {test}", case.id);
+        }
     }
 }
 

@@ -58,7 +58,11 @@ use std::sync::Arc;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
+#[cfg(test)]
+pub(crate) use answer::DRAIN;
 pub use coding::Oddities;
+#[cfg(test)]
+pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::Limits;
 pub use tls::certificate::Certificate;

@@ -14,7 +14,7 @@ use crate::url::{self, BadUrl, StripParams, Url};
 
 const PER_HOST: usize = 6;
 /// Bytes of bodies that are held at the same time, unless less memory is allowed.
-const HELD_BODIES: u64 = 256 << 20;
+pub(crate) const HELD_BODIES: u64 = 256 << 20;
 const PER_IP: usize = 12;
 /// More fetches in flight than any machine has ports for; keeps sums far from overflow.
 const MOST_FETCHES: usize = 1_000_000;
@@ -104,6 +104,7 @@ impl Config {
             max_memory: self.max_memory.map(|size| size.0),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
+            say_skips: self.verbose > 1,
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: TlsSource::default(),

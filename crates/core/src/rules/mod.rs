@@ -18,6 +18,8 @@ use crate::conn::{Limits, TlsSource};
 use crate::scope::Scope;
 use crate::url::{Origin, StripParams, Url};
 
+#[cfg(test)]
+pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
     BadValue, Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
@@ -102,7 +104,10 @@ pub struct Rules {
     pub archive_size: u64,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
+    /// Links that are not followed get a record.
     pub log_skips: bool,
+    /// They are said, at least.
+    pub say_skips: bool,
 
     /// How much of an answer, and how long, a connection puts up with.
     pub limits: Arc<Limits>,

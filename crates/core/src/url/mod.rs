@@ -171,6 +171,10 @@ impl Url {
         Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
     }
 
+    pub fn is_of(&self, origin: &Origin) -> bool {
+        (self.marks.https, self.marks.port, self.host()) == (origin.https, origin.port, &*origin.host)
+    }
+
     /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.
     pub fn registrable_domain(&self) -> Option<&str> {
         registrable_domain(self.host())

@@ -199,7 +199,7 @@ fn an_address_that_the_user_gave_is_for_its_port_alone() {
             Next::Settle(visit) => fates.push((visit.link.url.port(), visit.error.map(|failure| failure.kind))),
             Next::Fetch(job) => fates.push((job.link.url.port(), None)),
             Next::Wait(_) => break,
-            Next::Resolve(..) => panic!("asked once"),
+            Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
         }
     }
     assert_eq!(fates, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
@@ -262,7 +262,7 @@ fn a_host_that_never_answers_is_given_up_on() {
             }
             Next::Wait(until) if until.is_never() => break,
             Next::Wait(until) => now = until,
-            Next::Resolve(..) => panic!("the name is known"),
+            Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
         }
     }
     assert_eq!((asked, settled, bench.held()), (10, 60, 0));
