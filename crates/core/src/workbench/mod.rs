@@ -34,6 +34,7 @@ use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{Failure, Outcome};
+use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -504,6 +505,8 @@ impl Workbench {
                 let is_left = self.lanes.get(&id).is_some_and(|entry| pick::is_given(&entry.lane, &rules));
                 return if is_left { self.choose(id, now) } else { Choice::Blocked(Time::NEVER) };
             }
+            // Nobody here need know where it is.
+            _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
                 // What its name or its port forbids ended when it came, and is not looked up: others would learn of it.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };

@@ -59,6 +59,41 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
+        Case::new("RED05", "a page that wants its cookie back", Expect::Ok, |stage| {
+            let address = stage.raw(|talk| {
+                while let Some(path) = talk.request()? {
+                    let answer = match path.as_str() {
+                        "/robots.txt" => NOT_FOUND.to_owned(),
+                        _ if talk.header("cookie").is_some_and(|cookie| cookie.contains("seen=1")) => page("let in"),
+                        _ => found("/", "Set-Cookie: seen=1\r\n"),
+                    };
+                    talk.send(answer)?;
+                }
+                Ok(())
+            })?;
+            stage.root(format!("http://{address}/"));
+            stage.check("asked twice", |report| demand(report.asked("/") == 2, "not asked once more"));
+            Ok(())
+        }),
+        Case::new("RED06", "a page that sets another cookie every time", Expect::error("redirect_limit"), |stage| {
+            let count = AtomicUsize::new(0);
+            let address = stage.raw(move |talk| {
+                while let Some(path) = talk.request()? {
+                    let n = count.fetch_add(1, SeqCst);
+                    let answer = match path.as_str() {
+                        "/robots.txt" => NOT_FOUND.to_owned(),
+                        _ => found("/", &format!("Set-Cookie: n{n}={n}\r\n")),
+                    };
+                    talk.send(answer)?;
+                }
+                Ok(())
+            })?;
+            stage.root(format!("http://{address}/"));
+            stage.check("asked for at most as often as redirects are followed", |report| {
+                demand(report.asked("/") <= 11, format!("asked {} times", report.asked("/")))
+            });
+            Ok(())
+        }),
         Case::new("RED07", "no Location", Expect::Status, |stage| {
             stage.page(Answer::links(["/elsewhere"]).with_status(302))
         }),
