@@ -259,9 +259,15 @@ impl Receiver for Page {
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
         self.head = Some(Box::new(head.clone()));
+        // The body of a redirect leads nowhere: it is unpacked for nobody, and read only where an archive wants it.
+        if is_redirect(head) {
+            self.reader = Reader::None;
+        }
         match &self.reader {
+            Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
-            Reader::None | Reader::Page(_) | Reader::Robots(_) => Want::Body,
+            Reader::Robots(_) => Want::UpTo(robots::LIMIT as u64 + 1),
+            Reader::None | Reader::Page(_) => Want::Body,
         }
     }
 
@@ -386,6 +392,15 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
     warc::Exchange::encode(&source, rules.budget.hold())
 }
 
+/// Where an answer says to go instead, each time that it says so.
+fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
+    head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
+}
+
+fn is_redirect(head: &Head) -> bool {
+    (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
+}
+
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
 /// A 304 says something only to those who asked on a condition.
 fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
@@ -393,13 +408,18 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
         200..=299 => Outcome::Ok,
         304 if conditional => Outcome::NotModified,
         304 => Outcome::HttpError,
-        300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
-            Some(location) => {
-                follow::redirect(visit, location, rules);
-                Outcome::Redirect
+        300..=399 if is_redirect(head) => {
+            let mut locations = locations(head);
+            let first = locations.next().unwrap_or_default();
+            if locations.any(|other| other != first) {
+                // Whoever is in between may have followed the other one.
+                let message = "two Locations that differ: neither can be trusted";
+                visit.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+            } else {
+                follow::redirect(visit, first, rules);
             }
-            None => Outcome::HttpError,
-        },
+            Outcome::Redirect
+        }
         _ => Outcome::HttpError,
     }
 }

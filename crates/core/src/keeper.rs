@@ -24,7 +24,7 @@ use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
 use crate::notes::Progress;
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::{self, WallClock};
 use crate::retry::{self, Retry};
 use crate::robots::{Robots, RobotsAnswer};
@@ -248,6 +248,14 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
+                if sitemap.cut {
+                    let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
+                    visit.truncated.get_or_insert(how);
+                }
+                if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
+                    // Nothing of it could be used.
+                    (visit.outcome, visit.truncated) = (Outcome::Failed, None);
+                }
                 if let (Some(fault), None) = (sitemap.fault, &visit.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
                     visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
@@ -455,7 +463,10 @@ impl<F: Frontier> Keeper<F> {
             RobotsAnswer::Unreachable { .. } => {}
         }
         match (visit.outcome, visit.status) {
-            (Outcome::Redirect, _) => unreachable(format!("{origin}/robots.txt redirects without end")),
+            (Outcome::Redirect, _) => unreachable(match &visit.error {
+                Some(failure) => format!("{origin}/robots.txt redirects to nowhere: {}", failure.message),
+                None => format!("{origin}/robots.txt redirects without end"),
+            }),
             (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
                 unreachable(format!("{origin}/robots.txt answered {status}"))
             }

@@ -7,7 +7,7 @@ mod compile;
 mod config;
 mod value;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,6 +165,13 @@ impl Rules {
     /// Whether this origin may see the user's own certificate: as with headers, only where a crawl begins.
     pub fn identifies_to(&self, url: &Url) -> bool {
         self.seed_origins.contains(&url.origin())
+    }
+
+    /// The addresses that the user gave for this host and port. Other ports of the host have none of it, as with curl.
+    pub fn given(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
+        let bare = host.trim_end_matches('.');
+        let mut given = self.resolve.iter().filter(|given| given.port == port);
+        given.find(|given| given.host.trim_end_matches('.').eq_ignore_ascii_case(bare)).map(|given| &*given.addresses)
     }
 
     /// Whether this host and port may turn out to be on a private network.

@@ -8,6 +8,7 @@ use std::fmt;
 use hashbrown::{HashMap, HashSet};
 use regex::{RegexSet, RegexSetBuilder};
 
+use crate::address;
 use crate::link::LinkKind;
 use crate::url::{self, Url, UrlRef};
 
@@ -47,6 +48,7 @@ pub enum Verdict {
 pub enum ScopeRule {
     Exclude,
     MaxUrl,
+    Name,
     Kind,
     Depth,
     Page,
@@ -114,6 +116,9 @@ impl Scope {
         if text.len() > self.max_url {
             return Some(ScopeRule::MaxUrl);
         }
+        if kind != LinkKind::Root && !address::is_resolvable(url.host()) {
+            return Some(ScopeRule::Name);
+        }
         match kind {
             LinkKind::Root => return None,
             // A list of pages is no page: it has no depth, and no pattern for pages is meant for it.
@@ -160,6 +165,7 @@ impl ScopeRule {
     pub const ALL: &'static [Self] = &[
         Self::Exclude,
         Self::MaxUrl,
+        Self::Name,
         Self::Kind,
         Self::Depth,
         Self::Page,
@@ -174,6 +180,7 @@ impl ScopeRule {
         match self {
             Self::Exclude => "exclude",
             Self::MaxUrl => "max_url",
+            Self::Name => "name",
             Self::Kind => "kind",
             Self::Depth => "depth",
             Self::Page => "page",
@@ -189,6 +196,7 @@ impl ScopeRule {
         match self {
             Self::Exclude => "drop or narrow --exclude",
             Self::MaxUrl => "raise --max-url",
+            Self::Name => "there can be no such host",
             Self::Kind => "use --assets for what pages need to be shown; other kinds are recorded only",
             Self::Depth => "raise --depth",
             Self::Page => "use --scope prefix or host",
@@ -205,6 +213,7 @@ impl fmt::Display for ScopeRule {
         f.write_str(match self {
             Self::Exclude => "matches an --exclude pattern",
             Self::MaxUrl => "longer than --max-url",
+            Self::Name => "on a host whose name DNS cannot carry",
             Self::Kind => "a kind of link that is not followed",
             Self::Depth => "deeper than --depth",
             Self::Page => "not one of the roots (--scope page)",

@@ -502,16 +502,22 @@ impl Workbench {
         }
         let list = match &lane.addresses {
             Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
+            addresses if pick::is_given(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
             Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
             Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
-                return Choice::Blocked(Time::NEVER);
+                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::is_given(&entry.lane, &rules));
+                return if is_left { self.choose(id, now) } else { Choice::Blocked(Time::NEVER) };
             }
             // Nobody here need know where it is.
             _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
+                // What its name or its port forbids ended when it came, and is not looked up: others would learn of it.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
+                    return Choice::Blocked(Time::NEVER);
+                }
                 lane.addresses = Addresses::Asked { since: now, tries };
                 self.names.push_back(id);
                 return Choice::Blocked(Time::NEVER);
@@ -536,7 +542,8 @@ impl Workbench {
                 }
                 Pick::Nothing(until) => return Choice::Blocked(until),
             };
-            let addresses = match pick::permitted(&rules, &link.url, &list) {
+            let given = rules.given(link.url.host(), link.url.port()).map(Arc::from);
+            let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
                     self.verdicts.push_back(pick::refused(link, purpose, failure, now));
@@ -573,18 +580,23 @@ impl Workbench {
             return;
         };
         let lane = &mut entry.lane;
-        let Addresses::Failed { failure, tries, until } = &lane.addresses else {
-            return;
+        let (failure, tries) = match &lane.addresses {
+            Addresses::Failed { failure, tries, until } if *until > now => (failure.clone(), *tries),
+            _ => return,
         };
-        if *until <= now {
-            return;
-        }
         let queued = lane.queue.drain(..).map(|link| (link, None));
         let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
-        for (link, purpose) in queued.chain(errands).chain(retries) {
+        let is_named = !is_dead(&lane.addresses, now);
+        let all: Vec<_> = queued.chain(errands).chain(retries).collect();
+        for (link, purpose) in all {
+            // Where the user said where it is, nobody's answer counts.
+            if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
+                pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
+                continue;
+            }
             let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
-            visit.link.tries = visit.link.tries.max(*tries);
+            visit.link.tries = visit.link.tries.max(tries);
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;
             }
@@ -725,4 +737,11 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
 /// The state after a robots.txt was read.
 pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
     RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE }
+}
+
+/// Whether a host was given up on for what its servers do, and not for what name servers say.
+fn is_dead(addresses: &Addresses, now: Time) -> bool {
+    use crate::outcome::ErrorKind as E;
+    let about_name = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
+    matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !about_name(failure.kind))
 }
