@@ -165,7 +165,8 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     for notice in &summary.notices {
         live.say(in_tone(config, "note", notice));
     }
-    let (report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    report.add_cuts(summary.cuts);
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
