@@ -18,7 +18,7 @@ impl<F: Frontier> Keeper<F> {
         let found = std::mem::take(&mut visit.found);
         for link in &found {
             let is_known = || self.frontier.is_known(link.url.as_ref(), link.kind);
-            if let Some(rule) = self.traps.judge(&mut judging, link, is_known) {
+            if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
                 if self.rules.log_skips {
                     visit.skipped.push((link.url.as_str().into(), rule.as_str()));
                 }

@@ -326,12 +326,18 @@ impl Traps {
 
     /// Whether a link is left out, and by which rule. `is_known` says whether it entered the frontier before: such a
     /// link costs nothing.
-    pub fn judge(&mut self, judging: &mut Judging, link: &Link, is_known: impl FnOnce() -> bool) -> Option<TrapRule> {
+    pub fn judge<E>(
+        &mut self,
+        judging: &mut Judging,
+        link: &Link,
+        is_known: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Option<TrapRule>, E> {
         let url = link.url.as_ref();
         let is_here = url.host() == judging.host.host();
         judging.links += u32::from(is_here);
         let Some(budgets) = self.budgets else {
-            return self.max_pages_per_host.filter(|_| !is_known()).and_then(|most| self.count_page(url, most));
+            let Some(most) = self.max_pages_per_host else { return Ok(None) };
+            return Ok(if is_known()? { None } else { self.count_page(url, most) });
         };
         let is_stale = match judging.news {
             News::New => false,
@@ -343,8 +349,8 @@ impl Traps {
         let is_new_host = !is_here && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
         let query = url.query().filter(|query| query.contains('&'));
         let is_charged = is_stale || is_endless || is_new_host || query.is_some() || self.max_pages_per_host.is_some();
-        if !is_charged || is_known() {
-            return None;
+        if !is_charged || is_known()? {
+            return Ok(None);
         }
         // What is cheapest to say comes first; what changes the books for good, last.
         let objection = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
@@ -354,7 +360,7 @@ impl Traps {
             .or_else(|| if is_new_host { self.take_up_host(link) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
         judging.unknown += u32::from(is_here && objection.is_some());
-        objection
+        Ok(objection)
     }
 
     /// A link was new, and entered the frontier.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rules::Config;
-use crate::{LinkRef, Outcome, Time};
+use crate::{Outcome, Time};
 use std::collections::HashSet;
 
 /// A crawl's books and a frontier of sorts.
@@ -33,12 +33,13 @@ impl Books {
                 ..Link::root(Url::parse(text).expect("an address"), 9)
             };
             let known = &self.known;
-            match self.traps.judge(&mut judging, &link, || known.contains(text)) {
+            let is_known = || Ok::<_, std::convert::Infallible>(known.contains(text));
+            let Ok(verdict) = self.traps.judge(&mut judging, &link, is_known);
+            match verdict {
                 Some(rule) => out.push(rule),
                 None if self.known.insert(text.clone()) => Traps::entered(&mut judging, &link),
                 None => {}
             }
-            let _ = LinkRef::from(&link);
         }
         self.traps.close(&judging);
         out
