@@ -435,6 +435,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.digest = (head.status != 304).then_some(findings.digest);
     visit.odd.charset_unknown = findings.unknown_charset;
     visit.odd.url_too_long = findings.too_long > 0;
+    visit.likeness = findings.likeness;
     visit.canonical = findings.canonical;
     visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
