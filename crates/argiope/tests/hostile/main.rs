@@ -9,6 +9,7 @@
 //! widen that while one works on a case.
 
 mod catalogue;
+mod document;
 mod run;
 
 use std::collections::BTreeSet;

@@ -176,6 +176,9 @@ fn crawl(
             Ok(line) => {
                 // The peak never falls: what is seen with the last line holds for everything before it.
                 peak = peak_of(child.id()).unwrap_or(0).max(peak);
+                // Somebody may look at records on a terminal.
+                let raw = line.chars().find(|c| c.is_control());
+                demand(raw.is_none(), format!("{raw:?} on standard output: {line:?}"))?;
                 records.push(serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?);
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => break,

@@ -233,7 +233,7 @@ fn unexpected_bodies() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("H138", "bytes where the head said that there are none", Expect::Ok, |stage| {
+        Case::new("H138", "bytes where there is no body (a crawl never asks HEAD)", Expect::Ok, |stage| {
             let site = stage.site()?.page("/next", Answer::html("<title>next</title>"));
             let evil = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
             let link = format!("HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\nContent-Length: 0\r\n\r\nhello{evil}");
@@ -250,6 +250,7 @@ fn unexpected_bodies() -> Vec<Case> {
                 demand(report.seen.iter().all(|seen| seen.method == "GET"), format!("{:?}", report.seen))
             });
             Ok(())
-        }),
+        })
+        .also("crates/core/tests/conn.rs", "keeping_the_connection"),
     ]
 }
