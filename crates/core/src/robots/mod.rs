@@ -23,6 +23,8 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 pub use answer::RobotsAnswer;
+#[cfg(test)]
+pub(crate) use lines::LONGEST_LINE;
 pub use lines::{Field, LIMIT, Line, Lines, prepare};
 pub use pattern::Pattern;
 
@@ -30,7 +32,7 @@ use crate::url::Url;
 
 /// Octets of patterns and of the target that one decision may compare: all hosts wait for it. A file with 10,000
 /// patterns and a target of 100 octets stays below.
-const MOST_WORK: usize = 2 << 20;
+pub(crate) const MOST_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
