@@ -147,7 +147,6 @@ class Peer:
     name = ""
     rounds = 99
     most = {}
-    only = None  # scenarios it is used in, where not in all
 
     def installed(self):
         raise NotImplementedError

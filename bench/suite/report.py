@@ -40,7 +40,7 @@ def read_all(folder):
 def number(value, unit=""):
     if value is None:
         return "-"
-    if abs(value) >= 100:
+    if abs(value) >= 100 or value == int(value):
         text = f"{value:,.0f}"
     elif abs(value) >= 10:
         text = f"{value:.1f}"
