@@ -147,7 +147,6 @@ class Peer:
     name = ""
     rounds = 99
     most = {}
-    only = None  # scenarios it is used in, where not in all
 
     def installed(self):
         raise NotImplementedError
@@ -258,11 +257,14 @@ class Crawlee(Peer):
     most = {"S2": 800, "S3 openjdk": 0}
 
     def installed(self):
-        folder = os.path.join(PEERS, "crawlee", "node_modules", "crawlee")
+        folder = os.path.join(PEERS, "crawlee", "node_modules", "@crawlee", "cheerio")
         return os.path.isdir(folder) and shutil.which("node")
 
     def command(self, web, work, task):
-        return ["node", os.path.join(PEERS, "crawlee", "crawl.mjs"), web.roots_file, task.connections]
+        # Node looks for packages beside the program.
+        program = os.path.join(PEERS, "crawlee", "crawl.mjs")
+        shutil.copy(os.path.join(HERE, "peers.d", "crawlee_crawl.mjs"), program)
+        return ["node", program, web.roots_file, task.connections]
 
     def environment(self):
         return {"CRAWLEE_PERSIST_STORAGE": "false", "CRAWLEE_LOG_LEVEL": "ERROR"}
