@@ -18,7 +18,7 @@ use crate::examine::{self, Caps, Examiner, Findings};
 use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::WallClock;
 use crate::retry;
 use crate::robots;
@@ -284,6 +284,7 @@ impl Page {
             Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
         });
         let dns = job.dns();
+        let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
@@ -299,6 +300,8 @@ impl Page {
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
         visit.error = end.failure;
+        visit.odd.coding_label = end.oddities.mislabelled;
+        visit.odd.coding_garbage = end.oddities.garbage;
         let Some(head) = head else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
@@ -316,6 +319,10 @@ impl Page {
         }
         // Of some bodies nothing can be used, not even up to where they broke. An archive keeps them all the same.
         let is_useless = (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none();
+        if !is_useless && head.status == 206 && !is_whole_range(head.get("content-range")) {
+            // Nobody asked for a part: what came is whole as an answer, and not as a page.
+            visit.truncated = visit.truncated.or(Some(Truncated::Length));
+        }
         match reader {
             _ if is_useless => {}
             Reader::None => {}
@@ -331,7 +338,7 @@ impl Page {
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
-            visit.outcome = outcome(&mut visit, &head, &rules);
+            visit.outcome = outcome(&mut visit, &head, conditional, &rules);
         }
         visit
     }
@@ -355,10 +362,12 @@ fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc:
 }
 
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
-fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
+/// A 304 says something only to those who asked on a condition.
+fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
-        304 => Outcome::NotModified,
+        304 if conditional => Outcome::NotModified,
+        304 => Outcome::HttpError,
         300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
             Some(location) => {
                 follow::redirect(visit, location, rules);
@@ -377,7 +386,10 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.content_type = findings.content_type;
     visit.charset = findings.charset;
     visit.title = findings.title;
-    visit.digest = Some(findings.digest);
+    // A 304 has no body to have a digest of: the page is as it was.
+    visit.digest = (head.status != 304).then_some(findings.digest);
+    visit.odd.charset_unknown = findings.unknown_charset;
+    visit.odd.url_too_long = findings.too_long > 0;
     visit.canonical = findings.canonical;
     visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
@@ -419,6 +431,17 @@ fn bounds(link: &Link) -> sitemap::Bounds {
     sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
 }
 
+/// Does a `Content-Range` cover all there is, as in `bytes 0-99/100`?
+fn is_whole_range(value: Option<&[u8]>) -> bool {
+    let value = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let parts = value.and_then(|text| text.trim().strip_prefix("bytes ")).and_then(|text| {
+        let (range, total) = text.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+    });
+    parts.is_some_and(|(first, last, total)| first == 0 && last.checked_add(1) == Some(total))
+}
+
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
     head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
@@ -434,6 +457,22 @@ mod tests {
     use crate::conn::Limits;
     use crate::frontier::LaneId;
     use crate::rules::Config;
+
+    #[test]
+    fn a_range_is_whole_only_from_end_to_end() {
+        for (value, whole) in [
+            ("bytes 0-99/100", true),
+            ("bytes 0-9/100", false),
+            ("bytes 1-99/100", false),
+            ("bytes 0-18446744073709551615/0", false),
+            ("bytes */100", false),
+            ("bytes 0-9/*", false),
+            ("banana", false),
+        ] {
+            assert_eq!(is_whole_range(Some(value.as_bytes())), whole, "{value}");
+        }
+        assert!(!is_whole_range(None));
+    }
 
     fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };

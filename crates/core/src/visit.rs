@@ -53,6 +53,7 @@ pub struct Visit {
     pub insecure: bool,
     /// A cap on links, attributes or size bit while the page was searched.
     pub capped: bool,
+    pub odd: Odd,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
     /// Links to follow: in scope, not nofollow, each once.
@@ -116,6 +117,32 @@ pub struct Timings {
     pub total: Option<Duration>,
 }
 
+/// What was wrong with an answer that could be read nevertheless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Odd {
+    /// The body was labelled with a coding and was plain text.
+    pub coding_label: bool,
+    /// There were bytes after the end of the coded stream; they were ignored.
+    pub coding_garbage: bool,
+    /// The charset that was declared is none.
+    pub charset_unknown: bool,
+    /// Links that are longer than `--max-url` were left out.
+    pub url_too_long: bool,
+}
+
+impl Odd {
+    /// The names of what is odd, as records have them.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.coding_label, "coding_label"),
+            (self.coding_garbage, "coding_garbage"),
+            (self.charset_unknown, "charset_unknown"),
+            (self.url_too_long, "url_too_long"),
+        ];
+        all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+    }
+}
+
 impl Visit {
     /// A visit of which nothing is known yet but its end.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
@@ -150,6 +177,7 @@ impl Visit {
             nofollow: false,
             insecure: false,
             capped: false,
+            odd: Odd::default(),
             retry_after: None,
             found: Vec::new(),
             rejected: Vec::new(),

@@ -89,10 +89,11 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
         },
         Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
     };
+    let earlier = if finished { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
     let (frontier, desk) = directory.into_parts(jsonl, first_line);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path) }))
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path), earlier }))
 }
 
 /// What a crawl works on, and where it tells of it.
@@ -103,14 +104,19 @@ struct Places<'a, F> {
     output: Option<Output>,
     /// The folder that gets the report.
     report: Option<&'a Path>,
+    /// How many URLs earlier runs have settled.
+    earlier: u64,
 }
+
+/// Where earlier runs have settled more than this, reading their records again would keep people waiting.
+const READ_AGAIN: u64 = 100_000;
 
 fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
     run_lines::first(config, &argiope::keeping::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
 fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
-    let Places { frontier, desk, output, report: folder } = places;
+    let Places { frontier, desk, output, report: folder, earlier } = places;
     let rules = Arc::new(rules);
     if config.insecure {
         tell(config, "WARNING", INSECURE);
@@ -165,11 +171,24 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     for notice in &summary.notices {
         live.say(in_tone(config, "note", notice));
     }
-    let (report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
+    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(Report::of_directory);
+    let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
+    if let Some(Ok(whole)) = whole {
+        report = whole;
+    }
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
     let mut text = report::render(&report, config.verbose > 1);
+    if let Some(folder) = folder.filter(|_| !is_whole) {
+        let folder = escape::visible(&folder.display().to_string()).into_owned();
+        text += &format!(
+            "\nOf this run alone; earlier ones settled {}: argiope report {folder} tells of all\n",
+            words::plural(earlier, "URL")
+        );
+    }
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
@@ -230,7 +249,7 @@ fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
     let clock = Clock::start();
     let desk = Desk { first_line: Some(first_line(config, &clock)), ..Desk::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None }))
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None, earlier: 0 }))
 }
 
 fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {

@@ -33,7 +33,7 @@ impl Run {
 }
 
 impl Report {
-    /// The report of a crawl directory: of all its runs, as far as they are committed.
+    /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
     pub fn of_directory(directory: &Path) -> Result<Self, Fault> {
         let mut report = Self::default();
         let mut runs: Vec<Run> = Vec::new();
@@ -46,6 +46,11 @@ impl Report {
                     return Ok(());
                 }
                 Event::Note { .. } => return Ok(()),
+                Event::Round => {
+                    (report, settled) = (Self::default(), 0);
+                    runs.clear();
+                    return Ok(());
+                }
                 Event::Fate { line, .. } => {
                     settled += 1;
                     Line::read(line)?
