@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// With commits all the time, as a crawl makes them, and the last one waited for.
 fn on_disk(addresses: &Addresses, folder: &Path) -> Result<(usize, u64), StoreError> {
-    let opened = disk::open(folder, &Settings::new())?;
+    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0_u64;
