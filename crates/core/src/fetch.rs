@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use crate::budget::Held;
 use crate::conn::request::Request;
-use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
+use crate::conn::{Conn, Head, Receiver, Step, Version, Want, refused_by_proxy};
+use crate::cookies::{self, CookieHeader, SetCookie};
 use crate::examine::{self, Caps, Examiner, Findings};
 use crate::follow;
 use crate::job::{Job, Purpose};
@@ -210,18 +211,30 @@ impl Fetch {
 
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
-    let url = &job.link.url;
-    let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
-    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    let url = job.link.url.as_ref();
     Request {
-        url: url.as_ref(),
-        user_agent: &rules.user_agent,
-        accept: ACCEPT,
-        extra: &extra,
-        etag: known.and_then(|known| known.etag.as_deref()),
-        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        extra: &rules.headers_for(&job.link.url),
+        cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
+        proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
+        ..open_request(job, rules)
     }
     .to_bytes()
+}
+
+/// What anybody may know of a request: archives are handed on, so the user's own headers, cookies and proxies are none of
+/// their business.
+fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> Request<'a> {
+    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    Request {
+        url: job.link.url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &[],
+        etag: known.and_then(|known| known.etag.as_deref()),
+        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        cookie: None,
+        proxy: None,
+    }
 }
 
 impl Receiver for Page {
@@ -281,8 +294,10 @@ impl Page {
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
             let head = head.as_ref().map_or(0, |head| head.raw().len());
-            Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
+            let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
+            Wire { request, response: bytes, head, secured: None, held }
         });
+        let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
         let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
@@ -311,9 +326,19 @@ impl Page {
             Version::Http11 => "1.1",
         });
         visit.status = Some(head.status);
+        let url = visit.link.url.as_ref();
+        if head.status == 407 && rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)) {
+            // It is the proxy that speaks, and not of the page.
+            visit.error = Some(refused_by_proxy(head.status));
+            return visit;
+        }
         visit.etag = text(head.get("etag"));
         visit.last_modified = text(head.get("last-modified"));
         visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
+        if rules.cookies.is_some() {
+            let lines = head.get_all("set-cookie").take(cookies::MOST_IN_ANSWER);
+            visit.set_cookies = lines.filter_map(SetCookie::parse).collect();
+        }
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
@@ -334,7 +359,7 @@ impl Page {
             }
         }
         if let Some(wire) = wire {
-            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
+            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
@@ -345,13 +370,13 @@ impl Page {
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
+fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
     let (head, payload) = wire.parts();
     let source = warc::Source {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.started),
         ip: visit.ip,
-        request: &wire.request,
+        request,
         head,
         payload,
         truncated: warc::truncation(visit.truncated, visit.error.as_ref().map(|error| error.kind)),

@@ -9,7 +9,7 @@ use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
-use crate::url::{BadUrl, Url, UrlRef};
+use crate::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::visit::Visit;
 
 /// Characters of a Location that a message repeats.
@@ -75,6 +75,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         Ok(target) => target,
         Err(fault) => {
             let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+            let said = without_user_info(&said);
             let shown: String = said.chars().take(SHOWN).collect();
             let more = if shown.len() < said.len() { "…" } else { "" };
             visit.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));

@@ -8,6 +8,7 @@
 //! limit on pages is never exceeded.
 
 mod again;
+mod cookies;
 mod remembering;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use again::{Change, Changes};
 
+use crate::cookies::Jar;
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
@@ -50,6 +52,8 @@ pub struct Keeper<F> {
     clock: WallClock,
     /// Where in the archive the next answer goes, where there is one.
     shelf: Option<Shelf>,
+    /// The cookies that hosts set; none where the crawl keeps none.
+    jar: Option<Jar>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
@@ -132,6 +136,7 @@ impl<F: Frontier> Keeper<F> {
             bench: Workbench::new(Arc::clone(&rules)),
             shelf: rules.archive.then(|| Shelf::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            jar: rules.cookies.clone(),
             rules,
             clock,
             settled: Vec::new(),
@@ -217,10 +222,13 @@ impl<F: Frontier> Keeper<F> {
         if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
             self.stop(End::MaxBytes);
         }
-        if let Some((lane, _)) = visit.slot
-            && let Retry::After(wait) =
-                retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
-        {
+        let verdict = if self.keep_cookies(&mut visit, now) && cookies::sent_back(&visit) {
+            visit.link.redirects -= 1;
+            Retry::After(Duration::ZERO)
+        } else {
+            retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
+        };
+        if let (Some((lane, _)), Retry::After(wait)) = (visit.slot, verdict) {
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -273,6 +281,7 @@ impl<F: Frontier> Keeper<F> {
                         job.rare_mut().wall = self.clock;
                     }
                     self.make_conditional(&mut job)?;
+                    self.add_cookies(&mut job, now);
                     return Ok(Order::Fetch(job));
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::cookies::SetCookie;
 use crate::job::{Job, LaneId, Purpose};
 use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -56,6 +57,8 @@ pub struct Visit {
     pub odd: Odd,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
+    /// Cookies that the answer set, for the keeper.
+    pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, each once.
     pub found: Vec<Link>,
     /// How many links each scope rule rejected.
@@ -179,6 +182,7 @@ impl Visit {
             capped: false,
             odd: Odd::default(),
             retry_after: None,
+            set_cookies: Vec::new(),
             found: Vec::new(),
             rejected: Vec::new(),
             skipped: Vec::new(),

@@ -59,6 +59,11 @@ fn coding() {
 }
 
 #[test]
+fn cookies() {
+    run("cookies", 12, properties::cookies);
+}
+
+#[test]
 fn conn() {
     run("conn", 10, properties::conn);
 }

@@ -34,6 +34,7 @@ use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{Failure, Outcome};
+use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -502,6 +503,8 @@ impl Workbench {
                 self.fail_all(id, now);
                 return Choice::Blocked(Time::NEVER);
             }
+            // Nobody here need know where it is.
+            _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
                 lane.addresses = Addresses::Asked { since: now, tries };

@@ -178,7 +178,8 @@ pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     }
 }
 
-/// The addresses of a link's host that may be connected to.
+/// The addresses of a link's host that may be connected to. Where a proxy resolves the name there are none to judge: then
+/// the name is judged, and the rest is the proxy's to refuse.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());
@@ -186,6 +187,12 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     }
     if rules.allows_private(url.host(), url.port()) {
         return Ok(Arc::clone(list));
+    }
+    if rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves())
+        && let Some(why) = address::name_refusal(url.host())
+    {
+        let message = format!("{} is a {why} name; --allow-private allows it", url.host());
+        return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     let refusal = list.iter().find_map(|ip| address::refusal(*ip).map(|why| (ip, why)));
     let Some((ip, why)) = refusal else {
@@ -197,6 +204,18 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
         return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     Ok(public)
+}
+
+/// Whether all that a lane wants to ask for goes through proxies that resolve its name themselves.
+pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
+    let mut urls = lane.queue.iter().map(|link| &link.url);
+    let mut errands = lane.errands.iter().map(|(link, _)| &link.url);
+    let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
+    let is_remote = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
+    match rules.proxies.resolve(&lane.name) {
+        Some(answer) => answer,
+        None => urls.all(is_remote) && errands.all(is_remote) && retries.all(is_remote),
+    }
 }
 
 /// What a visit tells about how its host feels.

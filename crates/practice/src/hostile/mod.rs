@@ -62,7 +62,7 @@ mod dns;
 mod html;
 mod http1;
 mod output;
-mod raw;
+pub(crate) mod raw;
 mod redirect;
 mod report;
 mod robots;
