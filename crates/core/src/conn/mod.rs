@@ -69,6 +69,8 @@ pub use limits::Limits;
 pub use tls::certificate::Certificate;
 pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, certificates};
 pub use tls::{Secured, TlsConfig};
+#[cfg(test)]
+pub(crate) use tunnel::LONGEST_HEAD as PROXY_HEAD;
 pub use tunnel::Tunnel;
 pub(crate) use tunnel::refused as refused_by_proxy;
 
