@@ -28,7 +28,7 @@ use argiope_core::{Failure, RaceStep, Time};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::mail::{Ending, Reports};
@@ -241,7 +241,13 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, fetch: &mut Fetch, alarm: &m
                     None => fetch.expire(shop.now()),
                     Some(Ok(0)) => fetch.closed(shop.now()),
                     // The bytes are still in the worker's buffer: nothing else ran since they came.
-                    Some(Ok(count)) => fetch.feed(&shop.buffer.borrow()[..count], shop.now()),
+                    Some(Ok(count)) => {
+                        fetch.feed(&shop.buffer.borrow()[..count], shop.now());
+                        if count == BUFFER {
+                            // There is more, as fast as we can read: the others have their turn first.
+                            yield_now().await;
+                        }
+                    }
                     Some(Err(error)) => fetch.broke(socket::broken(&error)),
                 }
             }
