@@ -56,7 +56,6 @@ pub struct Origins {
     pub started: Time,
     /// When TCP was connected; none on a kept-alive connection.
     pub connected: Option<Time>,
-    pub ip: Option<IpAddr>,
 }
 
 /// What the answer has brought so far. What comes only with the answer is in boxes: most fetches wait for it.
@@ -66,10 +65,14 @@ struct Page {
     started: Time,
     /// [`Time::NEVER`] on a kept-alive connection.
     connected: Time,
-    ip: Option<IpAddr>,
-    head: Option<Box<Head>>,
-    reader: Reader,
+    answer: Option<Box<Answer>>,
     wire: Option<Box<Kept>>,
+}
+
+/// What there is once the head has come.
+struct Answer {
+    head: Head,
+    reader: Reader,
 }
 
 /// The bytes of an answer that an archive wants, and their share of the budget.
@@ -99,9 +102,9 @@ impl Fetch {
         conn.ask(bytes, origins.started + rules.timeout, now);
         let keep = rules.keep_wire || rules.archive;
         let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
-        let Origins { started, connected, ip } = origins;
+        let Origins { started, connected } = origins;
         let connected = connected.unwrap_or(Time::NEVER);
-        let page = Page { job, rules, started, connected, ip, head: None, reader: Reader::None, wire };
+        let page = Page { job, rules, started, connected, answer: None, wire };
         Self(Box::new(Exchange { conn, page }))
     }
 
@@ -133,7 +136,7 @@ impl Fetch {
     fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
         let Exchange { conn, page } = &mut *self.0;
         if catch_unwind(AssertUnwindSafe(|| read(conn, page))).is_err() {
-            page.reader = Reader::None;
+            page.forget_body();
             conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), page);
         }
     }
@@ -163,13 +166,13 @@ impl Fetch {
     pub fn finish(self, now: Time) -> Finished {
         let Exchange { mut conn, page } = *self.0;
         let end = conn.end();
-        if end.stale && end.failure.is_some() && page.head.is_none() {
+        if end.stale && end.failure.is_some() && page.answer.is_none() {
             return Finished::Again(page.job);
         }
-        let reusable = end.reusable;
+        let (reusable, peer) = (end.reusable, conn.peer);
         // What a fault needs to become a visit: little, and only links and names are cloned.
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
-        let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
+        let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
@@ -199,7 +202,7 @@ fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
 impl Receiver for Page {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
-        self.reader = match &self.job.purpose {
+        let reader = match &self.job.purpose {
             Purpose::Page => {
                 let caps = Caps {
                     max_links: self.rules.max_links,
@@ -216,11 +219,12 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(Box::new(head.clone()));
-        match &self.reader {
+        let want = match &reader {
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
             Reader::None | Reader::Page(_) | Reader::Robots(_) => Want::Body,
-        }
+        };
+        self.answer = Some(Box::new(Answer { head: head.clone(), reader }));
+        want
     }
 
     fn wire(&mut self, raw: &[u8]) {
@@ -231,7 +235,8 @@ impl Receiver for Page {
     }
 
     fn body(&mut self, decoded: &[u8]) {
-        match &mut self.reader {
+        let Some(answer) = &mut self.answer else { return };
+        match &mut answer.reader {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(text) => {
@@ -246,8 +251,15 @@ impl Receiver for Page {
 }
 
 impl Page {
-    fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
-        let Self { job, rules, started, connected, ip, head, reader, wire } = self;
+    /// Whoever was to read the body does not.
+    fn forget_body(&mut self) {
+        if let Some(answer) = &mut self.answer {
+            answer.reader = Reader::None;
+        }
+    }
+
+    fn into_visit(self, end: crate::conn::End, peer: Option<IpAddr>, now: Time) -> Visit {
+        let Self { job, rules, started, connected, answer, wire } = self;
         let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
@@ -259,7 +271,7 @@ impl Page {
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
         visit.started = started;
-        visit.ip = ip;
+        visit.ip = peer;
         visit.timings.dns = dns;
         visit.timings.connect = connected.map(|at| at - started);
         visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
@@ -269,7 +281,7 @@ impl Page {
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
         visit.error = end.failure;
-        let Some(head) = head else {
+        let Some(Answer { head, reader }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -410,7 +422,7 @@ mod tests {
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
         let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
-        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
+        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO) };
         let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);
         fetch.guarded(|_, _| panic!("a fault"));
         assert!(matches!(fetch.step(), Step::Done));

@@ -133,16 +133,19 @@ impl Worker {
         } else {
             Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
         };
-        let origins = Origins { started, connected: Some(now), ip: Some(ip) };
+        let origins = Origins { started, connected: Some(now) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
+            Ok(mut conn) => {
+                conn.peer = Some(ip);
+                Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now))
+            }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
-        let origins = Origins { started: now, connected: None, ip: Some(ip) };
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, now: Time) -> Fetch {
+        let origins = Origins { started: now, connected: None };
         Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
     }
 
