@@ -13,6 +13,7 @@ use argiope_core::notes::Progress;
 use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_store::disk::{self, DiskFrontier, Files, Settings};
 
+use crate::aside;
 use crate::writing::{Desk, Folder};
 
 /// An open crawl directory.
@@ -82,8 +83,7 @@ impl Directory {
             disk::cut_back(&*self.folder.files, &name, *committed)?;
             return Ok(name);
         }
-        let options = std::fs::File::options().write(true).create(true).truncate(false).open(path);
-        let length = options.and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
+        let length = aside::open_new(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
         if length > 0 {
             let message = format!(
                 "{} is there already, and this crawl did not write it; remove it or name another file",

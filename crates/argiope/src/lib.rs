@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+pub mod aside;
 pub mod crawl;
 pub mod directory;
 pub mod exhibition;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use argiope_core::keeper::{Changes, End};
 use argiope_core::record::VERSION;
 use argiope_core::rules::Config;
+use argiope_core::visible::write_json;
 use serde::Serialize;
 
 use crate::snapshot::Outcomes;
@@ -61,7 +62,8 @@ pub fn last(
 
 fn line(record: &impl Serialize) -> Vec<u8> {
     // Plain data with text keys: this cannot fail.
-    let mut line = serde_json::to_vec(record).unwrap_or_default();
+    let mut line = Vec::new();
+    let _ = write_json(&mut line, record);
     line.push(b'\n');
     line
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use argiope_core::conn::{TlsSource, Trust, certificates};
+use argiope_core::conn::{Identity, IdentityFault, TlsSource, Trust, certificates};
 use argiope_core::rules::Config;
 
 use crate::Error;
@@ -17,10 +17,11 @@ pub fn source(config: &Config) -> Result<TlsSource, Error> {
         trust.roots = certificates(&pem).map_err(|why| fault(path, why))?;
     }
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
-        trust.identity = Some((read(cert)?, read(key)?));
-        // An identity that does not hold together is a mistake of the user's, to be told at once.
-        let probe = Trust { identity: trust.identity.clone(), ..Trust::default() };
-        probe.compile(time_of_day).map_err(|why| fault(cert, why))?;
+        let identity = Identity::read(&read(cert)?, &read(key)?).map_err(|wrong| match wrong {
+            IdentityFault::Certificate(why) => fault(cert, why),
+            IdentityFault::Key(why) => fault(key, why),
+        })?;
+        trust.identity = Some(identity);
     }
     Ok(TlsSource::new(move || {
         if !trust.insecure {

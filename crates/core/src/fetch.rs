@@ -170,15 +170,20 @@ impl Fetch {
             return Finished::Again(page.job);
         }
         let (reusable, peer) = (end.reusable, conn.peer);
+        let insecure = conn.is_tls() && page.rules.insecure;
         // What a fault needs to become a visit: little, and only links and names are cloned.
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
-        let visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
+        let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
             visit.error = Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
             visit
         });
+        visit.insecure = insecure;
+        if let Some(wire) = &mut visit.wire {
+            wire.secured = conn.secured();
+        }
         Finished::Visit(Box::new(visit), reusable.then(|| Box::new(conn)))
     }
 }
@@ -263,7 +268,8 @@ impl Page {
         let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
-            Wire { request: request_bytes(&job, &rules), response: bytes, held }
+            let head = head.as_ref().map_or(0, |head| head.raw().len());
+            Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
         });
         let dns = job.dns();
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
@@ -306,7 +312,7 @@ impl Page {
             Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
         }
         if let Some(wire) = wire {
-            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &head, &wire, wall, &rules)));
+            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
@@ -317,8 +323,8 @@ impl Page {
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, head: &Head, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
-    let (head, payload) = wire.response.split_at_checked(head.raw().len()).unwrap_or((&wire.response, &[]));
+fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
+    let (head, payload) = wire.parts();
     let source = warc::Source {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.started),

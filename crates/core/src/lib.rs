@@ -25,6 +25,7 @@ pub mod scope;
 pub mod sitemap;
 pub mod time;
 pub mod url;
+pub mod visible;
 pub mod visit;
 pub mod warc;
 pub mod workbench;

@@ -1,6 +1,6 @@
 //! Records: one JSON object a line, as the record format says.
 //!
-//! Invariant: a line is valid UTF-8 JSON whatever came from the wire; absent means unknown.
+//! Invariant: a line is valid UTF-8 JSON whatever came from the wire, and harmless on a terminal; absent means unknown.
 
 use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
@@ -11,6 +11,7 @@ use crate::link::LinkList;
 use crate::outcome::{Failure, Outcome, Truncated};
 use crate::time::Time;
 use crate::url::Url;
+use crate::visible::write_json;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.
@@ -93,6 +94,8 @@ struct Line<'a> {
     ip: Option<std::net::IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    insecure: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,6 +227,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
         started: clock.text(visit.started),
         ip: visit.ip,
         http: visit.http,
+        insecure: visit.insecure,
         digest: visit.digest.as_ref().map(Digest),
         etag: visit.etag.as_deref(),
         last_modified: visit.last_modified.as_deref(),
@@ -233,7 +237,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
     };
     let start = out.len();
     // Writing to a Vec cannot fail, and every field is plain data: a line that still fails to encode is not begun.
-    if serde_json::to_writer(&mut *out, &line).is_err() {
+    if write_json(out, &line).is_err() {
         out.truncate(start);
         return;
     }
@@ -252,7 +256,7 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
     }
     let start = out.len();
     // As above: a line that cannot be encoded is not begun.
-    match serde_json::to_writer(&mut *out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
+    match write_json(out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
         Ok(()) => out.push(b'\n'),
         Err(_) => out.truncate(start),
     }

@@ -49,6 +49,8 @@ pub struct Visit {
     pub hreflang: Vec<(Box<str>, Url)>,
     pub noindex: bool,
     pub nofollow: bool,
+    /// It came over TLS, and nobody checked from whom.
+    pub insecure: bool,
     /// A cap on links, attributes or size bit while the page was searched.
     pub capped: bool,
     /// How long the host asked us to wait.
@@ -79,8 +81,19 @@ pub type Headers = Vec<(Box<str>, Box<str>)>;
 pub struct Wire {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
+    /// So many bytes of it are its head; 0 where none came to an end.
+    pub head: usize,
+    /// What TLS agreed on, where there was TLS and its handshake came to an end.
+    pub secured: Option<crate::conn::Secured>,
     /// Their share of the budget for bodies, given back when they are dropped.
     pub held: crate::budget::Held,
+}
+
+impl Wire {
+    /// The answer's head, and what came after it. Where its lines end is the parser's knowledge, not to be guessed again.
+    pub fn parts(&self) -> (&[u8], &[u8]) {
+        self.response.split_at_checked(self.head).unwrap_or((&self.response, &[]))
+    }
 }
 
 /// What an errand brought.
@@ -135,6 +148,7 @@ impl Visit {
             hreflang: Vec::new(),
             noindex: false,
             nofollow: false,
+            insecure: false,
             capped: false,
             retry_after: None,
             found: Vec::new(),

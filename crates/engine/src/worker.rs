@@ -128,7 +128,8 @@ impl Worker {
     pub fn begin(&self, job: Box<Job>, started: Time, ip: IpAddr, now: Time) -> Result<Fetch, Box<Visit>> {
         let url = &job.link.url;
         let conn = if url.is_https() {
-            let trusted = self.rules.tls.config().map_err(|why| Failure::new(ErrorKind::Tls, why));
+            let trusted =
+                self.rules.tls.config(self.rules.identifies_to(url)).map_err(|why| Failure::new(ErrorKind::Tls, why));
             trusted.and_then(|config| Conn::tls(Arc::clone(config), url.host(), Arc::clone(&self.rules.limits), now))
         } else {
             Ok(Conn::plain(Arc::clone(&self.rules.limits), now))

@@ -5,6 +5,7 @@
 //! | question | flags |
 //! |---|---|
 //! | the chapter's race | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
+//! | real documentation | `--family files --folder DIR` |
 //! | throughput | `--hosts 16 --pages 12500 --size 10240 --links 50 --cross 100` |
 //! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`, with `--drip 50:20`, with `--dead 50` |
 //! | memory of waiting | `--family silent --hosts 100 --pages 100` |
@@ -39,6 +40,8 @@ pub struct Order {
     pub resume: bool,
     pub robots: Option<String>,
     pub manners: Manners,
+    /// The folder whose files are served.
+    pub folder: Option<PathBuf>,
     /// Where to write the authority's certificate.
     pub ca_out: Option<PathBuf>,
     /// Where to write the root URLs, one a line.
@@ -56,6 +59,8 @@ pub enum Family {
     Silent,
     /// Pages of 1, 10 and 100 MB, plain and gzip.
     Big,
+    /// The HTML files of a folder.
+    Files,
     /// The built-in web of `argiope demo`.
     Demo,
 }
@@ -74,9 +79,12 @@ A web to practise on, served on loopback addresses.
 
 Usage: argiope-practice serve [FLAGS]
        argiope-practice demo [FLAGS]
+       argiope-practice hostile [--list] [--forever] [NAME...]
+       argiope-practice ideal [FLAGS]    the least time that a crawl of a graph can take
 
 What is served
-  --family graph|blog|silent|big|demo   (graph)
+  --family graph|blog|silent|big|files|demo   (graph)
+  --folder DIR          with --family files: whose HTML files
   --hosts N             hosts, on 127.1.0.1 and the addresses after it (1)
   --pages N             pages on each host; with --zipf their mean (100)
   --zipf S              exponent of Zipf's law for the pages of a host (0: all the same)
@@ -102,6 +110,12 @@ How it is served
   --roots-out FILE      writes the root URLs, one a line
   --forever             goes on when standard input ends
 
+What a crawler may do, for `ideal`
+  --at-once N, --per-host N      requests under way, and at one host (1)
+  --delay-ms N          from the start of one request to a host to the next (0)
+  --patience-ms N       a fetch without an answer is given up after this (10000)
+  --no-robots           robots.txt is not asked for
+
 The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on standard input prints a line of counts
 as JSON, \"stop\" or the end of input ends the server.
 ";
@@ -117,6 +131,7 @@ impl Default for Order {
             resume: true,
             robots: None,
             manners: Manners::default(),
+            folder: None,
             ca_out: None,
             roots_out: None,
             forever: false,
@@ -159,8 +174,9 @@ impl Order {
                 }
                 "silent" => self.family = Family::Silent,
                 "big" => self.family = Family::Big,
+                "files" => self.family = Family::Files,
                 "demo" => self.family = Family::Demo,
-                _ => return Err(format!("--family {value}: choose graph, blog, silent, big or demo")),
+                _ => return Err(format!("--family {value}: choose graph, blog, silent, big, files or demo")),
             },
             "--hosts" => plan.hosts = number(name, value)?,
             "--pages" => plan.pages = number(name, value)?,
@@ -201,6 +217,7 @@ impl Order {
             "--threads" => self.threads = number(name, value)?,
             "--min-gap-ms" => self.manners.min_gap = Some(Duration::from_micros(micros(name, value)?)),
             "--max-at-once" => self.manners.max_at_once = Some(number(name, value)?),
+            "--folder" => self.folder = Some(value.into()),
             "--ca-out" => self.ca_out = Some(value.into()),
             "--roots-out" => self.roots_out = Some(value.into()),
             _ => return Err(format!("{name}: no such flag; see argiope-practice --help")),
@@ -214,6 +231,7 @@ impl Order {
             Family::Graph => self.open_graph()?,
             Family::Silent => self.open_silent()?,
             Family::Big => self.open_big()?,
+            Family::Files => self.open_files()?,
             Family::Demo => {
                 let (web, roots) = crate::demo::web()?;
                 Opened { web, roots, graph: None }
@@ -256,6 +274,13 @@ impl Order {
             .page("/", Answer::links((1..=self.plan.pages).map(|page| format!("/p{page}"))))
             .fallback(Answer::hang());
         let roots = (0..graph.plan().hosts).map(|host| graph.url(crate::graph::PageId { host, page: 0 })).collect();
+        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+    }
+
+    fn open_files(&self) -> io::Result<Opened> {
+        let folder = self.folder.as_deref().ok_or_else(|| io::Error::other("--family files needs --folder DIR"))?;
+        let site = crate::files::serve(self.site()?, folder)?;
+        let roots = vec![site.url("/")];
         Ok(Opened { web: Web::new().site(site), roots, graph: None })
     }
 

@@ -7,6 +7,7 @@
 //! - [`Plan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
 //! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw;
 //! - [`demo`]: a small web worth looking at, for `argiope demo`;
+//! - [`hostile`]: a web that does to a crawler what can be done to one, case by case;
 //! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
 //!
 //! ```
@@ -37,10 +38,14 @@ mod child;
 mod connection;
 pub mod demo;
 mod family;
+mod files;
 mod filler;
 mod graph;
+pub mod hostile;
+mod ideal;
 mod log;
 mod oracle;
+mod pages;
 mod request;
 mod score;
 mod serve;
@@ -55,6 +60,7 @@ pub use certificate::{Authority, Certificate};
 pub use child::{Child, spawn_child};
 pub use family::{Family, Opened, Order};
 pub use graph::{Graph, Kind, PageId, Plan, Shape};
+pub use ideal::{Allowance, Ideal};
 pub use log::{HostCount, Manners, Seen, SiteCount, Stats};
 pub use oracle::{Expected, Reach};
 pub use serve::{Ready, serve_main};

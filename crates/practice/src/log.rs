@@ -6,6 +6,7 @@
 //!
 //! Invariant: `begin` and `end` are called exactly once each for a request, whatever becomes of its connection.
 
+use crate::pages::Pages;
 use crate::request::Request;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -74,6 +75,9 @@ pub struct Stats {
     pub requests: u64,
     /// Requests whose answer was given to the end.
     pub answered: u64,
+    /// Different pages (host name, path and query) that were answered with 200, and a digest of their set.
+    pub pages: u64,
+    pub pages_digest: String,
     /// Connections accepted so far.
     pub connections: u64,
     pub open: u64,
@@ -143,6 +147,7 @@ pub(crate) struct Log {
     manners: Manners,
     entries: Mutex<Vec<Seen>>,
     hosts: Mutex<HashMap<Box<str>, Arc<Host>>>,
+    pages: Mutex<Pages>,
     waiters: AtomicUsize,
     wait_lock: Mutex<()>,
     changed: Condvar,
@@ -175,6 +180,7 @@ impl Log {
             manners,
             entries: Mutex::default(),
             hosts: Mutex::default(),
+            pages: Mutex::default(),
             waiters: AtomicUsize::new(0),
             wait_lock: Mutex::default(),
             changed: Condvar::new(),
@@ -260,6 +266,9 @@ impl Log {
         faults += u64::from(self.manners.max_at_once.is_some_and(|most| at_once > most));
         if faults > 0 {
             host.violations.fetch_add(faults, Relaxed);
+        }
+        if status == 200 && request.method == "GET" {
+            locked(&self.pages).add(&host.name, request.target);
         }
         self.at_once.up();
         if let Some(site) = self.sites.get(site) {
@@ -375,9 +384,15 @@ impl Log {
             peak_open: site.open.peak.load(Relaxed),
             max_at_once: site.at_once.peak.load(Relaxed),
         };
+        let (pages, pages_digest) = {
+            let pages = locked(&self.pages);
+            (pages.count(), pages.digest())
+        };
         Stats {
             requests: self.requests(),
             answered: self.answered(),
+            pages,
+            pages_digest,
             connections: self.connections.load(SeqCst),
             open: self.open(),
             peak_open: self.open.peak.load(Relaxed),

@@ -28,6 +28,9 @@ const ROOTS_SHOWN: usize = 1000;
 /// 0 when it was told to stop, 1 when serving failed, 2 when the arguments are wrong.
 pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
     let mut args = args.into_iter();
+    let complain = |text: &dyn std::fmt::Display| {
+        let _ = writeln!(io::stderr(), "argiope-practice: {text}");
+    };
     let order = match args.next().as_deref() {
         Some("serve") => Order::parse(args),
         Some("demo") => Order::parse(args).map(|order| Order { family: Family::Demo, ..order }),
@@ -35,11 +38,10 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
             let _ = io::stdout().write_all(HELP.as_bytes());
             return 0;
         }
-        Some(other) => Err(format!("{other}: no such command; it is serve or demo")),
-        None => Err("say what to do: argiope-practice serve, demo or --help".to_owned()),
-    };
-    let complain = |text: &dyn std::fmt::Display| {
-        let _ = writeln!(io::stderr(), "argiope-practice: {text}");
+        Some("hostile") => return hostile(args, &complain),
+        Some("ideal") => return tell_ideal(args, &complain),
+        Some(other) => Err(format!("{other}: no such command; it is serve, demo, hostile or ideal")),
+        None => Err("say what to do: argiope-practice serve, demo, hostile or --help".to_owned()),
     };
     match order {
         Err(fault) => {
@@ -53,6 +55,31 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
                 1
             }
         },
+    }
+}
+
+fn hostile(args: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::Display)) -> i32 {
+    allow_many_files();
+    match crate::hostile::serve(args) {
+        Ok(()) => 0,
+        Err(error) => {
+            complain(&error);
+            if error.kind() == io::ErrorKind::InvalidInput { 2 } else { 1 }
+        }
+    }
+}
+
+/// Prints the least time that a crawl of a graph can take, as a line of JSON.
+fn tell_ideal(flags: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::Display)) -> i32 {
+    match crate::ideal::parse(flags) {
+        Err(fault) => {
+            complain(&fault);
+            2
+        }
+        Ok((order, may)) => {
+            let graph = crate::Graph::new(order.plan, 80, order.tls.is_some());
+            i32::from(say(&graph.ideal(may)).is_err())
+        }
     }
 }
 

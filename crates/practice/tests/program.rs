@@ -117,3 +117,33 @@ fn running_out_of_files_is_survived() {
     assert_eq!(stats.requests, 60);
     assert!(stats.peak_open < 40, "{}", stats.peak_open);
 }
+
+#[test]
+fn the_files_of_a_folder_are_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    for (file, text) in [("index.html", "<p>one"), ("sub/index.html", "<p>two"), ("style.css", "p {}")] {
+        std::fs::write(dir.path().join(file), text).unwrap();
+    }
+    let mut child = spawn(&format!("serve --family files --folder {}", dir.path().display()));
+    let root = child.ready().roots[0].clone();
+    let (address, host) = target(&root);
+    let mut stream = connect(address);
+    let mut seen = Vec::new();
+    for path in ["/", "/index.html", "/sub/", "/style.css", "/sub/index.html", "/"] {
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let (head, body) = one(&mut stream);
+        seen.push(if status(&head) == 200 { String::from_utf8(body).unwrap() } else { status(&head).to_string() });
+    }
+    assert_eq!(seen, ["<p>one", "<p>one", "<p>two", "404", "<p>two", "<p>one"]);
+    let stats = child.stats().unwrap();
+    assert_eq!((stats.requests, stats.pages), (6, 4), "a page counts once, and a 404 is none");
+    assert_ne!(stats.pages_digest, "0000000000000000");
+}
+
+#[test]
+fn the_ideal_is_a_line_of_json() {
+    let output = Command::new(BINARY).args(["ideal", "--pages", "3", "--latency-ms", "125"]).output().unwrap();
+    let line = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && line.contains("\"ideal\":0.5"), "{line}");
+}

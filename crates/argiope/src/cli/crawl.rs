@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use argiope::aside::Aside;
 use argiope::directory::{self, Directory};
 use argiope::keeping::{Keeping, Mail, Setting, Taker};
 use argiope::report::Report;
@@ -25,7 +26,7 @@ use super::interrupt::Interrupt;
 use super::live::{Live, View};
 use super::output::Output;
 use super::teller::Teller;
-use super::{FAILED, USAGE, complain, escape, report, words};
+use super::{FAILED, USAGE, complain, escape, report, warn_of_insecurity, words};
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
@@ -111,8 +112,8 @@ fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
 fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
     let Places { frontier, desk, output, report: folder } = places;
     let rules = Arc::new(rules);
-    if config.insecure {
-        say(config, "warning: certificates are not checked (--insecure)");
+    if config.insecure && !config.quiet {
+        warn_of_insecurity();
     }
     let shown = Shown::default();
     let picture = shown.clone();
@@ -175,7 +176,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         let _ = write!(std::io::stderr(), "{text}");
     }
     if let Some(folder) = folder
-        && let Err(error) = write_aside(&folder.join(argiope_store::disk::REPORT), &text)
+        && let Err(error) = Aside::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
         return fail(&format!("the report cannot be written to {}: {error}", folder.display()));
     }
@@ -183,18 +184,6 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         return fail(&why);
     }
     code(config, &report, summary.end, &interrupt)
-}
-
-/// Writes a file aside and moves it into place: half a report is none, and a link in its place is not followed.
-fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    let aside = path.with_extension("new");
-    match std::fs::remove_file(&aside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&aside)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(&aside, path)
 }
 
 /// Crawls the built-in practice web.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use argiope::aside::Aside;
 use argiope::exhibition::child::{self, Task};
 use argiope::exhibition::web::SlowWeb;
 use argiope::exhibition::{Exhibition, Race, Racer, chess, memory, picture, trace};
@@ -238,7 +239,7 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         racers.push(racer);
     }
     if let Some(file) = &args.svg {
-        std::fs::write(file, picture::svg(&race, &racers))
+        Aside::write(file, picture::svg(&race, &racers))
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
     }
     if args.json {

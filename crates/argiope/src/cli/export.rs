@@ -2,11 +2,11 @@
 //!
 //! Invariant: a file that is there is replaced only by a whole export.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use argiope::aside::Aside;
 use argiope::export;
 use argiope::past::Fault;
 use clap::{Args, ValueEnum};
@@ -77,28 +77,13 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Usage> {
 
 /// Aside first, then under its name. Devices and pipes are written to as they are.
 fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (Fault, String)> {
-    let fault = |fault: Fault| (fault, path.display().to_string());
-    let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
-    let aside = if is_special {
-        path.to_owned()
-    } else {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        path.with_file_name(name)
+    let export = || -> Result<(), Fault> {
+        let mut out = BufWriter::with_capacity(BUFFER, Aside::create(path)?);
+        write(args, Some(path), &mut out)?;
+        let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(aside.place()?)
     };
-    let file = File::create(&aside).map_err(|error| fault(error.into()))?;
-    let mut out = BufWriter::with_capacity(BUFFER, file);
-    let written = write(args, Some(path), &mut out);
-    drop(out);
-    if is_special {
-        return written.map_err(fault);
-    }
-    let placed = written.and_then(|()| Ok(std::fs::rename(&aside, path)?));
-    if placed.is_err() {
-        // What is left behind would be taken for an export.
-        let _ = std::fs::remove_file(&aside);
-    }
-    placed.map_err(fault)
+    export().map_err(|fault| (fault, path.display().to_string()))
 }
 
 fn write(args: &ExportArgs, path: Option<&Path>, out: &mut (impl Write + Send)) -> Result<(), Fault> {

@@ -12,14 +12,15 @@ use argiope::keeping::{Keeping, Setting, Taker};
 use argiope::writing::Desk;
 use argiope::{Error, Visit};
 use argiope_core::Failure;
+use argiope_core::conn::{Certificate, Secured};
 use argiope_core::keeper::Settled;
 use argiope_core::rules::{Breadth, Config, RobotsPolicy};
 use argiope_engine::Clock;
 use argiope_store::MemoryFrontier;
 
 use super::config::Usage;
-use super::escape::{visible, visible_bytes};
-use super::{FAILED, complain, words};
+use super::escape::{pretty_json, visible, visible_bytes};
+use super::{FAILED, complain, warn_of_insecurity, words};
 
 /// Headers whose values are secrets: they are shown to be there, and no more.
 const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
@@ -32,8 +33,10 @@ pub struct Exchange {
     pub addresses: Vec<IpAddr>,
     /// Which of them answered.
     pub connected: Option<SocketAddr>,
-    /// The version and cipher that were agreed on.
-    pub secured: Option<String>,
+    /// What TLS agreed on, and with whom.
+    pub secured: Option<Secured>,
+    /// Nobody checked with whom.
+    pub insecure: bool,
     /// The request as it was sent.
     pub request: Vec<u8>,
     /// The head of the answer as it came.
@@ -70,6 +73,9 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         }
     };
     rules.keep_wire = true;
+    if config.insecure {
+        warn_of_insecurity();
+    }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let keeping = Keeping::start(Setting {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
@@ -109,15 +115,14 @@ impl Exchange {
         let timings = &visit.timings;
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
-        let answer = wire.map(|wire| wire.response.as_slice()).unwrap_or_default();
-        let head_end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
         Self {
             url: url.to_string(),
             addresses: visit.ip.into_iter().collect(),
             connected: visit.ip.map(|ip| SocketAddr::new(ip, url.port())),
-            secured: None,
+            secured: wire.and_then(|wire| wire.secured.clone()),
+            insecure: visit.insecure,
             request: wire.map(|wire| wire.request.clone()).unwrap_or_default(),
-            head: if visit.status.is_some() { answer.get(..head_end).unwrap_or_default().to_vec() } else { Vec::new() },
+            head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
             times: Times {
                 name: timings.dns,
                 connect: timings.connect,
@@ -145,7 +150,11 @@ pub fn render(exchange: &Exchange) -> String {
         line("connected", &format!("to {address}"));
     }
     if let Some(secured) = &exchange.secured {
-        line("secured", &visible(secured));
+        let resumed = if secured.resumed { ", resumed" } else { "" };
+        line("secured", &format!("{}, {}{resumed}", secured.version, secured.cipher));
+        for (name, words) in certificate(&secured.certificate, exchange.insecure) {
+            line(name, &visible(&words));
+        }
     }
     let times = times(&exchange.times);
     if !times.is_empty() {
@@ -157,14 +166,33 @@ pub fn render(exchange: &Exchange) -> String {
     message(&mut text, "Request", '>', &exchange.request);
     message(&mut text, "Answer", '<', &exchange.head);
     if !exchange.record.is_null() {
-        // JSON escapes C0 controls itself; what is left is ours to escape, line by line.
-        let record = serde_json::to_string_pretty(&exchange.record).unwrap_or_default();
         text.push_str("\nRecord\n");
-        for line in record.lines() {
-            let _ = writeln!(text, "  {}", visible(line));
+        for line in pretty_json(&exchange.record).lines() {
+            let _ = writeln!(text, "  {line}");
         }
     }
     text
+}
+
+/// What the server's certificate says; whether to believe it was the verifier's business.
+fn certificate(certificate: &Certificate, insecure: bool) -> Vec<(&'static str, String)> {
+    const SHOWN: usize = 5;
+    let unknown = "unknown".to_owned();
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.clone());
+    let names = &certificate.names;
+    let mut good_for = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        let _ = write!(good_for, " and {} more", names.len() - SHOWN);
+    }
+    let mut lines = vec![
+        ("certificate", format!("of {}, by {}", or_unknown(&certificate.subject), or_unknown(&certificate.issuer))),
+        ("", format!("for {}", if names.is_empty() { "no name" } else { &good_for })),
+        ("", format!("from {} to {}", or_unknown(&certificate.not_before), or_unknown(&certificate.not_after))),
+    ];
+    if insecure {
+        lines.push(("", "NOT CHECKED (--insecure): this may be anybody".to_owned()));
+    }
+    lines
 }
 
 fn times(times: &Times) -> String {
@@ -215,7 +243,19 @@ mod tests {
             url: "https://example.com/".into(),
             addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
             connected: Some("192.0.2.7:443".parse().unwrap()),
-            secured: Some("TLS 1.3, TLS13_AES_256_GCM_SHA384".into()),
+            secured: Some(Secured {
+                version: "TLS 1.3",
+                cipher: "TLS13_AES_256_GCM_SHA384",
+                resumed: false,
+                certificate: Certificate {
+                    subject: Some("example\u{1b}[2J".into()),
+                    issuer: Some("Somebody".into()),
+                    names: vec!["example.com".into(), "*.example.com".into()],
+                    not_before: Some("2026-01-02T03:04:05Z".into()),
+                    not_after: None,
+                },
+            }),
+            insecure: true,
             request: b"GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\n\r\n".to_vec(),
             head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
             times: Times {
@@ -234,6 +274,10 @@ https://example.com/
 addresses   2001:db8::1, 192.0.2.7
 connected   to 192.0.2.7:443
 secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
+certificate of example\\x1b[2J, by Somebody
+            for example.com, *.example.com
+            from 2026-01-02T03:04:05Z to unknown
+            NOT CHECKED (--insecure): this may be anybody
 times       name 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, all 140 ms
 
 Request
@@ -249,7 +293,7 @@ Answer
 Record
   {
     \"outcome\": \"ok\",
-    \"title\": \"a\\x9bb\"
+    \"title\": \"a\\u009bb\"
   }
 ";
         assert_eq!(render(&exchange), expected);

@@ -295,7 +295,7 @@ pub struct TrustFlags {
     /// Trust the certificate authorities of this PEM file as well
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
-    /// Show this client certificate to servers that ask (PEM; with --key)
+    /// Show this client certificate to the roots' own servers, where they ask for one (PEM; with --key)
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
     /// The private key of --cert (PEM)

@@ -2,12 +2,13 @@
 //!
 //! Invariant: standard output carries data only; words go to standard error, and nothing from the web gets there
 //! without [`escape`].
+//!
+//! [`escape`]: argiope_core::visible
 
 mod args;
 mod changes;
 mod config;
 mod crawl;
-mod escape;
 mod exhibition;
 mod explain;
 mod export;
@@ -27,6 +28,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use argiope_core::visible as escape;
 use args::Command;
 use config::Usage;
 
@@ -79,6 +81,15 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// `--insecure` is never quiet about itself.
+fn warn_of_insecurity() {
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(
+        std::io::stderr(),
+        "WARNING: certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \"insecure\":true"
+    );
 }
 
 /// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.

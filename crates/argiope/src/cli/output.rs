@@ -4,9 +4,11 @@
 //! Invariant: it is opened before the crawl starts, so that a mistake costs nothing; what somebody else wrote is never
 //! overwritten.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+use argiope::aside::open_new;
 
 use super::escape::visible;
 
@@ -30,7 +32,9 @@ impl Output {
             return Ok(Self::new(io::stdout(), "standard output"));
         }
         let name = visible(&path.display().to_string()).into_owned();
-        let file = Self::create(path).map_err(|error| format!("{name} cannot be written: {error}"))?;
+        // A device may be named by a link (`/dev/stdout`); a file may not.
+        let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_new(path) };
+        let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
         // Devices and pipes have no length, and nothing to lose.
         let length = file.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
         if length > 0 {
@@ -39,10 +43,6 @@ impl Output {
             ));
         }
         Ok(Self::new(file, &name))
-    }
-
-    fn create(path: &Path) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(false).open(path)
     }
 
     fn new(to: impl Write + Send + 'static, name: &str) -> Self {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use argiope::aside::Aside;
 use argiope::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
 use argiope_core::Outcome;
 use clap::Args;
@@ -45,11 +46,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
             let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
-            if file == Path::new("-") {
-                std::io::stdout().write_all(page.as_bytes())
-            } else {
-                std::fs::write(file, page)
-            }
+            if file == Path::new("-") { std::io::stdout().write_all(page.as_bytes()) } else { Aside::write(file, page) }
         }
     };
     match written {

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use argiope::report::{Broken, Fault, Report, RootNote};
 use argiope_core::Outcome;
+use argiope_core::visible::acts;
 
 use super::report::{headline, in_words};
 use super::words;
@@ -30,10 +31,7 @@ impl Display for Text<'_> {
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
                 // Characters that turn the direction of writing would make an address look like another.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => {
-                    f.write_char('\u{fffd}')?
-                }
-                c if c.is_control() => f.write_char('\u{fffd}')?,
+                c if acts(c) => f.write_char('\u{fffd}')?,
                 c => f.write_char(c)?,
             }
         }
@@ -61,7 +59,7 @@ pub fn page(report: &Report, name: &str) -> String {
     let _ = write!(
         html,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
          <title>Crawl of {name}</title><style>{STYLE}</style></head>\n<body><h1>Crawl of {name}</h1>\n<p>{}</p>\n",
         Text(headline(report).trim_end()),

@@ -24,7 +24,7 @@ use clap::Args;
 use super::config::Usage;
 use super::escape::visible;
 use super::flags::{ExchangeFlags, TrustFlags};
-use super::{FAILED, complain};
+use super::{FAILED, complain, warn_of_insecurity};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -135,6 +135,9 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         Err(Error::Config(error)) => return Err(error.into()),
         Err(error) => return Ok(Err(error.to_string())),
     };
+    if config.insecure {
+        warn_of_insecurity();
+    }
     // Nothing else is asked of the host.
     let root = rules.roots.drain(..).next();
     let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(of_site) else {

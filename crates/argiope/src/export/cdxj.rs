@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use argiope_core::record::Place;
+use argiope_core::visible::write_json;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use flate2::bufread::GzDecoder;
 use serde::Serialize;
@@ -53,8 +54,9 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
                 offset: place.offset.to_string(),
                 filename: place.file.rsplit('/').next().unwrap_or(&place.file),
             };
-            let entry = serde_json::to_string(&entry).map_err(io::Error::other)?;
-            sorted.push(format!("{} {time} {entry}", surt(url)).as_bytes())?;
+            let mut record = format!("{} {time} ", surt(url)).into_bytes();
+            write_json(&mut record, &entry).map_err(io::Error::other)?;
+            sorted.push(&record)?;
         }
         Ok(())
     })?;

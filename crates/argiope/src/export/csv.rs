@@ -1,13 +1,15 @@
 //! Pages as CSV (RFC 4180), for spreadsheets.
 //!
 //! Titles and headers come from strangers, and spreadsheets run what looks like a formula. So a text that begins with
-//! `=`, `+`, `-`, `@`, tab or carriage return gets an apostrophe before it, as OWASP advises.
+//! `=`, `+`, `-`, `@` (or their wide forms) gets an apostrophe before it, as OWASP advises, and characters that could act
+//! on a terminal are written out: tables are for people. JSON and Parquet have the text as it is.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::columns::{COLUMNS, Value};
 use crate::past::{self, Fault};
+use argiope_core::visible::visible;
 
 /// One row per page, in the order of completion.
 pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
@@ -34,9 +36,12 @@ fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -
 
 /// A field with a text from outside.
 pub fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    // A tab or a line feed before it does not hide a formula from a spreadsheet.
+    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    let text = &*visible(text);
     let guard = if is_formula { "'" } else { "" };
-    if is_formula || text.contains([',', '"', '\n', '\r']) {
+    // Some spreadsheets take a semicolon for the end of a field.
+    if is_formula || text.contains([',', ';', '"']) {
         write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
     } else {
         out.write_all(text.as_bytes())
@@ -54,13 +59,17 @@ mod tests {
             ("", ""),
             ("a,b", "\"a,b\""),
             ("say \"hi\"", "\"say \"\"hi\"\"\""),
-            ("two\nlines", "\"two\nlines\""),
+            ("two\nlines", "two\\nlines"),
+            ("a;=1+1", "\"a;=1+1\""),
+            ("a\u{1b}[2J\u{202e}", "a\\x1b[2J\\u{202e}"),
+            ("\u{3000}＝1", "\"'\u{3000}＝1\""),
+            (" =1", "\"' =1\""),
             ("=1+1", "\"'=1+1\""),
             ("+49", "\"'+49\""),
             ("-x", "\"'-x\""),
             ("@sum", "\"'@sum\""),
-            ("\tx", "\"'\tx\""),
-            ("\rx", "\"'\rx\""),
+            ("\t=x", "\"'\\t=x\""),
+            ("\r@x", "\"'\\r@x\""),
             ("a=b", "a=b"),
         ] {
             let mut out = Vec::new();

@@ -15,6 +15,8 @@ mod surt;
 use std::io::Write;
 use std::path::Path;
 
+use argiope_core::visible::acts;
+
 use crate::past::{self, Fault};
 
 pub use cdxj::cdxj;
@@ -47,6 +49,7 @@ impl std::fmt::Display for Xml<'_> {
                 '\'' => f.write_str("&#39;")?,
                 '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c))?,
                 '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {}
+                c if acts(c) => write!(f, "&#x{:x};", u32::from(c))?,
                 c => f.write_char(c)?,
             }
         }
@@ -60,6 +63,6 @@ mod tests {
 
     #[test]
     fn nothing_in_a_text_ends_the_text() {
-        assert_eq!(Xml("a<b>&\"'\0\x1b\n").to_string(), "a&lt;b&gt;&amp;&quot;&#39;&#10;");
+        assert_eq!(Xml("a<b>&\"'\0\x1b\n\u{9b}").to_string(), "a&lt;b&gt;&amp;&quot;&#39;&#10;&#x9b;");
     }
 }

@@ -4,7 +4,6 @@
 //! name another address as the one to use (`canonical`). The protocol allows 50,000 addresses and 50 MiB a file; more
 //! become several files and an index.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use argiope_core::{Outcome, UrlRef};
 
 use super::Xml;
 use super::sorted::Sorted;
+use crate::aside::Aside;
 use crate::past::{self, Fault, Line};
 
 const ADDRESSES: u64 = 50_000;
@@ -55,15 +55,14 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
     each_entry(&mut sorted, |_, entry| {
         if fill.is_full_with(entry) {
-            end(&mut part, "urlset")?;
             number += 1;
             let (next, name) = open_part(file, number)?;
-            part = next;
+            close_part(std::mem::replace(&mut part, next))?;
             writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
         }
         Ok(part.write_all(entry)?)
     })?;
-    end(&mut part, "urlset")?;
+    close_part(part)?;
     Ok(end(out, "sitemapindex")?)
 }
 
@@ -131,13 +130,19 @@ impl Fill {
     }
 }
 
-fn open_part(file: &Path, number: u32) -> Result<(BufWriter<File>, String), Fault> {
+fn open_part(file: &Path, number: u32) -> Result<(BufWriter<Aside>, String), Fault> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{number}.xml");
     let path: PathBuf = file.with_file_name(&name);
-    let mut part = BufWriter::new(File::create(path)?);
+    let mut part = BufWriter::new(Aside::create(&path)?);
     begin(&mut part, "urlset")?;
     Ok((part, name))
+}
+
+fn close_part(mut part: BufWriter<Aside>) -> Result<(), Fault> {
+    end(&mut part, "urlset")?;
+    let part = part.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(part.place()?)
 }
 
 fn begin(out: &mut dyn Write, element: &str) -> std::io::Result<()> {

@@ -63,8 +63,9 @@ use crate::time::Time;
 pub use coding::Oddities;
 pub use head::{Head, Version};
 pub use limits::Limits;
-pub use tls::trust::{TimeOfDay, TlsSource, Trust, certificates};
-pub use tls::{TlsConfig, explaining};
+pub use tls::certificate::Certificate;
+pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, certificates};
+pub use tls::{Secured, TlsConfig};
 
 use answer::too_slow;
 use coding::Decoder;

@@ -105,6 +105,7 @@ impl Config {
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
             limits: self.compile_limits(),
+            insecure: self.insecure,
             tls: TlsSource::default(),
             budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
             fingerprint_key,

@@ -106,6 +106,8 @@ pub struct Rules {
 
     /// How much of an answer, and how long, a connection puts up with.
     pub limits: Arc<Limits>,
+    /// Nobody's certificate is checked, and records say so.
+    pub insecure: bool,
     /// Whom TLS believes. Files are not the core's business: whoever has them sets this.
     pub tls: TlsSource,
     /// For bodies that are held.
@@ -139,6 +141,11 @@ impl Rules {
     /// ever does.
     pub fn headers_for(&self, url: &Url) -> &[(Box<str>, Box<str>)] {
         if !self.headers.is_empty() && self.seed_origins.contains(&url.origin()) { &self.headers } else { &[] }
+    }
+
+    /// Whether this origin may see the user's own certificate: as with headers, only where a crawl begins.
+    pub fn identifies_to(&self, url: &Url) -> bool {
+        self.seed_origins.contains(&url.origin())
     }
 
     /// Whether this host and port may turn out to be on a private network.

@@ -15,11 +15,9 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A name in the crawl directory is a file that a crawl made: a link in its place is somebody's trap, and is not followed.
-/// What the user named as a path of its own may be a link.
-fn flags(name: &str) -> i32 {
-    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
-    if name.starts_with('/') { 0 } else { no_links }
+/// Every name here is of a file that a crawl made: a link in its place is somebody's trap, and is not followed.
+fn no_links() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }
 
 /// A place that holds files.
@@ -70,9 +68,11 @@ impl Folder {
 impl Files for Folder {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
         // Reports look at a directory that they may only read.
-        let file = fs::File::options().read(true).write(true).custom_flags(flags(name)).open(self.at(name));
+        let file = fs::File::options().read(true).write(true).custom_flags(no_links()).open(self.at(name));
         Ok(Box::new(match file {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(self.at(name))?,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                fs::File::options().read(true).custom_flags(no_links()).open(self.at(name))?
+            }
             file => file?,
         }))
     }
@@ -83,7 +83,7 @@ impl Files for Folder {
             .write(true)
             .create(true)
             .truncate(true)
-            .custom_flags(flags(name))
+            .custom_flags(no_links())
             .open(self.at(name))?;
         Ok(Box::new(options))
     }

@@ -7,18 +7,17 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, Error, RootCertStore};
 
-use super::{TlsConfig, explaining};
-
-/// Host names whose sessions are remembered, so that a reconnect costs half a handshake.
-const SESSIONS: usize = 16_384;
+use super::TlsConfig;
+use super::sessions::Sessions;
+use super::verify::Verifier;
 
 /// Whom to believe, and as whom to speak.
 #[derive(Debug, Default)]
@@ -27,72 +26,132 @@ pub struct Trust {
     pub roots: Vec<Vec<u8>>,
     /// Believe everybody.
     pub insecure: bool,
-    /// A client's certificate chain and key, each a PEM text.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub identity: Option<Identity>,
+}
+
+/// A client's certificate chain, and the key that proves it.
+#[derive(Clone)]
+pub struct Identity(Arc<SingleCertAndKey>);
+
+/// Which part of an identity is wrong, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub enum IdentityFault {
+    Certificate(String),
+    Key(String),
+}
+
+impl Identity {
+    /// Reads it from two PEM texts, which may be the same. The key may be PKCS #8, PKCS #1 or SEC 1.
+    pub fn read(chain: &[u8], key: &[u8]) -> Result<Self, IdentityFault> {
+        let chain = certificates(chain).map_err(IdentityFault::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+            IdentityFault::Key(match error {
+                pem::Error::NoItemsFound => {
+                    "it holds no private key in PEM (an encrypted one has to be decrypted first)".to_owned()
+                }
+                error => format!("it is no PEM: {error}"),
+            })
+        })?;
+        let chain = chain.into_iter().map(CertificateDer::from).collect();
+        match CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()) {
+            Ok(certified) => Ok(Self(Arc::new(SingleCertAndKey::from(certified)))),
+            Err(Error::InconsistentKeys(_)) => {
+                Err(IdentityFault::Key("it is not the key of that certificate".to_owned()))
+            }
+            Err(Error::InvalidCertificate(_)) => {
+                Err(IdentityFault::Certificate("it holds something that is no certificate".to_owned()))
+            }
+            Err(error) => Err(IdentityFault::Key(format!("it holds no key that can be used: {error}"))),
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
 }
 
 /// Seconds since the Unix epoch, from somebody who has a clock.
 pub type TimeOfDay = fn() -> Duration;
 
+/// The same trust under two faces. Each has its own sessions: who resumes one says who it is.
+pub struct TlsConfigs {
+    /// For everybody.
+    pub anonymous: Arc<TlsConfig>,
+    /// For whom the identity is meant: the origins of the seeds.
+    pub identified: Arc<TlsConfig>,
+}
+
 impl Trust {
-    /// Compiles it. The message of an error says what is wrong with the identity.
-    pub fn compile(self, time_of_day: TimeOfDay) -> Result<Arc<TlsConfig>, String> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_details(Arc::clone(&provider), Arc::new(Clock(time_of_day)))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?;
-        let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-        } else {
-            let mut roots = RootCertStore::empty();
+    /// Compiles it.
+    pub fn compile(self, time_of_day: TimeOfDay) -> Result<TlsConfigs, String> {
+        let mut roots = RootCertStore::empty();
+        if !self.insecure {
             // The system's bundle may hold a certificate that nobody can read; the others count.
             roots.add_parsable_certificates(self.roots.into_iter().map(CertificateDer::from));
-            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-                .build()
-                .map_err(|error| error.to_string())?;
-            // The standard verifier, in words that a person understands.
-            builder.dangerous().with_custom_certificate_verifier(explaining(verifier))
+        }
+        let roots = (!self.insecure).then_some(roots);
+        let anonymous = config(roots.clone(), None, time_of_day)?;
+        let identified = match self.identity {
+            None => Arc::clone(&anonymous),
+            Some(identity) => config(roots, Some(identity), time_of_day)?,
         };
-        let mut config = match self.identity {
-            None => builder.with_no_client_auth(),
-            Some((chain, key)) => {
-                let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
-                let chain = chain.map_err(|error| format!("the client certificate is no PEM: {error}"))?;
-                let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| format!("the key is no PEM: {error}"))?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
-            }
-        };
-        config.resumption = Resumption::in_memory_sessions(SESSIONS);
-        Ok(Arc::new(config))
+        Ok(TlsConfigs { anonymous, identified })
     }
+}
+
+fn config(
+    roots: Option<RootCertStore>,
+    identity: Option<Identity>,
+    time_of_day: TimeOfDay,
+) -> Result<Arc<TlsConfig>, String> {
+    let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
+    let sessions = Arc::new(Sessions::new());
+    let verifier = match roots {
+        None => Verifier::credulous(&provider, &sessions),
+        Some(roots) => Verifier::believing(roots, &provider, &sessions)?,
+    };
+    let builder = ClientConfig::builder_with_details(provider, Arc::new(Clock(time_of_day)))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity(certified)) => builder.with_client_cert_resolver(certified),
+    };
+    config.resumption = Resumption::store(sessions);
+    Ok(Arc::new(config))
 }
 
 /// The certificates in a PEM text, as DER.
 pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|one| one.map(|der| der.to_vec())).collect();
     match read {
-        Ok(found) if found.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(found) if found.is_empty() => Err("it holds no certificate in PEM".to_owned()),
         Ok(found) => Ok(found),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(format!("it is no PEM: {error}")),
     }
 }
 
-/// A [`TlsConfig`] that is made when the first https host comes: reading the system's roots takes time that a crawl
+/// [`TlsConfigs`] that are made when the first https host comes: reading the system's roots takes time that a crawl
 /// of plain sites need not spend.
 #[derive(Clone)]
 pub struct TlsSource(Arc<LazyLock<Made, Make>>);
 
-type Made = Result<Arc<TlsConfig>, String>;
+type Made = Result<TlsConfigs, String>;
 type Make = Box<dyn FnOnce() -> Made + Send>;
 
 impl TlsSource {
-    pub fn new(make: impl FnOnce() -> Result<Arc<TlsConfig>, String> + Send + 'static) -> Self {
+    pub fn new(make: impl FnOnce() -> Result<TlsConfigs, String> + Send + 'static) -> Self {
         Self(Arc::new(LazyLock::new(Box::new(make))))
     }
 
-    /// The configuration, made now if it was not before.
-    pub fn config(&self) -> Result<&Arc<TlsConfig>, &str> {
-        LazyLock::force(&self.0).as_ref().map_err(String::as_str)
+    /// The configuration, made now if it was not before; with the user's identity or without.
+    pub fn config(&self, identified: bool) -> Result<&Arc<TlsConfig>, &str> {
+        let made = LazyLock::force(&self.0).as_ref().map_err(String::as_str)?;
+        Ok(if identified { &made.identified } else { &made.anonymous })
     }
 }
 
@@ -120,44 +179,5 @@ impl fmt::Debug for Clock {
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch((self.0)()))
-    }
-}
-
-/// `--insecure`: every certificate will do. Signatures are still checked, so that the handshake itself is sound.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -1,0 +1,120 @@
+"""Runs a program and says what it used: wall time, processor time (rusage), peak memory (VmHWM).
+
+A program runs in a session of its own, dies with this process, and is killed with all its children when its time is
+over: nothing is left behind, whatever happens.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# Client and server each have a core, where there are two.
+CORES = sorted(os.sched_getaffinity(0))
+CLIENT_CORE = CORES[0]
+SERVER_CORE = CORES[1] if len(CORES) > 1 else CORES[0]
+
+
+def prepare(core):
+    """What the child does before it becomes the program."""
+
+    def work():
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+
+    return work
+
+
+@dataclass
+class Outcome:
+    wall: float
+    user: float
+    system: float
+    peak: int  # bytes
+    code: int
+    timed_out: bool
+    said: str  # the end of what was printed
+
+    @property
+    def cpu(self):
+        return self.user + self.system
+
+    @property
+    def ok(self):
+        return self.code == 0 and not self.timed_out
+
+
+def peak_memory(pid):
+    """Peak resident memory in bytes. The kernel's own maximum would count the memory of whoever started the program."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance=0.02):
+    """Runs a command to its end in the folder `work`. Its output goes to a file there."""
+    told = os.path.join(work, "output.txt")
+    with open(told, "wb") as output:
+        started = time.monotonic()
+        child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=work,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+            preexec_fn=prepare(core),
+        )
+    seen = {"peak": 0, "timed_out": False}
+    over = threading.Event()
+
+    def watch():
+        # The peak only grows: what is read last, shortly before the end, is it.
+        while not over.wait(glance):
+            seen["peak"] = max(seen["peak"], peak_memory(child.pid))
+            if time.monotonic() - started > timeout:
+                seen["timed_out"] = True
+                kill_group(child.pid)
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.monotonic() - started
+        child.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        over.set()
+        watcher.join()
+        kill_group(child.pid)
+    return Outcome(
+        wall, usage.ru_utime, usage.ru_stime, seen["peak"], child.returncode, seen["timed_out"], tail(told)
+    )
+
+
+def kill_group(pid):
+    """Ends a program that was started here, with the children it started in turn."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def tail(path, size=4000):
+    with open(path, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - size))
+        return file.read().decode("utf-8", "replace")

@@ -1,0 +1,263 @@
+"""Argiope, the limit (wrk) and the peers: how each is started, at its best settings for the work.
+
+A peer is compared only where it fetched exactly the pages that Argiope fetched, by the server's count and digest of the
+set. Peers ask for no robots.txt; Argiope does, and obeys it.
+"""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+
+from . import process
+from .result import Sample
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PEERS = os.environ.get("ARGIOPE_PEERS", os.path.join(HERE, ".peers"))
+
+
+@dataclass
+class Task:
+    """What a crawl has to do, whoever does it."""
+
+    connections: int
+    timeout: float = 300.0
+
+
+class Argiope:
+    """The command, with records as JSONL and a crawl directory: everything on."""
+
+    name = "argiope"
+
+    def __init__(self, binary, flags=(), directory=True, jsonl=True, pace="full", name=None):
+        self.binary = binary
+        self.flags = list(flags)
+        self.directory = directory
+        self.jsonl = jsonl
+        self.pace = pace
+        self.name = name or self.name
+
+    def command(self, web, work, task):
+        command = [self.binary, "crawl", "-i", web.roots_file, "-q", "-c", task.connections, "--pace", self.pace]
+        command += ["-d", os.path.join(work, "x.crawl")]
+        if self.jsonl:
+            command += ["--jsonl", os.path.join(work, "pages.jsonl")]
+        if web.ca:
+            command += ["--ca-cert", web.ca]
+        return command + self.flags
+
+    def visit(self, web, work, task):
+        outcome = process.run(self.command(web, work, task), work, timeout=task.timeout)
+        stats = web.stats()
+        sample = sampled(outcome, stats)
+        if self.jsonl and not sample.void:
+            records = count_ok(os.path.join(work, "pages.jsonl"))
+            if records != stats["pages"]:
+                sample.void = f"{records} records for {stats['pages']} pages"
+        return sample
+
+
+def count_ok(path):
+    """Records of pages that were fetched."""
+    count = 0
+    with open(path, "rb") as file:
+        for line in file:
+            count += b'"outcome":"ok"' in line
+    return count
+
+
+def ok_urls(path):
+    """URLs of pages that were fetched."""
+    with open(path, "rb") as file:
+        return [json.loads(line)["url"] for line in file if b'"outcome":"ok"' in line]
+
+
+def sampled(outcome, stats):
+    """What a run gave, by the server's word for pages."""
+    sample = Sample(pages=stats["pages"], wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
+    sample.more = {"requests": stats["requests"], "span_s": stats["span_us"] / 1e6, "digest": stats["pages_digest"]}
+    if outcome.timed_out:
+        sample.void = "took too long"
+    elif outcome.code != 0:
+        sample.void = f"exit code {outcome.code}: {outcome.said.strip()[-200:]}"
+    return sample
+
+
+class Wrk:
+    """The limit: fetching alone, no crawl. Asks for the same pages over the same number of connections."""
+
+    name = "wrk (the limit)"
+
+    SCRIPT = """
+local requests, at = {}, 0
+for line in io.lines(os.getenv("WRK_URLS")) do
+  local host, target = line:match("^%w+://([^/]+)(.*)$")
+  requests[#requests + 1] = "GET " .. target .. " HTTP/1.1\\r\\nHost: " .. host .. "\\r\\n\\r\\n"
+end
+request = function()
+  at = at + 1
+  if at > #requests then at = 1 end
+  return requests[at]
+end
+"""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def installed(self):
+        return shutil.which("wrk")
+
+    def visit(self, web, work, task, urls):
+        """`urls` as paths with host and port; the port may be one of an earlier server and is put right."""
+        listed, script = os.path.join(work, "urls.txt"), os.path.join(work, "urls.lua")
+        with open(listed, "w") as file:
+            file.writelines(with_port(url, web.port) + "\n" for url in urls)
+        with open(script, "w") as file:
+            file.write(self.SCRIPT)
+        scheme = "https" if web.ca else "http"
+        command = ["wrk", "-t1", f"-c{task.connections}", f"-d{self.seconds}s", "-s", script]
+        command += [f"{scheme}://{with_port(urls[0], web.port).split('/')[2]}/"]
+        outcome = process.run(command, work, timeout=self.seconds + 30, environment={"WRK_URLS": listed})
+        stats = web.stats()
+        sample = sampled(outcome, stats)
+        # It asks for pages again and again: every answer counts.
+        sample.pages = stats["answered"]
+        sample.more["bytes"] = stats["bytes_sent"]
+        if "Non-2xx" in outcome.said or "Socket errors" in outcome.said:
+            sample.void = "errors: " + outcome.said.strip()[-200:]
+        return sample
+
+
+def with_port(url, port):
+    scheme, _, host, path = url.split("/", 3)
+    return f"{scheme}//{host.rsplit(':', 1)[0]}:{port}/{path}"
+
+
+class Peer:
+    """Another crawler. `rounds` is how often a slow one is run at most, `most` how many pages it is given at most."""
+
+    name = ""
+    rounds = 99
+    most = {}
+    only = None  # scenarios it is used in, where not in all
+
+    def installed(self):
+        raise NotImplementedError
+
+    def command(self, web, work, task):
+        raise NotImplementedError
+
+    def visit(self, web, work, task):
+        outcome = process.run(self.command(web, work, task), work, timeout=task.timeout, environment=self.environment())
+        if self.fine(outcome):
+            outcome.code = 0
+        return sampled(outcome, web.stats())
+
+    def environment(self):
+        return {}
+
+    def fine(self, outcome):
+        """Some end with another code than 0 after any 404."""
+        return False
+
+
+class Wget2(Peer):
+    name = "wget2"
+
+    def installed(self):
+        return shutil.which("wget2")
+
+    def command(self, web, work, task):
+        return [
+            "wget2", "-q", "-r", "-l", "inf", "--robots=off", f"--max-threads={task.connections}", "--delete-after",
+            "--no-compression", "--tries=1", "--ignore-tags=img,link,script", "-P", work, "-i", web.roots_file,
+        ]  # fmt: skip
+
+    def fine(self, outcome):
+        return outcome.code in (0, 8)
+
+
+class Httrack(Peer):
+    name = "httrack"
+    rounds = 2
+    most = {"S2": 8_000}
+
+    def installed(self):
+        return shutil.which("httrack")
+
+    def command(self, web, work, task):
+        connections = min(task.connections, 64)
+        return [
+            "httrack", "-q", "-%L", web.roots_file, "-O", os.path.join(work, "mirror"), "-s0", "-I0", "-p1", "-C0",
+            f"-c{connections}", "-%c100000", "-A1000000000", "-%!", "-R0", "-a", "-n0", "-%v0", "-#L1000000000",
+        ]  # fmt: skip
+
+
+class Spider(Peer):
+    """The crate, in a program of our own: see peers.d/spider."""
+
+    name = "spider"
+    most = {"S2": 50_000}
+
+    def path(self):
+        return os.path.join(PEERS, "bin", "spider-bench")
+
+    def installed(self):
+        return os.path.exists(self.path()) and self.path()
+
+    def command(self, web, work, task):
+        return [self.path(), web.roots_file, task.connections]
+
+
+class Siteone(Peer):
+    name = "siteone-crawler"
+    rounds = 2
+    most = {"S2": 4_000}
+
+    def path(self):
+        return os.path.join(PEERS, "bin", "siteone-crawler")
+
+    def installed(self):
+        return os.path.exists(self.path()) and self.path()
+
+    def command(self, web, work, task):
+        return [
+            self.path(), f"--url={web.roots[0]}", f"--workers={task.connections}", "--max-reqs-per-sec=1000000",
+            "--max-visited-urls=100000000", "--max-queue-length=100000000", "--ignore-robots-txt", "--http-cache-dir=",
+            "--output=json", "--hide-progress-bar", "--disable-javascript", "--disable-styles", "--disable-fonts",
+            "--disable-images", "--disable-files", "--allowed-domain-for-crawling=127.*",
+        ]  # fmt: skip
+
+
+class Scrapy(Peer):
+    name = "scrapy"
+    rounds = 2
+    most = {"S2": 800, "S3 openjdk": 0}
+
+    def path(self):
+        return os.path.join(PEERS, "scrapy", "bin", "python")
+
+    def installed(self):
+        return os.path.exists(self.path()) and self.path()
+
+    def command(self, web, work, task):
+        return [self.path(), os.path.join(HERE, "peers.d", "scrapy_crawl.py"), web.roots_file, task.connections]
+
+
+class Crawlee(Peer):
+    name = "crawlee"
+    rounds = 2
+    most = {"S2": 800, "S3 openjdk": 0}
+
+    def installed(self):
+        folder = os.path.join(PEERS, "crawlee", "node_modules", "crawlee")
+        return os.path.isdir(folder) and shutil.which("node")
+
+    def command(self, web, work, task):
+        return ["node", os.path.join(PEERS, "crawlee", "crawl.mjs"), web.roots_file, task.connections]
+
+    def environment(self):
+        return {"CRAWLEE_PERSIST_STORAGE": "false", "CRAWLEE_LOG_LEVEL": "ERROR"}
+
+
+ALL_PEERS = [Wget2(), Spider(), Siteone(), Httrack(), Crawlee(), Scrapy()]

@@ -1,0 +1,78 @@
+"""The practice web, in a process of its own on a core of its own. What it counted is what counts."""
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+
+from . import process
+
+
+class Web:
+    """A web that is being served, for one run: its counts begin at zero. Use it in a `with` statement."""
+
+    def __init__(self, server, flags, work, core=process.SERVER_CORE):
+        self.roots_file = os.path.join(work, "roots.txt")
+        self.ca = os.path.join(work, "ca.pem") if "--tls" in [str(flag) for flag in flags] else None
+        command = [server, "serve", *flags, "--roots-out", self.roots_file]
+        if self.ca:
+            command += ["--ca-out", self.ca]
+        # Errors go to a file: a pipe that nobody reads would fill up.
+        self.faults = tempfile.TemporaryFile()
+        self.child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.faults,
+            start_new_session=True,
+            preexec_fn=process.prepare(core),
+        )
+        self.unread = b""
+        ready = self.line(60)
+        self.pages = ready["pages"]
+        self.roots = ready["roots"]
+        self.address = ready["addresses"][0]
+        self.port = int(self.address.rsplit(":", 1)[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.child.stdin.close()
+            self.child.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            process.kill_group(self.child.pid)
+            self.child.wait()
+        self.child.stdout.close()
+        self.faults.close()
+
+    def stats(self):
+        self.child.stdin.write(b"stats\n")
+        self.child.stdin.flush()
+        return self.line(30)
+
+    def line(self, patience):
+        """The next line of JSON."""
+        deadline = time.monotonic() + patience
+        while b"\n" not in self.unread:
+            ready, _, _ = select.select([self.child.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(self.child.stdout.fileno(), 1 << 20) if ready else b""
+            if not piece:
+                self.faults.seek(0)
+                words = self.faults.read().decode("utf-8", "replace").strip()
+                process.kill_group(self.child.pid)
+                raise RuntimeError(f"the practice web says nothing: {words}")
+            self.unread += piece
+        line, _, self.unread = self.unread.partition(b"\n")
+        return json.loads(line)
+
+
+def ideal(server, flags, at_once, per_host, delay_ms=0, robots=True, patience_ms=10_000):
+    """The least time that a crawl of this web can take, in seconds, as the server works it out from its own delays."""
+    command = [server, "ideal", *flags, "--at-once", at_once, "--per-host", per_host, "--delay-ms", delay_ms]
+    command += ["--patience-ms", patience_ms] + ([] if robots else ["--no-robots"])
+    output = subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300).stdout
+    return json.loads(output)

@@ -1,0 +1,138 @@
+//! [`Aside`]: a file that the user asked for, written aside and put under its name when it is whole.
+//!
+//! Invariant: no link is followed to a file. A link in the file's place is replaced, never written through; half a file
+//! never stands under the name. Only where the name leads to a device or a pipe (`/dev/stdout`) is that written to as it
+//! is: there is nothing to replace.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// A file in the making.
+pub struct Aside {
+    /// None once it is in its place.
+    file: Option<File>,
+    /// Where it is written; none where it is written in place.
+    aside: Option<PathBuf>,
+    path: PathBuf,
+}
+
+impl Aside {
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let whole = path.to_owned();
+        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+            // A folder is refused here too, in the system's own words.
+            let file = File::options().write(true).open(path)?;
+            return Ok(Self { file: Some(file), aside: None, path: whole });
+        }
+        let mut name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
+        name.push(".part");
+        let aside = path.with_file_name(name);
+        // What is there is left from a run that was killed, or somebody's trap.
+        match fs::remove_file(&aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = File::options().write(true).create_new(true).open(&aside)?;
+        Ok(Self { file: Some(file), aside: Some(aside), path: whole })
+    }
+
+    /// It is whole: puts it in its place.
+    pub fn place(mut self) -> io::Result<()> {
+        drop(self.file.take());
+        match self.aside.take() {
+            None => Ok(()),
+            Some(aside) => fs::rename(&aside, &self.path).inspect_err(|_| {
+                // What is left behind would be taken for the whole.
+                let _ = fs::remove_file(&aside);
+            }),
+        }
+    }
+
+    /// Writes all of a file at once.
+    pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut aside = Self::create(path)?;
+        aside.write_all(bytes.as_ref())?;
+        aside.place()
+    }
+}
+
+/// Opens a file to write to, and makes it where there is none. What it holds stays; a link in its place is refused.
+pub fn open_new(path: &Path) -> io::Result<File> {
+    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let opened = File::options().write(true).create(true).truncate(false).custom_flags(no_links).open(path);
+    opened.map_err(|error| match path.is_symlink() {
+        true => io::Error::new(error.kind(), "it is a link; name the file that it leads to"),
+        false => error,
+    })
+}
+
+impl Write for Aside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            // It never became whole.
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [victim, link] = ["victim", "link"].map(|name| folder.path().join(name));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        symlink(&victim, folder.path().join("link.part")).unwrap();
+        Aside::write(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(&link).unwrap(), "new");
+        assert!(!link.is_symlink() && !folder.path().join("link.part").is_symlink());
+    }
+
+    #[test]
+    fn a_file_to_be_gone_on_with_is_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        open_new(&file).unwrap().write_all(b"kept").unwrap();
+        open_new(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+        symlink(&file, &link).unwrap();
+        assert_eq!(open_new(&link).unwrap_err().to_string(), "it is a link; name the file that it leads to");
+    }
+
+    #[test]
+    fn half_a_file_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let mut aside = Aside::create(&path).unwrap();
+        aside.write_all(b"ha").unwrap();
+        drop(aside);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn devices_are_written_to_and_folders_are_not() {
+        Aside::write(Path::new("/dev/null"), "x").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Aside::write(folder.path(), "x").is_err());
+        assert!(Aside::write(&folder.path().join("no/such/folder"), "x").is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! The cases against the public catalogue: none is missing, none is invented, none expects something else.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use argiope_practice::hostile::{Expect, Showing, catalogue};
+use serde_json::Value;
+
+/// `hostile.json`, which lies beside the folder of test vectors.
+fn published() -> Option<BTreeMap<String, Value>> {
+    let file = std::env::var_os("ARGIOPE_VECTORS").map(|folder| PathBuf::from(folder).join("../hostile.json"))?;
+    let text = std::fs::read_to_string(file).ok()?;
+    let document: Value = serde_json::from_str(&text).expect("hostile.json is JSON");
+    let cases = document["cases"].as_array().expect("a list of cases").iter();
+    let served = cases.filter(|case| case["category"] != "http2");
+    Some(served.map(|case| (case["id"].as_str().expect("a name").to_owned(), case.clone())).collect())
+}
+
+#[test]
+fn what_is_shown_elsewhere_is_shown_there() {
+    for case in catalogue() {
+        let Showing::Elsewhere { file, test } = case.showing else { continue };
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));
+        assert!(text.contains(&format!("fn {test}(")), "{}: {file} has no test {test}", case.id);
+    }
+}
+
+#[test]
+fn the_cases_are_those_of_the_catalogue() {
+    let Some(published) = published() else {
+        // Standard error of the process: the test harness keeps what is printed by other means to itself.
+        let note = "NOTE: no hostile.json beside ARGIOPE_VECTORS: the number of cases is NOT checked\n";
+        return std::io::stderr().write_all(note.as_bytes()).expect("a loud line");
+    };
+    for case in catalogue() {
+        let theirs = published.get(case.id).unwrap_or_else(|| panic!("{} is not in the catalogue", case.id));
+        assert_eq!(theirs["category"], case.category.name(), "{}", case.id);
+        let choice = theirs["expect"]["policy_choice"] == true;
+        assert_eq!(choice, case.choice.is_some(), "{}: a choice has to be written down", case.id);
+        if choice {
+            continue;
+        }
+        assert_eq!(theirs["expect"]["class"], case.expect.class(), "{}", case.id);
+        match case.expect {
+            Expect::Error(kind) => assert_eq!(theirs["expect"]["error"], kind, "{}", case.id),
+            Expect::Truncated(how, _) => assert_eq!(theirs["expect"]["truncated"], how, "{}", case.id),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Every case of the hostile web, crawled by the command beside a well-behaved control host.
+//!
+//! What holds for every case, whatever it expects for itself: the command ends by itself, with exit code 0 and without a
+//! panic; its memory grows by no more than the catalogue's cap; no fetch takes longer than it may; the control host is
+//! crawled completely; every URL has exactly one record; nothing that the web sent reaches the terminal raw.
+//!
+//! The cases are in `crates/practice/src/hostile`, the catalogue is `hostile.json` beside the test vectors. With
+//! `ARGIOPE_LONG` they run on every engine. `ARGIOPE_HOSTILE=RED,H11` and `ARGIOPE_HOSTILE_ENGINES=all` narrow and
+//! widen that while one works on a case.
+
+mod catalogue;
+mod run;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use argiope_practice::hostile::{Showing, catalogue as cases};
+
+const ENGINES: [&str; 4] = ["tokio", "coroutines", "callbacks", "threads"];
+
+/// Cases mostly wait: so many are crawled at the same time.
+const AT_ONCE: usize = 20;
+
+fn engines() -> Vec<&'static str> {
+    let long = std::env::var_os("ARGIOPE_LONG").is_some();
+    let wanted = std::env::var("ARGIOPE_HOSTILE_ENGINES").unwrap_or_default();
+    let all = long || wanted == "all";
+    let default = wanted.is_empty();
+    let runs = |engine: &str| all || wanted.split(',').any(|name| name == engine) || default && engine == "tokio";
+    ENGINES.into_iter().filter(|engine| runs(engine)).collect()
+}
+
+#[test]
+fn every_case_ends_as_it_must() {
+    let names = std::env::var("ARGIOPE_HOSTILE").unwrap_or_default();
+    let wanted = |id: &str| names.is_empty() || names.split(',').any(|name| id.starts_with(name));
+    let control = run::Control::start();
+    let mut failures = Vec::new();
+    for engine in engines() {
+        let baseline = run::alone(engine, &control);
+        let all: Vec<_> = cases().into_iter().enumerate().filter(|(_, case)| wanted(case.id)).collect();
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some((ordinal, case)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Showing::Here(_) = case.showing
+                            && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
+                        {
+                            failed.lock().unwrap().push(format!("{} on {engine}: {fault}", case.id));
+                        }
+                    }
+                });
+            }
+        });
+        let mut failed = failed.into_inner().unwrap();
+        failed.sort();
+        failures.extend(failed);
+    }
+    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn no_two_cases_have_the_same_name() {
+    let all = cases();
+    let names: BTreeSet<&str> = all.iter().map(|case| case.id).collect();
+    assert_eq!(names.len(), all.len());
+}

@@ -1,0 +1,197 @@
+//! One case: set the stage, crawl it with the command, judge.
+//!
+//! Invariant: the command is a process of its own, so that a crash, a leak or a hang of one case is seen as that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use argiope_practice::hostile::{Case, Report, Verdict, demand};
+use argiope_practice::{Answer, Running, Site, Web};
+use serde_json::{Value, json};
+
+/// The catalogue's profile of limits, as settings. One size limit holds for the body on the wire and decoded.
+const PROFILE: &[(&str, &str)] = &[
+    ("connect-timeout", "2s"),
+    ("idle-timeout", "2s"),
+    ("timeout", "8s"),
+    ("min-rate", "64"),
+    ("max-head", "64K"),
+    ("max-size", "4M"),
+    ("retry-wait", "100ms"),
+];
+const TIMEOUT: Duration = Duration::from_secs(8);
+
+/// How much later than its time-out a fetch may end on a machine that is busy with other things.
+const SLACK: Duration = Duration::from_secs(8);
+
+/// How long the command may take in all. Ten times what the slowest case needs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// By how many KiB a case may raise the peak of memory over a crawl of the control host alone.
+const GROWTH: u64 = 64 << 10;
+
+/// A host that does nothing wrong, crawled beside every case.
+pub struct Control {
+    root: String,
+    _web: Running,
+}
+
+const CONTROL_PAGES: usize = 20;
+
+impl Control {
+    pub fn start() -> Control {
+        let mut site = Site::http("127.99.0.1:0").expect("a loopback address");
+        for page in 0..CONTROL_PAGES {
+            let next = format!("/{}", page + 1);
+            let links: &[&str] = if page + 1 < CONTROL_PAGES { &[&next] } else { &[] };
+            site = site.page(&format!("/{page}"), Answer::links(links));
+        }
+        let root = site.url("/0");
+        Control { root, _web: Web::new().site(site).start().expect("the control host starts") }
+    }
+
+    fn complete(&self, report: &Report) -> Verdict {
+        let origin = self.root.trim_end_matches('0');
+        let found = report
+            .pages()
+            .filter(|page| page["url"].as_str().is_some_and(|url| url.starts_with(origin)) && page["outcome"] == "ok");
+        let count = found.count();
+        demand(count == CONTROL_PAGES, format!("the control host has {count} pages of {CONTROL_PAGES}"))
+    }
+}
+
+/// Crawls the control host alone: the peak of memory, in KiB.
+pub fn alone(engine: &str, control: &Control) -> u64 {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = write_config(folder.path(), BTreeMap::new());
+    let (report, peak) = crawl(engine, &[], control, &config, folder.path()).expect("the control host is crawled");
+    control.complete(&report).expect("the control host alone");
+    peak
+}
+
+/// Crawls one case and says what is wrong.
+pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> Verdict {
+    let words = |error: std::io::Error| error.to_string();
+    let Some(stage) = case.stage(ordinal).map_err(words)? else { return Ok(()) };
+    let scene = stage.start().map_err(words)?;
+    let folder = tempfile::tempdir().map_err(words)?;
+    let mut settings: BTreeMap<&str, Value> = BTreeMap::new();
+    if let Some(address) = scene.dns() {
+        settings.insert("dns", address.to_string().into());
+    }
+    if scene.roots.iter().any(|root| root.starts_with("https:")) {
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, scene.ca_pem()).map_err(words)?;
+        settings.insert("ca-cert", json!(file));
+    }
+    settings.extend(scene.settings.iter().cloned());
+    let config = write_config(folder.path(), settings);
+    let (mut report, peak) = crawl(engine, &scene.roots, control, &config, folder.path())?;
+    report.seen = scene.seen();
+    report.names_asked = scene.names_asked();
+    for url in &scene.judged {
+        report.judge(url, case.expect)?;
+    }
+    for check in &scene.checks {
+        (check.decide)(&report).map_err(|fault| format!("{}: {fault}", check.what))?;
+    }
+    demand(report.exit == Some(0), format!("exit code {:?}: {}", report.exit, report.words))?;
+    control.complete(&report)?;
+    always(&report)?;
+    demand(peak <= baseline + GROWTH, format!("memory grew from {baseline} to {peak} KiB"))
+}
+
+/// What holds for every crawl.
+fn always(report: &Report) -> Verdict {
+    let mut urls = BTreeSet::new();
+    for page in report.pages() {
+        let url = page["url"].as_str().unwrap_or_default();
+        demand(urls.insert(url), format!("{url} has two records"))?;
+        let took = Duration::from_millis(page["ms"]["total"].as_u64().unwrap_or_default());
+        demand(took <= TIMEOUT + SLACK, format!("{url} took {took:?}"))?;
+    }
+    demand(!report.words.contains("panicked"), format!("a panic: {}", report.words))?;
+    let raw = report.words.chars().find(|c| c.is_control() && *c != '\n');
+    demand(raw.is_none(), format!("{raw:?} on the terminal: {:?}", report.words))
+}
+
+fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {
+    let mut all: BTreeMap<&str, Value> = PROFILE.iter().map(|(key, value)| (*key, json!(value))).collect();
+    all.insert("max-tries", 2.into());
+    all.extend(settings);
+    // Strings, numbers, truths and lists of them are written in TOML as in JSON.
+    let text: String = all.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let file = folder.join("argiope.toml");
+    std::fs::write(&file, text).expect("the settings are written");
+    file
+}
+
+fn crawl(
+    engine: &str,
+    roots: &[String],
+    control: &Control,
+    config: &Path,
+    folder: &Path,
+) -> Result<(Report, u64), String> {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_argiope"));
+    let directory = folder.join("crawl");
+    let mut child = Command::new(&program)
+        .arg("crawl")
+        .args(roots)
+        .arg(&control.root)
+        .args(["--jsonl", "-", "--no-progress", "-v", "--engine", engine])
+        .arg("--config")
+        .arg(config)
+        .arg("--out")
+        .arg(&directory)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let mut errors = child.stderr.take().ok_or("no standard error")?;
+    let output = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+    let words = std::thread::spawn(move || {
+        let mut words = Vec::new();
+        let _ = errors.read_to_end(&mut words);
+        String::from_utf8_lossy(&words).into_owned()
+    });
+    let (sender, lines) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let (deadline, mut peak, mut records) = (Instant::now() + PATIENCE, 0, Vec::new());
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                // The peak never falls: what is seen with the last line holds for everything before it.
+                peak = peak_of(child.id()).unwrap_or(0).max(peak);
+                records.push(serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?);
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("not over after {PATIENCE:?}; the last record: {:?}", records.last()));
+            }
+        }
+    }
+    let exit = child.wait().map_err(|error| error.to_string())?.code();
+    let _ = reader.join();
+    let words = words.join().map_err(|_| "the reader of standard error panicked")?;
+    Ok((Report { records, words, exit, directory, program, ..Report::default() }, peak))
+}
+
+/// The peak of a process's memory in KiB, while it lives.
+fn peak_of(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}

@@ -1,0 +1,218 @@
+//! What a certificate says of itself, for people to read.
+//!
+//! Invariant: nothing here decides anything. The verifier does; these are the words of whoever made the certificate,
+//! read as far as they can be read, and whatever cannot be is absent.
+
+/// The few things that a person asks of a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certificate {
+    /// Whom it is for: its common name, or its organisation.
+    pub subject: Option<String>,
+    /// Who signed it, the same way.
+    pub issuer: Option<String>,
+    /// The names and addresses that it is good for.
+    pub names: Vec<String>,
+    /// `2026-01-02T03:04:05Z`
+    pub not_before: Option<String>,
+    pub not_after: Option<String>,
+}
+
+const SEQUENCE: u8 = 0x30;
+/// Context tags within a certificate: the version before the serial number, the extensions at the end.
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const OCTETS: u8 = 0x04;
+const UTC_TIME: u8 = 0x17;
+const LONG_TIME: u8 = 0x18;
+const UTF16_TEXT: u8 = 0x1e;
+/// Context tags within a list of alternative names.
+const DNS_NAME: u8 = 0x82;
+const IP_ADDRESS: u8 = 0x87;
+/// Object identifiers, encoded.
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const ORGANISATION: &[u8] = &[0x55, 4, 10];
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 29, 17];
+
+/// The parts of a certificate that are used here (RFC 5280: version, serial, algorithm, issuer, validity, subject).
+struct Parts<'a> {
+    issuer: &'a [u8],
+    validity: &'a [u8],
+    subject: &'a [u8],
+    /// The public key, and what follows it.
+    rest: &'a [u8],
+}
+
+fn parts(certificate: &[u8]) -> Option<Parts<'_>> {
+    let (_, certificate, _) = element(certificate)?;
+    let (_, body, _) = element(certificate)?;
+    let (tag, _, after_version) = element(body)?;
+    let (_, _, rest) = element(if tag == VERSION { after_version } else { body })?;
+    let (_, _, rest) = element(rest)?;
+    let (_, issuer, rest) = element(rest)?;
+    let (_, validity, rest) = element(rest)?;
+    let (_, subject, rest) = element(rest)?;
+    Some(Parts { issuer, validity, subject, rest })
+}
+
+/// Does a certificate name itself as its issuer?
+pub(super) fn is_self_issued(certificate: &[u8]) -> bool {
+    parts(certificate).is_some_and(|parts| parts.issuer == parts.subject)
+}
+
+impl Certificate {
+    /// Reads it from DER, as far as it can be read.
+    pub fn read(der: &[u8]) -> Self {
+        let Some(parts) = parts(der) else {
+            return Self::default();
+        };
+        let mut times = Elements(parts.validity).map(|(tag, digits)| moment(tag, digits));
+        Self {
+            subject: distinguished(parts.subject),
+            issuer: distinguished(parts.issuer),
+            names: alternatives(parts.rest).unwrap_or_default(),
+            not_before: times.next().flatten(),
+            not_after: times.next().flatten(),
+        }
+    }
+}
+
+/// The common name in a distinguished name, or the organisation where there is none.
+fn distinguished(name: &[u8]) -> Option<String> {
+    let attributes = || {
+        Elements(name).flat_map(|(_, set)| Elements(set)).filter_map(|(_, pair)| {
+            let (_, kind, rest) = element(pair)?;
+            let (tag, value, _) = element(rest)?;
+            Some((kind, text(tag, value)))
+        })
+    };
+    let find = |wanted: &[u8]| attributes().find(|(kind, _)| *kind == wanted).map(|(_, text)| text);
+    find(COMMON_NAME).or_else(|| find(ORGANISATION)).filter(|text| !text.is_empty())
+}
+
+fn text(tag: u8, bytes: &[u8]) -> String {
+    if tag == UTF16_TEXT {
+        let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
+        String::from_utf16_lossy(&units)
+    } else {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// The names and addresses in the extension that lists them.
+fn alternatives(rest: &[u8]) -> Option<Vec<String>> {
+    let (_, extensions) = Elements(rest).find(|(tag, _)| *tag == EXTENSIONS)?;
+    let (_, list, _) = element(extensions)?;
+    let wanted = |extension: &[u8]| element(extension).is_some_and(|(_, kind, _)| kind == ALTERNATIVE_NAMES);
+    let (_, extension) = Elements(list).find(|(_, extension)| wanted(extension))?;
+    let (_, octets) = Elements(extension).find(|(tag, _)| *tag == OCTETS)?;
+    let (_, names, _) = element(octets).filter(|(tag, ..)| *tag == SEQUENCE)?;
+    Some(Elements(names).filter_map(|(tag, bytes)| alternative(tag, bytes)).collect())
+}
+
+fn alternative(tag: u8, bytes: &[u8]) -> Option<String> {
+    match (tag, bytes.len()) {
+        (DNS_NAME, _) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        (IP_ADDRESS, 4) => <[u8; 4]>::try_from(bytes).ok().map(|octets| std::net::Ipv4Addr::from(octets).to_string()),
+        (IP_ADDRESS, 16) => <[u8; 16]>::try_from(bytes).ok().map(|octets| std::net::Ipv6Addr::from(octets).to_string()),
+        _ => None,
+    }
+}
+
+/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, as people write it.
+fn moment(tag: u8, digits: &[u8]) -> Option<String> {
+    let digits = digits.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    let (year, rest) = match tag {
+        // RFC 5280: two digits from 50 on are of the last century.
+        UTC_TIME => digits.split_at_checked(2).map(|(year, rest)| (if year < "50" { "20" } else { "19" }, year, rest)),
+        LONG_TIME => digits.split_at_checked(4).map(|(year, rest)| ("", year, rest)),
+        _ => None,
+    }
+    .map(|(century, year, rest)| (format!("{century}{year}"), rest))?;
+    let two = |at: usize| rest.get(at..at + 2);
+    Some(format!("{year}-{}-{}T{}:{}:{}Z", two(0)?, two(2)?, two(4)?, two(6)?, two(8)?))
+}
+
+/// One DER element after the other, up to the first that is none.
+struct Elements<'a>(&'a [u8]);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (tag, content, rest) = element(self.0)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+}
+
+/// The DER element that `bytes` begin with: its tag, its content, and what comes after it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = bytes.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = if first < 0x80 {
+        (usize::from(first), rest)
+    } else {
+        let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        if digits.len() > 4 {
+            return None;
+        }
+        (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+
+    fn certificate(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
+        let mut params = CertificateParams::new(vec!["a.example".into(), "127.0.0.1".into(), "::1".into()]).unwrap();
+        params.not_before = date_time_ymd(1999, 12, 31);
+        params.not_after = date_time_ymd(2051, 2, 3);
+        change(&mut params);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn what_it_says_is_read() {
+        let der = certificate(|params| {
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, "Spiders");
+            params.distinguished_name.push(DnType::CommonName, "Nép\u{1b}");
+        });
+        let read = Certificate::read(&der);
+        assert_eq!((read.subject.as_deref(), read.issuer.as_deref()), (Some("Nép\u{1b}"), Some("Nép\u{1b}")));
+        assert_eq!(read.names, ["a.example", "127.0.0.1", "::1"]);
+        assert_eq!(read.not_before.as_deref(), Some("1999-12-31T00:00:00Z"));
+        assert_eq!(read.not_after.as_deref(), Some("2051-02-03T00:00:00Z"));
+        assert!(is_self_issued(&der));
+    }
+
+    #[test]
+    fn an_organisation_serves_where_there_is_no_name() {
+        let der = certificate(|params| {
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, "Spiders");
+        });
+        assert_eq!(Certificate::read(&der).subject.as_deref(), Some("Spiders"));
+    }
+
+    #[test]
+    fn garbage_is_read_as_nothing_and_never_panics() {
+        let der = certificate(|_| {});
+        for cut in 0..der.len() {
+            Certificate::read(&der[..cut]);
+        }
+        for at in 0..der.len() {
+            for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
+                let mut broken = der.clone();
+                broken[at] = byte;
+                Certificate::read(&broken);
+            }
+        }
+        assert_eq!(Certificate::read(b"\x30\x84\xff\xff\xff\xff"), Certificate::default());
+    }
+}

@@ -1,0 +1,102 @@
+//! [`Verifier`]: whether a server is who it says it is.
+//!
+//! The standard verifier of rustls does the work; this one adds two things. It tells "self-signed" from "signed by
+//! somebody unknown", and it believes everybody where that was asked for. Signatures are checked either way, so that
+//! the handshake itself is sound.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+
+use super::certificate::is_self_issued;
+use super::sessions::Sessions;
+
+#[derive(Debug)]
+pub(super) struct Verifier {
+    /// None: believe everybody.
+    roots: Option<Arc<WebPkiServerVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
+    /// Sessions are kept with the chain that was shown: their cache wants to know how large that is.
+    sessions: Arc<Sessions>,
+}
+
+impl Verifier {
+    /// Believes what these roots vouch for.
+    pub(super) fn believing(
+        roots: RootCertStore,
+        provider: &Arc<CryptoProvider>,
+        sessions: &Arc<Sessions>,
+    ) -> Result<Self, String> {
+        let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { roots: Some(roots), ..Self::credulous(provider, sessions) })
+    }
+
+    /// Believes everybody.
+    pub(super) fn credulous(provider: &Arc<CryptoProvider>, sessions: &Arc<Sessions>) -> Self {
+        let algorithms = provider.signature_verification_algorithms;
+        Self { roots: None, algorithms, sessions: Arc::clone(sessions) }
+    }
+}
+
+/// The reason that the standard verifier has no word for.
+#[derive(Debug, thiserror::Error)]
+#[error("certificate self-signed: nobody but the server itself vouches for it")]
+pub(super) struct SelfSigned;
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let result = match &self.roots {
+            None => Ok(ServerCertVerified::assertion()),
+            Some(roots) => roots.verify_server_cert(certificate, intermediates, name, ocsp, now),
+        };
+        let is_unvouched = matches!(
+            result,
+            Err(Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_)
+            ))
+        );
+        if is_unvouched && is_self_issued(certificate) {
+            return Err(CertificateError::Other(OtherError(Arc::new(SelfSigned))).into());
+        }
+        if result.is_ok() {
+            let chain = intermediates.iter().fold(certificate.len(), |sum, one| sum + one.len());
+            self.sessions.note_chain(name, chain);
+        }
+        result
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,102 @@
+//! What went wrong in a handshake, in words for somebody who runs a crawl and not a TLS library.
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
+
+use super::verify::SelfSigned;
+use crate::outcome::{ErrorKind, Failure};
+
+pub(super) fn tls(words: impl Into<Box<str>>) -> Failure {
+    Failure::new(ErrorKind::Tls, words)
+}
+
+/// Says in words what was wrong.
+pub(super) fn explain(error: &Error) -> Failure {
+    tls(match error {
+        Error::InvalidCertificate(fault) => certificate(fault),
+        Error::AlertReceived(alert) => self::alert(*alert),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+            "the server does not speak TLS on this port".to_owned()
+        }
+        Error::InvalidMessage(
+            InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::CertificatePayloadTooLarge,
+        ) => "a handshake, or a chain of certificates, larger than 64 KiB".to_owned(),
+        Error::PeerIncompatible(why) => format!("no common version or cipher of TLS: {why:?}"),
+        Error::NoCertificatesPresented => "the server showed no certificate".to_owned(),
+        other => other.to_string(),
+    })
+}
+
+fn alert(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::UnrecognisedName => "the server does not know this name".to_owned(),
+        AlertDescription::ProtocolVersion => "the server speaks no version of TLS from 1.2 on".to_owned(),
+        AlertDescription::CertificateRequired => "the server wants a client certificate (--cert, --key)".to_owned(),
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::UnsupportedCertificate => {
+            format!("the server does not accept our client certificate: {alert:?}")
+        }
+        alert => format!("the server refused the handshake: {alert:?}"),
+    }
+}
+
+fn certificate(fault: &CertificateError) -> String {
+    match fault {
+        CertificateError::ExpiredContext { not_after, .. } => format!("certificate expired since {}", date(*not_after)),
+        CertificateError::Expired => "certificate expired".to_owned(),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("certificate not valid before {}", date(*not_before))
+        }
+        CertificateError::NotValidYet => "certificate not valid yet".to_owned(),
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let names = listed(presented.iter().map(|name| bare_name(name)));
+            format!("name mismatch: the certificate is for {names}, not for {}", expected.to_str())
+        }
+        CertificateError::NotValidForName => "name mismatch: the certificate is for another name".to_owned(),
+        CertificateError::UnknownIssuer => {
+            "certificate from an unknown issuer: its chain leads to no trusted root".to_owned()
+        }
+        CertificateError::Revoked => "certificate revoked".to_owned(),
+        CertificateError::BadSignature => "certificate with a wrong signature".to_owned(),
+        CertificateError::BadEncoding => "certificate that cannot be read".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate that is not for servers".to_owned()
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "certificate signed in a way that nobody should trust any more (SHA-1, MD5 or a weak key)".to_owned()
+        }
+        CertificateError::Other(OtherError(why)) if why.is::<SelfSigned>() => SelfSigned.to_string(),
+        CertificateError::Other(why) => format!("bad certificate: {why}"),
+        other => format!("bad certificate: {other}"),
+    }
+}
+
+/// The first few of many names.
+pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 5;
+    let rest = names.len().saturating_sub(SHOWN);
+    let mut shown: Vec<_> = names.take(SHOWN).map(str::to_owned).collect();
+    if shown.is_empty() {
+        return "no name at all".to_owned();
+    }
+    if rest > 0 {
+        shown.push(format!("... and {rest} more"));
+    }
+    shown.join(", ")
+}
+
+/// `DnsName("a.example")` or `IpAddress(192.0.2.1)`, as the verifier writes it, without its wrapping.
+fn bare_name(name: &str) -> &str {
+    let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    inside.trim_matches('"')
+}
+
+fn date(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| format!("{seconds} s"), |time| time.to_string())
+}

@@ -1,0 +1,194 @@
+//! Nothing from the web reaches a reader's screen raw: neither by way of a terminal, nor of a file that somebody prints
+//! on one.
+//!
+//! Invariant: what [`visible`] and [`write_json`] give has no character that moves a cursor, changes a colour, rings a
+//! bell, breaks the line, turns the direction of writing or cannot be seen. A reader sees that such a character was
+//! there.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+
+/// The text with every character that could act on a terminal written as `\x1b` or `\u{202e}`.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c if acts(c) && u32::from(c) < 0x100 => {
+                let _ = write!(shown, "\\x{:02x}", u32::from(c));
+            }
+            c if acts(c) => {
+                let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same for a text that has lines on purpose.
+pub fn visible_lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// Bytes as text: UTF-8 where they are, `\xNN` where they are not.
+pub fn visible_bytes(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        shown.push_str(&visible(chunk.valid()));
+        for byte in chunk.invalid() {
+            let _ = write!(shown, "\\x{byte:02x}");
+        }
+    }
+    shown
+}
+
+/// Control characters (C0, DEL, C1), line and paragraph separators, and what is invisible or changes the direction of
+/// what follows: a URL must not look like another one.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Appends a value as JSON on one line. Every character that [`acts`] is written as `\u202e`: the same JSON to whoever
+/// parses it, and harmless to whoever prints it.
+pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
+}
+
+/// The same over several lines, for people.
+pub fn pretty_json(value: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    // Writing to memory cannot fail; a value that is no JSON is left out.
+    let _ = value.serialize(&mut Serializer::with_formatter(&mut out, Harmless(PrettyFormatter::new())));
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Writes JSON as another formatter does, but for strings.
+struct Harmless<F>(F);
+
+impl<F: Formatter> Formatter for Harmless<F> {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        // C0 controls have been escaped already; most text has nothing above.
+        if fragment.bytes().all(|byte| byte < 0x7f) {
+            return writer.write_all(fragment.as_bytes());
+        }
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| acts(*c)) {
+            let (before, after) = rest.split_at(at);
+            writer.write_all(before.as_bytes())?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = after.get(c.len_utf8()..).unwrap_or_default();
+        }
+        writer.write_all(rest.as_bytes())
+    }
+
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_array(writer)
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array(writer)
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_array_value(writer)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object(writer)
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object(writer)
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(writer)
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.0.end_object_value(writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_text_is_untouched_and_not_copied() {
+        for text in ["", "plain", "bücher 日本語 עברית", "a\\b"] {
+            assert!(matches!(visible(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_acts_is_shown() {
+        for (text, shown) in [
+            ("a\u{1b}[31mb", "a\\x1b[31mb"),
+            ("a\r\nb\tc", "a\\r\\nb\\tc"),
+            ("\u{7}\u{7f}\u{9b}0m", "\\x07\\x7f\\x9b0m"),
+            ("gpj.\u{202e}exe", "gpj.\\u{202e}exe"),
+            ("\u{2066}x\u{2069}\u{feff}\u{200b}", "\\u{2066}x\\u{2069}\\u{feff}\\u{200b}"),
+            ("line\u{2028}two", "line\\u{2028}two"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn every_control_character_is_caught() {
+        for code in (0..0x20).chain(0x7f..0xa0) {
+            let c = char::from_u32(code).unwrap();
+            assert!(!visible(&c.to_string()).contains(c), "{code:x}");
+        }
+    }
+
+    #[test]
+    fn json_is_the_same_json_and_harmless() {
+        let text = "a\u{1b}\u{7f}b\u{9b}c\u{202e}日本\u{feff}\u{e0041}\"\\";
+        let value = serde_json::json!({ "title": text, text: [text, 1, null], "plain": "é" });
+        let mut line = b"before ".to_vec();
+        write_json(&mut line, &value).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        let line = line.strip_prefix("before ").unwrap();
+        assert!(!line.chars().any(acts), "{line}");
+        assert!(line.contains(r#""a\u001b\u007fb\u009bc\u202e日本\ufeff\udb40\udc41\"\\""#), "{line}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(line).unwrap(), value);
+        let pretty = pretty_json(&value);
+        assert!(
+            !pretty.lines().any(|line| line.chars().any(acts)) && pretty.contains("\n  \"plain\": \"é\""),
+            "{pretty}"
+        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&pretty).unwrap(), value);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_written_out() {
+        assert_eq!(visible_bytes(b"caf\xe9 \xc3\xa9\x1b"), "caf\\xe9 é\\x1b");
+    }
+}

@@ -1,0 +1,186 @@
+//! Whom TLS believes, as whom it speaks, and what it remembers of many hosts.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "not the core, only its tests and measurements"
+)]
+
+mod conn_kit;
+mod tls_kit;
+
+use std::sync::Arc;
+
+use argiope_core::conn::{Conn, Identity, IdentityFault, Step, TlsConfig, Trust};
+use base64::Engine as _;
+use conn_kit::*;
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
+use tls_kit::*;
+
+/// One exchange; how the server saw its handshake.
+fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> (Conn, ServerConnection) {
+    let mut conn = connect(client, name);
+    let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut Kept::default());
+    assert_eq!(conn.step(), Step::Done);
+    (conn, session)
+}
+
+#[test]
+fn every_one_of_many_hosts_is_resumed() {
+    // One server for all names: `-k` is what lets it be one, and changes nothing about sessions.
+    let authority = Authority::new("Known");
+    let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
+    // The cache that rustls brings would hold 2,048 of them.
+    for (version, hosts) in [(&rustls::version::TLS12, 200), (&rustls::version::TLS13, 2_500)] {
+        let server = serve_resuming(certificate.der().clone(), &key, version);
+        for resumed in [false, true] {
+            for host in 0..hosts {
+                let (_, session) = exchange(&client, &server, &format!("{hosts}-{host}.example"));
+                assert_eq!(session.handshake_kind() == Some(HandshakeKind::Resumed), resumed, "host {host}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_chains_do_not_fill_the_memory_with_sessions() {
+    // A chain of 40 kB: 48 MiB hold 580 hosts with two tickets each, and the oldest of 1,000 are forgotten.
+    let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = (0..2_000).map(|name| format!("n{name}.large.example")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let certificate = params(&names).self_signed(&key).unwrap();
+    assert!(certificate.der().len() > 40_000);
+    let server = serve_resuming(certificate.der().clone(), &key, &rustls::version::TLS13);
+    let resumes = |host: usize| {
+        let (_, session) = exchange(&client, &server, &format!("h{host}.example"));
+        session.handshake_kind() == Some(HandshakeKind::Resumed)
+    };
+    for host in 0..1_000 {
+        assert!(!resumes(host));
+    }
+    assert!(resumes(999) && !resumes(0));
+}
+
+fn serve_resuming(
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+    version: &'static rustls::SupportedProtocolVersion,
+) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::clone(&serve(certificate, key, &[version]));
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+    Arc::new(config)
+}
+
+#[test]
+fn what_was_agreed_on_can_be_told() {
+    let authority = Authority::new("Known");
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["h.example", "127.0.0.1"]).signed_by(&key, &authority.issuer).unwrap();
+    for (version, word) in [(&rustls::version::TLS12, "TLS 1.2"), (&rustls::version::TLS13, "TLS 1.3")] {
+        let server = serve_resuming(certificate.der().clone(), &key, version);
+        for resumed in [false, true] {
+            let (conn, _) = exchange(&authority.client, &server, "h.example");
+            let secured = conn.secured().unwrap();
+            assert_eq!((secured.version, secured.resumed), (word, resumed));
+            assert!(secured.cipher.contains("AES") || secured.cipher.contains("CHACHA"), "{}", secured.cipher);
+            assert_eq!(secured.certificate.issuer.as_deref(), Some("Known"));
+            assert_eq!(secured.certificate.names, ["h.example", "127.0.0.1"]);
+        }
+    }
+    assert_eq!(connect(&authority.client, "h.example").secured(), None);
+}
+
+#[test]
+fn a_client_certificate_is_shown_only_where_it_is_meant() {
+    let authority = Authority::new("Known");
+    let (key, client_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
+    let own = params(&["me.example"]).signed_by(&client_key, &authority.issuer).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.root.clone()).unwrap();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let verifier = verifier.allow_unauthenticated().build().unwrap();
+    let server = ServerConfig::builder_with_details(Arc::new(default_provider()), Arc::new(Date))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .unwrap();
+    let server = Arc::new(server);
+    let identity = Identity::read(own.pem().as_bytes(), client_key.serialize_pem().as_bytes()).unwrap();
+    let trust = Trust { roots: vec![authority.root.to_vec()], identity: Some(identity), ..Trust::default() };
+    let configs = trust.compile(date).unwrap();
+    // The second round is resumed: a session of one face is never gone on with under the other.
+    for _ in 0..2 {
+        let (_, session) = exchange(&configs.anonymous, &server, "h.example");
+        assert!(session.peer_certificates().is_none());
+        let (_, session) = exchange(&configs.identified, &server, "h.example");
+        assert_eq!(session.peer_certificates().unwrap()[0], *own.der());
+    }
+}
+
+/// The key inside PKCS #8: a sequence of version, algorithm, and the key as octets.
+fn unwrapped(pkcs8: &[u8]) -> &[u8] {
+    fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
+        let (length, start) = match bytes[1] {
+            0x82 => (usize::from(bytes[2]) << 8 | usize::from(bytes[3]), 4),
+            0x81 => (usize::from(bytes[2]), 3),
+            short => (usize::from(short), 2),
+        };
+        bytes[start..].split_at(length)
+    }
+    let (_, rest) = element(element(pkcs8).0);
+    let (_, rest) = element(rest);
+    element(rest).0
+}
+
+#[test]
+fn identities_of_every_form_are_read_and_garbage_is_told() {
+    let ec = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+    let ed = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    for key in [&ec, &ed] {
+        let chain = params(&["me.example"]).self_signed(key).unwrap().pem();
+        assert!(Identity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok());
+        // Both in one file, as some programs write them.
+        let both = chain + &key.serialize_pem();
+        assert!(Identity::read(both.as_bytes(), both.as_bytes()).is_ok());
+    }
+    // The older forms are what PKCS #8 wraps.
+    let rsa = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    for (key, title) in [(&rsa, "RSA PRIVATE KEY"), (&ec, "EC PRIVATE KEY")] {
+        let chain = params(&["me.example"]).self_signed(key).unwrap().pem();
+        let body = base64::engine::general_purpose::STANDARD.encode(unwrapped(&key.serialize_der()));
+        let old = format!("-----BEGIN {title}-----\n{body}\n-----END {title}-----\n");
+        assert!(Identity::read(chain.as_bytes(), old.as_bytes()).is_ok(), "{title}");
+        assert!(Identity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok(), "{title}");
+    }
+
+    let chain = params(&["me.example"]).self_signed(&ec).unwrap().pem();
+    let wrong = |chain: &str, key: &str| Identity::read(chain.as_bytes(), key.as_bytes()).unwrap_err();
+    let certificate = |why: &str| IdentityFault::Certificate(why.to_owned());
+    let key = |why: &str| IdentityFault::Key(why.to_owned());
+    assert_eq!(wrong("\u{1}\u{2}garbage", &ec.serialize_pem()), certificate("it holds no certificate in PEM"));
+    assert_eq!(
+        wrong(&chain, "garbage"),
+        key("it holds no private key in PEM (an encrypted one has to be decrypted first)")
+    );
+    assert_eq!(wrong(&chain, &ed.serialize_pem()), key("it is not the key of that certificate"));
+    let cut = chain.replace("-----END CERTIFICATE-----", "");
+    assert!(
+        matches!(wrong(&cut, &ec.serialize_pem()), IdentityFault::Certificate(why) if why.starts_with("it is no PEM"))
+    );
+    let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is no certificate"));
+    let hollow = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    assert!(
+        matches!(wrong(&chain, hollow), IdentityFault::Key(why) if why.starts_with("it holds no key that can be used"))
+    );
+}

@@ -1,0 +1,160 @@
+//! A TLS server in memory for a [`Conn`] to talk to, with certificates made for the occasion and a made-up date.
+
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::Failure;
+use argiope_core::conn::{Conn, End, Step, TlsConfig, Trust};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{ServerConfig, ServerConnection};
+
+use crate::conn_kit::*;
+
+/// 2026-01-02, for both sides.
+pub fn date() -> Duration {
+    Duration::from_secs(1_767_312_000)
+}
+
+#[derive(Debug)]
+pub struct Date;
+
+impl TimeProvider for Date {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(date()))
+    }
+}
+
+pub struct Authority {
+    pub issuer: Issuer<'static, KeyPair>,
+    pub root: CertificateDer<'static>,
+    pub client: Arc<TlsConfig>,
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap().der().clone();
+        let client = Trust { roots: vec![root.to_vec()], ..Trust::default() }.compile(date).unwrap().anonymous;
+        Self { issuer: Issuer::new(params, key), root, client }
+    }
+
+    pub fn server(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+        let key = KeyPair::generate().unwrap();
+        let mut params = params(names);
+        change(&mut params);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        serve(certificate.der().clone(), &key, rustls::ALL_VERSIONS)
+    }
+}
+
+pub fn params(names: &[&str]) -> CertificateParams {
+    CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+pub fn serve(
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_details(Arc::new(default_provider()), Arc::new(Date))
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    Arc::new(config)
+}
+
+/// How a server behaves after its handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manners {
+    /// Sends the answer and waits.
+    Stays,
+    /// Sends the answer and says goodbye.
+    Closes,
+    /// Sends the answer and hangs up.
+    HangsUp,
+}
+
+/// Lets a connection and a server talk, in pieces of this size, until the exchange is over or both are silent.
+pub fn talk(
+    conn: &mut Conn,
+    server: &mut ServerConnection,
+    answer: &[u8],
+    manners: Manners,
+    piece: usize,
+    kept: &mut Kept,
+) {
+    let now = at(10);
+    let mut asked = Vec::new();
+    let mut answered = false;
+    loop {
+        let written = write_all(conn, now);
+        let mut moved = !written.is_empty();
+        let mut rest = written.as_slice();
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            if server.process_new_packets().is_err() {
+                break;
+            }
+        }
+        let mut buffer = [0; 1_000];
+        if let Ok(count) = server.reader().read(&mut buffer) {
+            asked.extend_from_slice(&buffer[..count]);
+        }
+        if asked.ends_with(b"\r\n\r\n") && !answered {
+            assert_eq!(asked, REQUEST);
+            server.writer().write_all(answer).unwrap();
+            if manners == Manners::Closes {
+                server.send_close_notify();
+            }
+            answered = true;
+        }
+        let mut sent = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut sent).unwrap();
+        }
+        moved |= !sent.is_empty();
+        for some in sent.chunks(piece) {
+            conn.feed(some, now, kept);
+        }
+        if conn.step() == Step::Done || !moved {
+            if answered && manners != Manners::Stays {
+                conn.closed(now, kept);
+            }
+            return;
+        }
+    }
+}
+
+pub fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
+    let mut conn = Conn::tls(Arc::clone(client), name, Arc::new(limits()), at(0)).unwrap();
+    conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+    conn
+}
+
+pub const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+pub fn try_once(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> Result<(Conn, End, Kept), Failure> {
+    let mut conn = connect(client, name);
+    assert!(conn.is_tls());
+    let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
+    let mut kept = Kept::default();
+    talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut kept);
+    assert_eq!(conn.step(), Step::Done);
+    let end = conn.end();
+    match &end.failure {
+        Some(failure) => Err(failure.clone()),
+        None => Ok((conn, end, kept)),
+    }
+}

@@ -1,0 +1,286 @@
+//! A name server for the hostile web: it answers as its zone says, and its zone may say anything.
+//!
+//! Questions come over UDP; an answer that does not fit is cut there and given whole over TCP, as the protocol wants.
+//!
+//! Invariant: a server that is dropped has ended its threads and closed its sockets.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What is said about one name.
+#[derive(Clone)]
+pub enum Reply {
+    /// These addresses, each to questions for its family, with a time to live of a minute.
+    Addresses(Vec<IpAddr>),
+    /// These answers in turn, one for every question for an IPv4 address; the last one repeats. Time to live 0.
+    InTurn(Vec<IpAddr>),
+    /// Another name instead.
+    Alias(String),
+    /// NXDOMAIN.
+    NoSuchName,
+    /// SERVFAIL.
+    Failure,
+    /// Nothing, ever.
+    Silence,
+    /// A packet of one's own, made from the packet of the question.
+    Packet(fn(&[u8]) -> Vec<u8>),
+}
+
+impl Reply {
+    /// An IPv4 address.
+    pub fn address(address: impl Into<IpAddr>) -> Reply {
+        Reply::Addresses(vec![address.into()])
+    }
+}
+
+/// Names and what is said about them. `*.trap.test` stands for every name below `trap.test`. Other names do not exist.
+#[derive(Clone, Default)]
+pub struct Zone {
+    names: HashMap<String, Reply>,
+}
+
+impl Zone {
+    pub fn name(&mut self, name: &str, reply: Reply) {
+        self.names.insert(name.to_ascii_lowercase(), reply);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn find(&self, name: &str) -> Option<(&str, &Reply)> {
+        if let Some((name, reply)) = self.names.get_key_value(name) {
+            return Some((name, reply));
+        }
+        let above = name.match_indices('.').map(|(at, _)| format!("*{}", &name[at..]));
+        above.into_iter().find_map(|name| self.names.get_key_value(&name)).map(|(name, reply)| (name.as_str(), reply))
+    }
+}
+
+/// A zone that is being served.
+pub struct NameServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    zone: Zone,
+    turns: HashMap<String, AtomicUsize>,
+    asked: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+const UDP_LIMIT: usize = 1232;
+const A: u16 = 1;
+const CNAME: u16 = 5;
+const AAAA: u16 = 28;
+
+impl NameServer {
+    /// Serves the zone on a free port of 127.0.0.1, over UDP and TCP.
+    pub fn start(zone: Zone) -> io::Result<NameServer> {
+        let turns = zone.names.keys().map(|name| (name.clone(), AtomicUsize::new(0))).collect();
+        let (udp, tcp) = bind()?;
+        let address = udp.local_addr()?;
+        let shared = Arc::new(Shared { zone, turns, asked: Mutex::default(), stop: AtomicBool::new(false) });
+        let mut server = NameServer { address, shared, threads: Vec::new() };
+        let (for_udp, for_tcp) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
+        let named = || std::thread::Builder::new().name("name server".to_owned());
+        server.threads.push(named().spawn(move || serve_udp(&udp, &for_udp))?);
+        server.threads.push(named().spawn(move || serve_tcp(&tcp, &for_tcp))?);
+        Ok(server)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Every name asked for so far, once for each question, in small letters.
+    pub fn asked(&self) -> Vec<String> {
+        self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        // One packet and one connection wake the threads, which then see that it is over.
+        if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
+            let _ = socket.send_to(&[0], self.address);
+        }
+        let _ = TcpStream::connect(self.address);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The same port for both: a free one of UDP may be taken in TCP, so a few are tried.
+fn bind() -> io::Result<(UdpSocket, TcpListener)> {
+    let mut refused = None;
+    for _ in 0..16 {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        match TcpListener::bind(udp.local_addr()?) {
+            Ok(tcp) => return Ok((udp, tcp)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::Error::other("no port is free")))
+}
+
+fn serve_udp(socket: &UdpSocket, shared: &Shared) {
+    let mut packet = [0; 4096];
+    while let Ok((n, peer)) = socket.recv_from(&mut packet) {
+        if shared.stop.load(SeqCst) {
+            return;
+        }
+        if let Some(answer) = shared.answer(&packet[..n], UDP_LIMIT) {
+            let _ = socket.send_to(&answer, peer);
+        }
+    }
+}
+
+fn serve_tcp(listener: &TcpListener, shared: &Shared) {
+    while let Ok((mut stream, _)) = listener.accept() {
+        if shared.stop.load(SeqCst) {
+            return;
+        }
+        // One client at a time is enough for a practice web, as long as none can stop the others.
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));
+        let mut length = [0; 2];
+        while stream.read_exact(&mut length).is_ok() {
+            let mut packet = vec![0; usize::from(u16::from_be_bytes(length))];
+            if stream.read_exact(&mut packet).is_err() {
+                break;
+            }
+            let Some(answer) = shared.answer(&packet, usize::from(u16::MAX)) else { break };
+            let length = u16::try_from(answer.len()).unwrap_or(u16::MAX).to_be_bytes();
+            if stream.write_all(&[&length[..], &answer].concat()).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The answer to a packet, cut at `limit`; `None` where there is nothing to say.
+    fn answer(&self, packet: &[u8], limit: usize) -> Option<Vec<u8>> {
+        let question = Question::parse(packet)?;
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.name.clone());
+        let mut answer = Message::to(packet, &question);
+        match self.zone.find(&question.name) {
+            None | Some((_, Reply::NoSuchName)) => answer.code(3),
+            Some((_, Reply::Failure)) => answer.code(2),
+            Some((_, Reply::Silence)) => return None,
+            Some((_, Reply::Packet(make))) => return Some(make(packet)),
+            Some((_, Reply::Alias(name))) => answer.record(CNAME, 60, &labels(name)),
+            Some((_, Reply::Addresses(addresses))) => {
+                for address in addresses {
+                    answer.address(question.kind, 60, *address);
+                }
+            }
+            Some((key, Reply::InTurn(addresses))) if question.kind == A => {
+                let turn = self.turns.get(key).map_or(0, |turn| turn.fetch_add(1, SeqCst));
+                if let Some(address) = addresses.get(turn).or(addresses.last()) {
+                    answer.address(question.kind, 0, *address);
+                }
+            }
+            Some((_, Reply::InTurn(_))) => {}
+        }
+        Some(answer.cut(limit, question.end))
+    }
+}
+
+/// The one question of a packet.
+struct Question {
+    name: String,
+    kind: u16,
+    /// Where it ends.
+    end: usize,
+}
+
+impl Question {
+    fn parse(packet: &[u8]) -> Option<Question> {
+        let mut at = 12;
+        let mut name = String::new();
+        loop {
+            let length = usize::from(*packet.get(at)?);
+            at += 1;
+            if length == 0 {
+                break;
+            }
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(&String::from_utf8_lossy(packet.get(at..at + length)?).to_ascii_lowercase());
+            at += length;
+        }
+        let kind = u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]);
+        Some(Question { name, kind, end: at + 4 })
+    }
+}
+
+/// An answer in the making.
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn to(packet: &[u8], question: &Question) -> Message {
+        let mut bytes = packet.get(..question.end).unwrap_or(packet).to_vec();
+        // An authoritative answer that recursion is available to, one question, nothing else yet.
+        bytes[2..12].copy_from_slice(&[0x85, 0x80, 0, 1, 0, 0, 0, 0, 0, 0]);
+        Message { bytes }
+    }
+
+    fn code(&mut self, code: u8) {
+        self.bytes[3] |= code;
+    }
+
+    fn address(&mut self, asked: u16, seconds: u32, address: IpAddr) {
+        match address {
+            IpAddr::V4(v4) if asked == A => self.record(A, seconds, &v4.octets()),
+            IpAddr::V6(v6) if asked == AAAA => self.record(AAAA, seconds, &v6.octets()),
+            _ => {}
+        }
+    }
+
+    /// Adds a record about the name of the question.
+    fn record(&mut self, kind: u16, seconds: u32, data: &[u8]) {
+        self.bytes.extend_from_slice(&[0xc0, 12]);
+        self.bytes.extend_from_slice(&kind.to_be_bytes());
+        self.bytes.extend_from_slice(&[0, 1]);
+        self.bytes.extend_from_slice(&seconds.to_be_bytes());
+        self.bytes.extend_from_slice(&u16::try_from(data.len()).unwrap_or(u16::MAX).to_be_bytes());
+        self.bytes.extend_from_slice(data);
+        let count = u16::from_be_bytes([self.bytes[6], self.bytes[7]]).wrapping_add(1);
+        self.bytes[6..8].copy_from_slice(&count.to_be_bytes());
+    }
+
+    /// What does not fit is left out as a whole, and the client is told to come again over TCP.
+    fn cut(mut self, limit: usize, question_end: usize) -> Vec<u8> {
+        if self.bytes.len() > limit {
+            self.bytes.truncate(question_end);
+            self.bytes[2] |= 2;
+            self.bytes[6..8].copy_from_slice(&[0, 0]);
+        }
+        self.bytes
+    }
+}
+
+/// A name as a packet has it.
+fn labels(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(name.len() + 2);
+    for label in name.split('.').filter(|label| !label.is_empty()) {
+        bytes.push(u8::try_from(label.len()).unwrap_or(u8::MAX));
+        bytes.extend_from_slice(label.as_bytes());
+    }
+    bytes.push(0);
+    bytes
+}

@@ -1,0 +1,265 @@
+//! The hostile web: everything that a server, a name server or a certificate can do to a crawler, one [`Case`] each.
+//!
+//! The cases have the names of a public catalogue (`hostile.json`: CON02, H110, RED04, ...). A case says how the other
+//! side behaves and what must come of it, in the words of Argiope's records; it knows nothing of the crawler's types, so
+//! that `argiope-practice hostile` can serve all of them to any other crawler.
+//!
+//! # How a case is added
+//!
+//! Each category is a file with one function `cases()`. A case is a name, a title, what is expected, and a function that
+//! sets the stage:
+//!
+//! ```ignore
+//! // One site whose front page answers so. It is the root, and it is what is judged.
+//! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |stage| stage.page(Answer::hang())),
+//!
+//! // Several pages; the judged URL is not the root; a setting; a check of one's own.
+//! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |stage| {
+//!     let site = stage.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
+//!     stage.root(site.url("/"));
+//!     stage.judge(site.url("/private"));
+//!     stage.open(site);
+//!     stage.set("max-redirects", 5);
+//!     stage.check("the private page is never asked for", |report| {
+//!         demand(report.asked("/private") == 0, "it was asked for")
+//!     });
+//!     Ok(())
+//! }),
+//!
+//! // Bytes by hand: the function is called in a thread of its own for every connection.
+//! Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |stage| {
+//!     let address = stage.raw(|talk| { talk.shut()?; talk.request().map(|_| ()) })?;
+//!     stage.set("robots", "ignore");
+//!     stage.root(format!("http://{address}/"));
+//!     Ok(())
+//! }),
+//!
+//! // Names: the stage has a name server of its own, which `--dns` points to.
+//! Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |stage| {
+//!     stage.name("gone.test", Reply::NoSuchName);
+//!     stage.root("http://gone.test/");
+//!     Ok(())
+//! }),
+//!
+//! // What one crawl cannot show names the test that does. That test must exist.
+//! Case::elsewhere("ROB24", "robots.txt grows old", Expect::Skip, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
+//! ```
+//!
+//! Where the catalogue leaves a choice, `.choosing("what we do and why")` writes it down; the list is printed in
+//! docs/conformance.md. The test that runs everything is `crates/argiope/tests/hostile.rs`; it crawls a well-behaved
+//! control host beside every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin so;
+//! `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
+//!
+//! Invariant: cases share nothing. Every stage has its own addresses, threads, log and name server.
+
+mod charset_type;
+mod coding;
+mod connection;
+mod cookie_auth;
+mod dns;
+mod html;
+mod http1;
+mod output;
+mod raw;
+mod redirect;
+mod report;
+mod robots;
+mod serve;
+mod sitemap;
+mod ssrf_dns;
+mod stage;
+mod status;
+mod tls;
+mod trap;
+
+pub use dns::{NameServer, Reply, Zone};
+pub use raw::Talk;
+pub use report::{Report, Verdict, demand};
+pub use serve::{HELP, serve};
+pub use stage::{Check, Scene, Stage};
+
+use std::io;
+
+/// A group of cases, as in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Category {
+    Connection,
+    Http1,
+    Redirect,
+    CookieAuth,
+    SsrfDns,
+    Coding,
+    CharsetType,
+    Html,
+    Robots,
+    Sitemap,
+    Trap,
+    Output,
+    Tls,
+    Status,
+}
+
+impl Category {
+    /// Every category that is served, in the order of the catalogue.
+    pub const ALL: [Category; 14] = [
+        Category::Connection,
+        Category::Http1,
+        Category::Redirect,
+        Category::CookieAuth,
+        Category::SsrfDns,
+        Category::Coding,
+        Category::CharsetType,
+        Category::Html,
+        Category::Robots,
+        Category::Sitemap,
+        Category::Trap,
+        Category::Output,
+        Category::Tls,
+        Category::Status,
+    ];
+
+    /// As the catalogue writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Category::Connection => "connection",
+            Category::Http1 => "http1",
+            Category::Redirect => "redirect",
+            Category::CookieAuth => "cookie_auth",
+            Category::SsrfDns => "ssrf_dns",
+            Category::Coding => "coding",
+            Category::CharsetType => "charset_type",
+            Category::Html => "html",
+            Category::Robots => "robots",
+            Category::Sitemap => "sitemap",
+            Category::Trap => "trap",
+            Category::Output => "output",
+            Category::Tls => "tls",
+            Category::Status => "status",
+        }
+    }
+
+    fn cases(self) -> Vec<Case> {
+        match self {
+            Category::Connection => connection::cases(),
+            Category::Http1 => http1::cases(),
+            Category::Redirect => redirect::cases(),
+            Category::CookieAuth => cookie_auth::cases(),
+            Category::SsrfDns => ssrf_dns::cases(),
+            Category::Coding => coding::cases(),
+            Category::CharsetType => charset_type::cases(),
+            Category::Html => html::cases(),
+            Category::Robots => robots::cases(),
+            Category::Sitemap => sitemap::cases(),
+            Category::Trap => trap::cases(),
+            Category::Output => output::cases(),
+            Category::Tls => tls::cases(),
+            Category::Status => status::cases(),
+        }
+    }
+}
+
+/// What must come of a case, in the classes of the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Outcome `ok`, the body whole.
+    Ok,
+    /// Outcome `ok` with this `truncated`; where a cause is named, it is the `error.kind`.
+    Truncated(&'static str, Option<&'static str>),
+    /// Outcome `robots` or `refused`, or no record at all.
+    Skip,
+    /// Outcome `failed`, `redirect` or `refused` with this `error.kind`.
+    Error(&'static str),
+    /// Outcome `http_error` or `redirect`.
+    Status,
+}
+
+impl Expect {
+    pub const fn error(kind: &'static str) -> Expect {
+        Expect::Error(kind)
+    }
+
+    pub const fn truncated(how: &'static str, cause: &'static str) -> Expect {
+        Expect::Truncated(how, Some(cause))
+    }
+
+    /// The name of the class in the catalogue.
+    pub fn class(self) -> &'static str {
+        match self {
+            Expect::Ok => "ok",
+            Expect::Truncated(..) => "ok_truncated",
+            Expect::Skip => "skip",
+            Expect::Error(_) => "error",
+            Expect::Status => "status",
+        }
+    }
+}
+
+impl std::fmt::Display for Expect {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Expect::Error(kind) => write!(out, "error:{kind}"),
+            Expect::Truncated(how, _) => write!(out, "ok_truncated:{how}"),
+            other => out.write_str(other.class()),
+        }
+    }
+}
+
+/// How a case is shown.
+#[derive(Clone, Copy)]
+pub enum Showing {
+    /// By a crawl of what this function sets up.
+    Here(fn(&mut Stage) -> io::Result<()>),
+    /// By another test: its file, from the top of the repository, and the name of its function.
+    Elsewhere { file: &'static str, test: &'static str },
+}
+
+/// One way to be hostile, and what must come of it.
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub id: &'static str,
+    pub category: Category,
+    pub title: &'static str,
+    pub expect: Expect,
+    pub showing: Showing,
+    /// Where two behaviours are defensible: which one is chosen, and why.
+    pub choice: Option<&'static str>,
+}
+
+impl Case {
+    fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut Stage) -> io::Result<()>) -> Case {
+        // The category is that of the file, and is filled in by `catalogue`.
+        Case { id, category: Category::Connection, title, expect, showing: Showing::Here(set), choice: None }
+    }
+
+    // Used by the first category that needs it.
+    #[allow(dead_code)]
+    fn elsewhere(
+        id: &'static str,
+        title: &'static str,
+        expect: Expect,
+        file: &'static str,
+        test: &'static str,
+    ) -> Case {
+        let showing = Showing::Elsewhere { file, test };
+        Case { id, category: Category::Connection, title, expect, showing, choice: None }
+    }
+
+    fn choosing(mut self, words: &'static str) -> Case {
+        self.choice = Some(words);
+        self
+    }
+
+    /// Sets up the other side; `None` for what is shown elsewhere.
+    pub fn stage(&self, ordinal: usize) -> io::Result<Option<Stage>> {
+        let Showing::Here(set) = self.showing else { return Ok(None) };
+        let mut stage = Stage::new(ordinal);
+        set(&mut stage)?;
+        Ok(Some(stage))
+    }
+}
+
+/// All cases, by category.
+pub fn catalogue() -> Vec<Case> {
+    let of = |category: Category| category.cases().into_iter().map(move |case| Case { category, ..case });
+    Category::ALL.into_iter().flat_map(of).collect()
+}

@@ -1,0 +1,192 @@
+//! Servers that speak by hand: a thread for every connection, blocking sockets, and no manners at all.
+//!
+//! What a scripted [`Site`](crate::Site) can say, a site should say. This is for the rest: endings before the request,
+//! streams that never end, behaviour that depends on the connection.
+//!
+//! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
+
+use crate::log::Seen;
+use crate::request::{Parsed, parse};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+type Behaviour = dyn Fn(&mut Talk) -> io::Result<()> + Send + Sync;
+
+/// One connection of a client, to be treated badly. It is closed when the behaviour returns.
+pub struct Talk {
+    /// The only owner, so that the end of the talk is the end of the connection; the server keeps a weak handle.
+    stream: Arc<TcpStream>,
+    nth: usize,
+    shared: Arc<Shared>,
+    input: Vec<u8>,
+}
+
+impl Talk {
+    /// Which connection this is, counted from 0.
+    pub fn nth(&self) -> usize {
+        self.nth
+    }
+
+    /// Reads one request's head and says which path it asks for; `None` where the client leaves first.
+    pub fn request(&mut self) -> io::Result<Option<String>> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Parsed::Whole(request, used) = parse(&self.input) {
+                let path = request.target.to_owned();
+                locked(&self.shared.seen).push(Seen {
+                    connection: self.nth as u64,
+                    site: usize::MAX,
+                    method: request.method.to_owned(),
+                    host: request.host_name().to_owned(),
+                    path: path.clone(),
+                    user_agent: request.user_agent.to_owned(),
+                    headers: request.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                    status: 0,
+                    start: self.shared.started.elapsed(),
+                    end: None,
+                });
+                self.input.drain(..used);
+                return Ok(Some(path));
+            }
+            match (&*self.stream).read(&mut buffer)? {
+                0 => return Ok(None),
+                n => self.input.extend_from_slice(&buffer[..n]),
+            }
+        }
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        (&*self.stream).write_all(bytes.as_ref())
+    }
+
+    /// Sends this again and again until the client has had enough.
+    pub fn send_forever(&mut self, bytes: &[u8]) -> io::Result<()> {
+        loop {
+            self.send(bytes)?;
+        }
+    }
+
+    /// Does nothing for a while. An error ends the behaviour where the server is being stopped.
+    pub fn pause(&mut self, span: Duration) -> io::Result<()> {
+        let over = Instant::now() + span;
+        let mut open = locked(&self.shared.open);
+        loop {
+            let left = over.saturating_duration_since(Instant::now());
+            if open.is_none() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if left.is_zero() {
+                return Ok(());
+            }
+            open = self.shared.stopped.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Closes the sending side only.
+    pub fn shut(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+
+    /// Makes the end of this connection a reset.
+    pub fn reset(&mut self) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_linger(&*self.stream, Some(Duration::ZERO))?)
+    }
+
+    /// Reads and forgets until the client closes.
+    pub fn wait_for_the_end(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        while (&*self.stream).read(&mut buffer)? > 0 {}
+        Ok(())
+    }
+
+    /// The socket itself, for what is missing here.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+/// A connection and its thread.
+type Open = (Weak<TcpStream>, JoinHandle<()>);
+
+struct Shared {
+    behaviour: Box<Behaviour>,
+    started: Instant,
+    seen: Mutex<Vec<Seen>>,
+    /// Every connection and the thread that serves it; `None` when the server is being stopped.
+    open: Mutex<Option<Vec<Open>>>,
+    stopped: Condvar,
+}
+
+/// A server with a behaviour.
+pub(super) struct RawServer {
+    pub(super) address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl RawServer {
+    pub(super) fn start(
+        listener: TcpListener,
+        behaviour: impl Fn(&mut Talk) -> io::Result<()> + Send + Sync + 'static,
+    ) -> io::Result<RawServer> {
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            behaviour: Box::new(behaviour),
+            started: Instant::now(),
+            seen: Mutex::default(),
+            open: Mutex::new(Some(Vec::new())),
+            stopped: Condvar::new(),
+        });
+        let acceptor = {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new().name("hostile".to_owned()).spawn(move || accept(&listener, &shared))?
+        };
+        Ok(RawServer { address, shared, acceptor: Some(acceptor) })
+    }
+
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        locked(&self.shared.seen).clone()
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for nth in 0.. {
+        let Ok((stream, _)) = listener.accept() else { return };
+        let mut open = locked(&shared.open);
+        let Some(open) = &mut *open else { return };
+        let stream = Arc::new(stream);
+        let handle = Arc::downgrade(&stream);
+        let mut talk = Talk { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
+        let serve = move || {
+            let shared = Arc::clone(&talk.shared);
+            // A client that leaves in the middle is what most behaviours wait for: no fault.
+            let _ = (shared.behaviour)(&mut talk);
+        };
+        if let Ok(thread) = std::thread::Builder::new().name("hostile".to_owned()).spawn(serve) {
+            open.push((handle, thread));
+        }
+    }
+}
+
+impl Drop for RawServer {
+    fn drop(&mut self) {
+        let open = locked(&self.shared.open).take().unwrap_or_default();
+        self.shared.stopped.notify_all();
+        for (handle, _) in &open {
+            // Whoever reads or writes is woken by an error.
+            let _ = handle.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
+        }
+        // One more connection wakes the acceptor, which then sees that it is over.
+        let _ = TcpStream::connect(self.address);
+        for thread in open.into_iter().map(|(_, thread)| thread).chain(self.acceptor.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,81 @@
+//! What came of a case: the records of the crawl, the requests that the other side saw, and the words of the program.
+//!
+//! Records are JSON, as every crawl prints them (docs/records.md), so that a case can be judged without the crawler's types.
+//!
+//! Invariant: a verdict is about facts in here, and never about how long something took on a busy machine.
+
+use super::Expect;
+use crate::log::Seen;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// Good, or what is wrong.
+pub type Verdict = Result<(), String>;
+
+/// Good if the condition holds.
+pub fn demand(condition: bool, otherwise: impl Into<String>) -> Verdict {
+    if condition { Ok(()) } else { Err(otherwise.into()) }
+}
+
+/// Everything that is known after a crawl.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Every line of standard output.
+    pub records: Vec<Value>,
+    /// Every request to the sites and raw servers of the case.
+    pub seen: Vec<Seen>,
+    /// Every name that its name server was asked for.
+    pub names_asked: Vec<String>,
+    /// Standard error.
+    pub words: String,
+    pub exit: Option<i32>,
+    /// The crawl directory.
+    pub directory: PathBuf,
+    /// The program that crawled, for looking at what it left behind.
+    pub program: PathBuf,
+}
+
+impl Report {
+    /// The record of a URL: of the page, or else of robots.txt or a sitemap.
+    pub fn record(&self, url: &str) -> Option<&Value> {
+        let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
+        of("page").or_else(|| of("aux"))
+    }
+
+    /// All page records, those of the control host too.
+    pub fn pages(&self) -> impl Iterator<Item = &Value> {
+        self.records.iter().filter(|record| record["type"] == "page")
+    }
+
+    /// How often this path (with its query) was asked for, on any site of the case.
+    pub fn asked(&self, path: &str) -> usize {
+        self.seen.iter().filter(|seen| seen.path == path).count()
+    }
+
+    /// Runs the program that crawled (`report`, `export`, ...) in the folder that holds the crawl directory.
+    pub fn run(&self, arguments: &[&str]) -> std::io::Result<Output> {
+        let folder = self.directory.parent().unwrap_or(&self.directory);
+        Command::new(&self.program).args(arguments).current_dir(folder).stdin(Stdio::null()).output()
+    }
+
+    /// Whether this URL ended as it should.
+    pub fn judge(&self, url: &str, expect: Expect) -> Verdict {
+        let Some(record) = self.record(url) else {
+            return demand(expect == Expect::Skip, format!("{url} has no record"));
+        };
+        let outcome = record["outcome"].as_str().unwrap_or_default();
+        let kind = record["error"]["kind"].as_str();
+        let truncated = record["truncated"].as_str();
+        let right = match expect {
+            Expect::Ok => outcome == "ok" && truncated.is_none(),
+            Expect::Truncated(how, cause) => {
+                outcome == "ok" && truncated == Some(how) && (cause.is_none() || cause == kind)
+            }
+            Expect::Skip => matches!(outcome, "robots" | "refused"),
+            Expect::Error(expected) => matches!(outcome, "failed" | "redirect" | "refused") && kind == Some(expected),
+            Expect::Status => matches!(outcome, "http_error" | "redirect"),
+        };
+        demand(right, format!("not {expect}: {record}"))
+    }
+}

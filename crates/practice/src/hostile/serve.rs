@@ -1,0 +1,63 @@
+//! `argiope-practice hostile`: all cases at once, for other crawlers to be pointed at.
+//!
+//! Invariant: standard output is one line for each case, its fields separated by tabs, so that `cut` and `awk` can read it.
+
+use super::{Category, Scene, Showing, catalogue};
+use std::io::{self, BufRead, Write};
+
+/// How it is called.
+pub const HELP: &str = "\
+The hostile web, served on loopback addresses.
+
+Usage: argiope-practice hostile [--list] [--forever] [NAME...]
+
+A NAME is a case (H110), the beginning of several (H11), or a category (connection); without one, everything is served.
+Each case is one line: its name, its category, the class of outcome that is expected, the URLs to crawl, the name server
+to use where it has names of its own (or -), and what it is about.
+
+  --list       only prints the cases
+  --forever    goes on when standard input ends
+";
+
+/// Serves the cases that are asked for until standard input ends.
+pub fn serve(arguments: impl IntoIterator<Item = String>) -> io::Result<()> {
+    let (flags, names): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|word| word.starts_with('-'));
+    if let Some(unknown) = flags.iter().find(|flag| !matches!(flag.as_str(), "--list" | "--forever")) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{unknown}: no such flag\n\n{HELP}")));
+    }
+    let has = |flag: &str| flags.iter().any(|other| other == flag);
+    let wanted = |id: &str, category: Category| {
+        names.is_empty() || names.iter().any(|name| id.starts_with(name.as_str()) || category.name() == name)
+    };
+    let mut out = io::stdout().lock();
+    let mut scenes: Vec<Scene> = Vec::new();
+    for (ordinal, case) in catalogue().into_iter().enumerate() {
+        if !wanted(case.id, case.category) {
+            continue;
+        }
+        let start = [case.id, case.category.name(), &case.expect.to_string()].join("\t");
+        match case.showing {
+            Showing::Elsewhere { file, test } => writeln!(out, "{start}\t-\t-\t{} ({test} in {file})", case.title)?,
+            Showing::Here(_) if has("--list") => writeln!(out, "{start}\t-\t-\t{}", case.title)?,
+            Showing::Here(_) => {
+                let Some(stage) = case.stage(ordinal)? else { continue };
+                let scene = stage.start()?;
+                let dns = scene.dns().map_or_else(|| "-".to_owned(), |address| address.to_string());
+                writeln!(out, "{start}\t{}\t{dns}\t{}", scene.roots.join(" "), case.title)?;
+                scenes.push(scene);
+            }
+        }
+    }
+    out.flush()?;
+    drop(out);
+    if scenes.is_empty() {
+        return Ok(());
+    }
+    for line in io::stdin().lock().lines() {
+        line?;
+    }
+    while has("--forever") {
+        std::thread::park();
+    }
+    Ok(())
+}

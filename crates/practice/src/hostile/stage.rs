@@ -1,0 +1,167 @@
+//! The stage of one case: sites, raw servers and names, where a crawl begins, and what is looked at afterwards.
+//!
+//! Invariant: a [`Scene`] answers from the moment it is made until it is dropped, and then leaves nothing behind.
+
+use super::dns::{NameServer, Reply, Zone};
+use super::raw::{RawServer, Talk};
+use super::report::{Report, Verdict};
+use crate::answer::Answer;
+use crate::certificate::Certificate;
+use crate::log::Seen;
+use crate::site::Site;
+use crate::web::{Running, Web};
+use serde_json::Value;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+/// A check of a case's own: what it is about, and the function that decides.
+pub struct Check {
+    pub what: &'static str,
+    pub decide: Box<dyn Fn(&Report) -> Verdict + Send + Sync>,
+}
+
+/// What a case is made of, while it is being set up.
+pub struct Stage {
+    ordinal: usize,
+    addresses: u8,
+    sites: Vec<Site>,
+    raw: Vec<RawServer>,
+    zone: Zone,
+    roots: Vec<String>,
+    judged: Vec<String>,
+    settings: Vec<(&'static str, Value)>,
+    checks: Vec<Check>,
+}
+
+impl Stage {
+    /// An empty stage. Stages with different numbers have different addresses.
+    pub fn new(ordinal: usize) -> Stage {
+        Stage {
+            ordinal,
+            addresses: 0,
+            sites: Vec::new(),
+            raw: Vec::new(),
+            zone: Zone::default(),
+            roots: Vec::new(),
+            judged: Vec::new(),
+            settings: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
+
+    /// The simplest stage: one site whose front page answers so. It is the root, and what is judged.
+    pub fn page(&mut self, answer: Answer) -> io::Result<()> {
+        self.pages([("/", answer)])
+    }
+
+    /// One site with these pages. All of them are roots, and all of them are judged.
+    pub fn pages<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, Answer)>) -> io::Result<()> {
+        let mut site = self.site()?;
+        for (path, answer) in pages {
+            self.root(site.url(path));
+            site = site.page(path, answer);
+        }
+        self.open(site);
+        Ok(())
+    }
+
+    /// A loopback address that no other site has.
+    pub fn address(&mut self) -> Ipv4Addr {
+        self.addresses += 1;
+        let [.., high, low] = (self.ordinal as u32 + 1).to_be_bytes();
+        Ipv4Addr::new(127, 100 + self.addresses, high, low)
+    }
+
+    /// A new HTTP site on an address of its own. Give it back with [`Stage::open`] when it is complete.
+    pub fn site(&mut self) -> io::Result<Site> {
+        Site::http(&format!("{}:0", self.address()))
+    }
+
+    /// The same over TLS.
+    pub fn secure_site(&mut self, certificate: Certificate) -> io::Result<Site> {
+        Site::https(&format!("{}:0", self.address()), certificate)
+    }
+
+    /// This site is part of the case.
+    pub fn open(&mut self, site: Site) {
+        self.sites.push(site);
+    }
+
+    /// A server that speaks by hand, on an address of its own.
+    pub fn raw(
+        &mut self,
+        behaviour: impl Fn(&mut Talk) -> io::Result<()> + Send + Sync + 'static,
+    ) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind((self.address(), 0))?;
+        let server = RawServer::start(listener, behaviour)?;
+        let address = server.address;
+        self.raw.push(server);
+        Ok(address)
+    }
+
+    /// What the name server says about a name. The first name switches the name server on.
+    pub fn name(&mut self, name: &str, reply: Reply) {
+        self.zone.name(name, reply);
+    }
+
+    /// A crawl begins here. The roots are what is judged, unless [`Stage::judge`] names others.
+    pub fn root(&mut self, url: impl Into<String>) {
+        self.roots.push(url.into());
+    }
+
+    /// The expectation is about this URL, and not about the roots.
+    pub fn judge(&mut self, url: impl Into<String>) {
+        self.judged.push(url.into());
+    }
+
+    /// A setting of the crawl: a key of the configuration file, and its value as JSON.
+    pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.settings.push((key, value.into()));
+    }
+
+    /// Something more that must be true afterwards.
+    pub fn check(&mut self, what: &'static str, decide: impl Fn(&Report) -> Verdict + Send + Sync + 'static) {
+        self.checks.push(Check { what, decide: Box::new(decide) });
+    }
+
+    /// Curtain up.
+    pub fn start(self) -> io::Result<Scene> {
+        let web = self.sites.into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
+        let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
+        let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
+        Ok(Scene { web, raw: self.raw, names, roots: self.roots, judged, settings: self.settings, checks: self.checks })
+    }
+}
+
+/// A case that is being served.
+pub struct Scene {
+    web: Running,
+    raw: Vec<RawServer>,
+    names: Option<NameServer>,
+    pub roots: Vec<String>,
+    pub judged: Vec<String>,
+    pub settings: Vec<(&'static str, Value)>,
+    pub checks: Vec<Check>,
+}
+
+impl Scene {
+    /// Where the name server is, if the case has one.
+    pub fn dns(&self) -> Option<SocketAddr> {
+        self.names.as_ref().map(NameServer::address)
+    }
+
+    /// The names that were asked for.
+    pub fn names_asked(&self) -> Vec<String> {
+        self.names.as_ref().map(NameServer::asked).unwrap_or_default()
+    }
+
+    /// The authority to trust, as PEM.
+    pub fn ca_pem(&self) -> String {
+        self.web.ca_pem()
+    }
+
+    /// Every request so far: those of the sites, then those of the raw servers.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.web.log().into_iter().chain(self.raw.iter().flat_map(RawServer::seen)).collect()
+    }
+}
