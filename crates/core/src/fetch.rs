@@ -268,7 +268,7 @@ impl Page {
         let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
-            let head = head.as_ref().map_or(0, |head| head.raw().len());
+            let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
             Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
         });
         let dns = job.dns();
@@ -419,6 +419,11 @@ mod tests {
     use crate::conn::Limits;
     use crate::frontier::LaneId;
     use crate::rules::Config;
+
+    #[test]
+    fn a_fetch_that_waits_is_small() {
+        assert!(size_of::<Exchange>() <= 232, "{} bytes", size_of::<Exchange>());
+    }
 
     #[test]
     fn a_fault_of_ours_is_the_fate_of_one_page() {
