@@ -13,7 +13,8 @@ from . import process
 from .result import Sample
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PEERS = os.environ.get("ARGIOPE_PEERS", os.path.join(HERE, ".peers"))
+CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+PEERS = os.environ.get("ARGIOPE_PEERS") or os.path.join(CACHE, "argiope-bench")
 
 
 @dataclass
@@ -75,7 +76,14 @@ def ok_urls(path):
 def sampled(outcome, stats):
     """What a run gave, by the server's word for pages."""
     sample = Sample(pages=stats["pages"], wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
-    sample.more = {"requests": stats["requests"], "span_s": stats["span_us"] / 1e6, "digest": stats["pages_digest"]}
+    sample.more = {
+        "requests": stats["requests"],
+        "span_s": stats["span_us"] / 1e6,
+        "digest": stats["pages_digest"],
+        "violations": stats["violations"],
+        "full": stats["handshakes_full"],
+        "resumed": stats["handshakes_resumed"],
+    }
     if outcome.timed_out:
         sample.void = "took too long"
     elif outcome.code != 0:
@@ -189,7 +197,7 @@ class Httrack(Peer):
         connections = min(task.connections, 64)
         return [
             "httrack", "-q", "-%L", web.roots_file, "-O", os.path.join(work, "mirror"), "-s0", "-I0", "-p1", "-C0",
-            f"-c{connections}", "-%c100000", "-A1000000000", "-%!", "-R0", "-a", "-n0", "-%v0", "-#L1000000000",
+            f"-c{connections}", "-%c100000", "-A1000000000", "-%!", "-R0", "-a", "-#L1000000000",
         ]  # fmt: skip
 
 

@@ -64,9 +64,9 @@ def program_row(line):
     return [
         line["name"],
         f"{line['valid']} of {line['runs']}",
-        f"{line['pages']:,}",
-        f"{line['wall_s']:.3g} s",
-        f"{line['cpu_us_a_page']:.3g} µs" if line["cpu_us_a_page"] else "-",
+        f"{line['pages']:,}" if line["pages"] else "-",
+        f"{line['wall_s']:.3g} s" if line["wall_s"] else "-",
+        f"{number(line['cpu_us_a_page'])} µs" if line["cpu_us_a_page"] else "-",
         f"{line['peak_mb']:.3g} MB",
         words,
     ]

@@ -4,14 +4,20 @@
 //! of the core feeds them the corpora in `fuzz/corpus`, so that what was found once stays found.
 
 mod conn;
+mod cookies;
 mod pages;
+mod references;
 mod robots;
+mod servers;
 mod sitemaps;
 mod tokens;
 
 pub use conn::{answer, coding};
+pub use cookies::cookies;
 pub use pages::{charset, url};
+pub use references::{body, head};
 pub use robots::robots;
+pub use servers::conn;
 pub use sitemaps::sitemap;
 pub use tokens::tokenizer;
 

@@ -31,13 +31,13 @@ impl Directory {
     /// Opens the directory of this crawl, or makes it. What was written to its own output files after the last commit is
     /// cut off.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
-        Self::of(path, disk::open(path, &settings(rules, config))?)
+        Self::of(path, disk::open(path, &settings(rules, config), room(rules))?)
     }
 
     /// The same, after removing what an earlier crawl made there; gives the names of what was removed.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
         let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
-        let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref())?;
+        let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref(), room(rules))?;
         Ok((Self::of(path, opened)?, removed))
     }
 
@@ -128,6 +128,12 @@ fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
     let name = inside.unwrap_or(path);
     let name = name.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
     Ok(name.into())
+}
+
+/// How much memory the frontier may have: half of all. The rest is for connections, pages and parcels, and for what an
+/// allocator cannot use.
+fn room(rules: &Rules) -> usize {
+    rules.max_memory.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
 /// What decides which pages are crawled.

@@ -203,6 +203,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     found.note = Some(note.to_vec());
                 }
             }
+            Event::Round => {}
         }
         Ok(())
     })?;

@@ -164,11 +164,12 @@ where
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
     // What was settled on the way out has happened too.
     let end = end.and_then(|end| running.gather(clock.now()).map(|()| end));
-    running.crew.end(if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce });
+    let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
+    running.crew.end(ending);
     running.paint(picture, running.clock.now(), true);
     let left = running.keeper.unfinished();
     let elapsed = clock.now() - Time::ZERO;
-    let Running { mut keeper, mut outbox, tally, mut crew, .. } = running;
+    let Running { mut keeper, mut outbox, tally, crew, .. } = running;
     let end = end.and_then(|end| {
         if tells_runs {
             let changes = keeper.progress().changes;
@@ -184,7 +185,7 @@ where
         Err(_) => outbox.end(),
     };
     let notices = crew.notices();
-    crew.join();
+    crew.dismiss(ending);
     let end = end?;
     written?;
     Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, notices })
@@ -326,19 +327,18 @@ impl<F: Lasting> Running<F> {
         Ok(())
     }
 
-    /// What is known of a link is a few bytes in memory, whatever its length; but there is an end to everything.
+    /// Links beyond what memory has room for are on the disk. The names of hosts and their
+    /// robots.txt are not, so there is an end to everything.
     fn weigh(&mut self, now: Time) -> Result<(), StoreError> {
         let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_weighing) else { return Ok(()) };
         self.next_weighing = now + WEIGH_EVERY;
-        // The rest is for connections, pages and parcels.
-        if self.keeper.frontier().bytes() as u64 <= limit / 4 * 3 {
+        // The frontier has moved to the disk what it can. The rest is for connections, pages and parcels.
+        let bytes = self.keeper.frontier().bytes().saturating_add(self.keeper.bench().robots_bytes());
+        if bytes as u64 <= limit / 4 * 3 {
             return Ok(());
         }
-        let known = self.keeper.frontier().counts().known;
-        let message = format!(
-            "{known} addresses are known, and --max-memory has no room for more; what was committed is safe: run the \
-             same command again with a higher --max-memory"
-        );
+        let message = "so many hosts are known that --max-memory has no room for their names and robots.txt; what was \
+                       committed is safe: run the same command again with a higher --max-memory";
         Err(StoreError::new(StoreErrorKind::Full, message))
     }
 

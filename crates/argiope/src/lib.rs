@@ -16,6 +16,7 @@
 //! ```
 
 pub mod aside;
+mod cookies;
 pub mod crawl;
 pub mod directory;
 pub mod exhibition;
@@ -24,6 +25,7 @@ pub mod export;
 pub mod keeping;
 pub mod past;
 pub mod picture;
+mod proxies;
 pub mod report;
 pub mod run_lines;
 pub mod snapshot;
@@ -42,6 +44,8 @@ pub fn rules(config: &Config) -> Result<Rules, Error> {
     // Fingerprints must not be made to collide.
     let mut rules = config.compile(unpredictable())?;
     rules.tls = trust::source(config)?;
+    rules.cookies = cookies::jar(config)?;
+    rules.proxies = proxies::located(config)?;
     if rules.max_memory.is_none() {
         // A quarter of what the machine has, unless it was said.
         let machine = rustix::system::sysinfo();

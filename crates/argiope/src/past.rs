@@ -130,11 +130,31 @@ pub fn walk(directory: &Path, mut each: impl FnMut(Event<'_>) -> Result<(), Faul
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     walk(directory, |event| match event {
         Event::Fate { line, .. } | Event::Line { line } => each(line),
-        Event::Link { .. } | Event::Note { .. } => Ok(()),
+        Event::Link { .. } | Event::Note { .. } | Event::Round => Ok(()),
     })
 }
 
-/// Tells the records of pages.
+/// Tells the records of pages of the latest round: those since the last `--recrawl` began, or all.
+pub fn latest_pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+    let mut rounds = 0_u64;
+    walk(directory, |event| {
+        rounds += u64::from(event == Event::Round);
+        Ok(())
+    })?;
+    walk(directory, |event| match event {
+        Event::Round => {
+            rounds = rounds.saturating_sub(1);
+            Ok(())
+        }
+        Event::Fate { line, .. } | Event::Line { line } if rounds == 0 => {
+            let line = Line::read(line)?;
+            if line.is_page() { each(&line) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Tells the records of pages, of all rounds.
 pub fn pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     lines(directory, |line| {
         let line = Line::read(line)?;

@@ -73,11 +73,9 @@ pub fn snapshot<F: Frontier>(
 ) -> Snapshot {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
-    let mut hosts = 0;
     let mut busiest: Vec<HostNow> = Vec::new();
     let mut slowest: Vec<HostNow> = Vec::new();
     for (_, lane) in bench.lanes() {
-        hosts += 1;
         if lane.in_flight() == 0 {
             continue;
         }
@@ -110,7 +108,7 @@ pub fn snapshot<F: Frontier>(
         bytes: tally.bytes,
         pages_per_second,
         bytes_per_second,
-        hosts,
+        hosts: bench.hosts() as u64,
         waiting: waiting(keeper, busiest.first(), now),
         busiest,
         slowest,

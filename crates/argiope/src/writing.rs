@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -157,7 +158,12 @@ impl Outbox {
         let mut writer =
             Writer { desk: desk.folder.map(Outputs::new), jsonl: desk.jsonl.clone(), taker, inbox: inbox.clone() };
         let writer = thread::Builder::new().name("writer".into()).spawn(move || {
-            let written = writer.write_all(&parcels);
+            // A fault of ours is told like one of the disk, and at once: nobody would look for it before the end.
+            let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&parcels))).unwrap_or_else(|_| {
+                let words = "a fault in Argiope while records were written; what was committed is safe: run the same \
+                             command again";
+                Err(StoreError::new(StoreErrorKind::Misuse, words))
+            });
             if let Err(fault) = &written {
                 // A keeper that has left learns it when it asks for the end.
                 let _ = inbox.send(Mail::Fault(fault.clone()));

@@ -221,6 +221,46 @@ fn a_root_without_a_scheme_is_tried_as_https_then_http() {
 }
 
 #[test]
+fn a_guess_that_failed_is_no_broken_link() {
+    let site = site("127.6.0.12").page("/", Answer::html("plain"));
+    let address = site.address().to_string();
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("c").display().to_string();
+    let quick = ["--retry-wait", "10ms", "--connect-timeout", "2s", "--fail-on", "broken", "-d", &out];
+    let output = run(&[&["crawl", &address], &quick[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert!(!words(&output).contains("Broken links"), "{}", words(&output));
+    let again = run(&["report", &out]);
+    let told = String::from_utf8(again.stdout).expect("text");
+    assert!(told.contains("Finished") && !told.contains("Broken links"), "{told}");
+}
+
+#[test]
+fn words_can_be_json_objects() {
+    let site = site("127.6.0.13")
+        .page("/", Answer::links(["/a", "/gone", "http://elsewhere.example/\u{202e}"]))
+        .page("/a", Answer::html("a"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let output = run(&["crawl", &root, "-vv", "--log-json", "--jsonl", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let said: Vec<Value> = words(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| said.iter().filter(|line| line["log"] == kind).collect::<Vec<_>>();
+    assert_eq!(of("page").len(), 3);
+    assert_eq!(of("skip").iter().map(|line| &line["reason"]).collect::<Vec<_>>(), ["host"]);
+    let [summary] = of("summary")[..] else { panic!("one summary: {said:?}") };
+    assert_eq!((&summary["reason"], &summary["statuses"]["404"]), (&"finished".into(), &1.into()));
+    // What is said is not recorded: that takes --log-skips.
+    assert!(records(&output).iter().all(|record| record["type"] != "skip"));
+    let plain = words(&run(&["crawl", &root, "-vv", "--fresh"]));
+    assert!(plain.contains("not followed: "), "{plain}");
+    let refused = run(&["crawl", &root, "--log-json", "--jsonl", "/nowhere/at/all"]);
+    let error: Value = serde_json::from_str(words(&refused).trim()).expect("JSON");
+    assert_eq!(error["log"], "error");
+}
+
+#[test]
 fn the_demo_ends_by_itself_and_finds_everything() {
     let output = run(&["demo", "--jsonl", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));

@@ -5,6 +5,7 @@ mod durable_kit;
 use argiope_practice::{Answer, Plan, Site, Web};
 use durable_kit::{Bench, Dice, Practice, wait};
 use serde_json::Value;
+use std::process::Command;
 
 fn pages(records: &[Value]) -> Vec<(String, String)> {
     let pages = records.iter().filter(|record| record["type"] == "page");
@@ -83,6 +84,60 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     let mut asked: Vec<&str> = third.iter().filter(conditional).map(|seen| seen.path.as_str()).collect();
     asked.sort_unstable();
     assert_eq!(asked, ["/changed", "/dated", "/same"]);
+
+    // A page counts once, however often it was asked for: the latest round is told.
+    let tell = |arguments: &[&str]| {
+        let told =
+            Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).current_dir(bench.folder.path()).output();
+        String::from_utf8(told.expect("it runs").stdout).expect("UTF-8")
+    };
+    let report = tell(&["report", "d.crawl"]);
+    assert!(report.contains(": 8 pages from"), "{report}");
+    assert_eq!(tell(&["export", "d.crawl", "--format", "csv"]).lines().count(), 1 + 8);
+    // What was not modified is still a page.
+    let sitemap = tell(&["export", "d.crawl", "--format", "sitemap"]);
+    for path in ["/same", "/dated", "/changed", "/new"] {
+        assert!(sitemap.contains(&format!("{path}</loc>")), "{path} in {sitemap}");
+    }
+    assert!(!sitemap.contains("/gone"), "{sitemap}");
+    assert!(
+        tell(&["export", "d.crawl", "--format", "jsonl"]).lines().count() > 23,
+        "all records, as they were written"
+    );
+}
+
+#[test]
+fn the_report_at_the_end_is_of_the_whole_crawl() {
+    let practice = Practice::serve(Plan { pages: 40, links: 6, ..Plan::default() });
+    let bench = Bench::new(&practice.roots, &["--no-progress"]);
+    let first = bench.succeed(&["--max-pages", "10"]);
+    assert!(first.contains(": 10 pages from"), "{first}");
+    let whole = bench.succeed(&[]);
+    let all = bench.records().iter().filter(|record| record["type"] == "page").count();
+    assert!(whole.contains(&format!(": {all} pages from")), "{all} in {whole}");
+}
+
+/// A 304 may come with another tag: it is the one to ask with from then on. The digest stays that of the body.
+#[test]
+fn a_304_brings_new_validators_and_no_digest() {
+    let again = Answer::status(304).header("ETag", "\"v2\"");
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site.sequence("/", [Answer::html("<p>body").header("ETag", "\"v1\""), again]);
+    let root = site.url("/");
+    let web = Web::new().keep_headers().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress"]);
+    for arguments in [&[] as &[&str], &["--recrawl"], &["--recrawl"]] {
+        bench.succeed(arguments);
+    }
+    let records = bench.records();
+    let pages: Vec<&Value> = records.iter().filter(|record| record["type"] == "page").collect();
+    let [first, second, third] = pages[..] else { panic!("{pages:?}") };
+    assert_eq!((&second["outcome"], &third["outcome"]), (&"not_modified".into(), &"not_modified".into()));
+    assert_eq!((&second["etag"], &third["etag"]), (&"\"v2\"".into(), &"\"v2\"".into()));
+    assert!(first["digest"].is_string() && first["digest"] == second["digest"] && first["digest"] == third["digest"]);
+    let asked: Vec<_> = web.log().into_iter().filter(|seen| seen.path == "/").flat_map(|seen| seen.headers).collect();
+    let tags = asked.iter().filter(|(name, _)| name.eq_ignore_ascii_case("if-none-match"));
+    assert_eq!(tags.map(|(_, tag)| tag.as_str()).collect::<Vec<_>>(), ["\"v1\"", "\"v2\""]);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use argiope_store::disk::{self, Settings};
 
 /// A directory as a crawl of so many pages leaves it.
 fn directory(path: &Path, pages: u32) {
-    let disk::Opened { mut frontier, mut writer, .. } = disk::open(path, &Settings::new()).expect("a directory");
+    let disk::Opened { mut frontier, mut writer, .. } =
+        disk::open(path, &Settings::new(), usize::MAX).expect("a directory");
     let root = Url::parse("https://large.example/").expect("an address");
     let title = "A title of the usual length, more or less ".repeat(8);
     for first in (0..pages).step_by(1_000) {

@@ -100,7 +100,7 @@ impl Exhibition {
                     bench.resolved(board, Ok((vec![table], Duration::MAX)), now);
                     continue;
                 }
-                Next::Settle(_) => continue,
+                Next::Settle(_) | Next::Recall(..) => continue,
                 Next::Wait(until) => until,
             };
             match answers.peek().copied() {

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use crate::budget::Held;
 use crate::conn::request::Request;
-use crate::conn::{Conn, Head, Receiver, Step, Version, Want};
+use crate::conn::{Conn, Head, Receiver, Step, Version, Want, refused_by_proxy};
+use crate::cookies::{self, CookieHeader, SetCookie};
 use crate::examine::{self, Caps, Examiner, Findings};
 use crate::follow;
 use crate::job::{Job, Purpose};
 use crate::link::{Link, LinkKind, LinkList};
-use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::record::WallClock;
 use crate::retry;
 use crate::robots;
@@ -31,6 +32,9 @@ use crate::warc;
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+/// Attributes of one tag that are looked at.
+pub(crate) const MOST_ATTRIBUTES: usize = 1_024;
 
 /// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
 pub struct Fetch(Box<Exchange>);
@@ -92,7 +96,24 @@ enum Reader {
     None,
     Page(Box<Examiner>),
     Robots(Box<RobotsText>),
-    Sitemap(Box<sitemap::Reader>),
+    Sitemap(Box<SitemapRead>),
+}
+
+/// A sitemap as far as it has come, and its share of the budget for what is held: fifty thousand addresses are no
+/// small thing.
+struct SitemapRead {
+    reader: sitemap::Reader,
+    held: Held,
+    weighed: usize,
+}
+
+impl SitemapRead {
+    fn feed(&mut self, decoded: &[u8]) {
+        self.reader.feed(decoded);
+        let weight = self.reader.weight();
+        self.held.grow(weight.saturating_sub(self.weighed));
+        self.weighed = self.weighed.max(weight);
+    }
 }
 
 impl Fetch {
@@ -113,7 +134,7 @@ impl Fetch {
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.0.conn.wrote(n, now);
+        self.guarded(|conn, _| conn.wrote(n, now));
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
@@ -128,8 +149,7 @@ impl Fetch {
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.broke(failure, page);
+        self.guarded(|conn, page| conn.broke(failure, page));
     }
 
     /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
@@ -147,13 +167,18 @@ impl Fetch {
     }
 
     pub fn expire(&mut self, now: Time) {
-        let Exchange { conn, page } = &mut *self.0;
-        conn.expire(now, page);
+        self.guarded(|conn, page| conn.expire(now, page));
     }
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let moves = self.0.page.wire.as_mut().is_none_or(|kept| kept.held.may_grow());
+        let Page { wire, answer, .. } = &mut self.0.page;
+        let reader = answer.as_mut().map(|answer| &mut answer.reader);
+        let of_reader = if let Some(Reader::Sitemap(read)) = reader { Some(&mut read.held) } else { None };
+        let of_wire = wire.as_mut().map(|kept| &mut kept.held);
+        let mut all = of_wire.into_iter().chain(of_reader).peekable();
+        // One that goes beyond the budget takes the other along: they are the same answer.
+        let moves = all.peek().is_none() || all.any(Held::may_grow);
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -190,18 +215,30 @@ impl Fetch {
 
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
-    let url = &job.link.url;
-    let extra: Vec<(&str, &str)> = rules.headers_for(url).iter().map(|(name, value)| (&**name, &**value)).collect();
-    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    let url = job.link.url.as_ref();
     Request {
-        url: url.as_ref(),
-        user_agent: &rules.user_agent,
-        accept: ACCEPT,
-        extra: &extra,
-        etag: known.and_then(|known| known.etag.as_deref()),
-        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        extra: &rules.headers_for(&job.link.url),
+        cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
+        proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
+        ..open_request(job, rules)
     }
     .to_bytes()
+}
+
+/// What anybody may know of a request: archives are handed on, so the user's own headers, cookies and proxies are none of
+/// their business.
+fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> Request<'a> {
+    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    Request {
+        url: job.link.url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &[],
+        etag: known.and_then(|known| known.etag.as_deref()),
+        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        cookie: None,
+        proxy: None,
+    }
 }
 
 impl Receiver for Page {
@@ -212,7 +249,7 @@ impl Receiver for Page {
                 let caps = Caps {
                     max_links: self.rules.max_links,
                     max_url: self.rules.max_url,
-                    max_attrs: 1_024,
+                    max_attrs: MOST_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");
@@ -220,7 +257,8 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                Reader::Sitemap(Box::new(sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link))))
+                let reader = sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link));
+                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
@@ -269,9 +307,12 @@ impl Page {
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
             let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
-            Wire { request: request_bytes(&job, &rules), response: bytes, head, secured: None, held }
+            let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
+            Wire { request, response: bytes, head, secured: None, held }
         });
+        let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
+        let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
@@ -287,6 +328,8 @@ impl Page {
         visit.bytes_body = end.bytes_body;
         visit.truncated = end.truncated;
         visit.error = end.failure;
+        visit.odd.coding_label = end.oddities.mislabelled;
+        visit.odd.coding_garbage = end.oddities.garbage;
         let Some(Answer { head, reader }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
@@ -296,40 +339,57 @@ impl Page {
             Version::Http11 => "1.1",
         });
         visit.status = Some(head.status);
+        let url = visit.link.url.as_ref();
+        if head.status == 407 && rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)) {
+            // It is the proxy that speaks, and not of the page.
+            visit.error = Some(refused_by_proxy(head.status));
+            return visit;
+        }
         visit.etag = text(head.get("etag"));
         visit.last_modified = text(head.get("last-modified"));
         visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
+        if rules.cookies.is_some() {
+            let lines = head.get_all("set-cookie").take(cookies::MOST_IN_ANSWER);
+            visit.set_cookies = lines.filter_map(SetCookie::parse).collect();
+        }
         if rules.with_headers {
             visit.headers = Some(Box::new(headers(&head)));
         }
         // Of some bodies nothing can be used, not even up to where they broke. An archive keeps them all the same.
         let is_useless = (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none();
+        if !is_useless && head.status == 206 && !is_whole_range(head.get("content-range")) {
+            // Nobody asked for a part: what came is whole as an answer, and not as a page.
+            visit.truncated = visit.truncated.or(Some(Truncated::Length));
+        }
         match reader {
             _ if is_useless => {}
             Reader::None => {}
             Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
             Reader::Robots(text) => visit.errand = Some(Box::new(Errand::Robots(text.bytes))),
-            Reader::Sitemap(reader) => visit.errand = Some(Box::new(Errand::Sitemap(reader.finish()))),
+            Reader::Sitemap(read) => {
+                let SitemapRead { reader, held, .. } = *read;
+                visit.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+            }
         }
         if let Some(wire) = wire {
-            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &wire, wall, &rules)));
+            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
-            visit.outcome = outcome(&mut visit, &head, &rules);
+            visit.outcome = outcome(&mut visit, &head, conditional, &rules);
         }
         visit
     }
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
+fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
     let (head, payload) = wire.parts();
     let source = warc::Source {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.started),
         ip: visit.ip,
-        request: &wire.request,
+        request,
         head,
         payload,
         truncated: warc::truncation(visit.truncated, visit.error.as_ref().map(|error| error.kind)),
@@ -340,10 +400,12 @@ fn archived(visit: &Visit, wire: &Wire, wall: WallClock, rules: &Rules) -> warc:
 }
 
 /// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
-fn outcome(visit: &mut Visit, head: &Head, rules: &Rules) -> Outcome {
+/// A 304 says something only to those who asked on a condition.
+fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
-        304 => Outcome::NotModified,
+        304 if conditional => Outcome::NotModified,
+        304 => Outcome::HttpError,
         300..=399 => match head.get("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
             Some(location) => {
                 follow::redirect(visit, location, rules);
@@ -362,7 +424,10 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.content_type = findings.content_type;
     visit.charset = findings.charset;
     visit.title = findings.title;
-    visit.digest = Some(findings.digest);
+    // A 304 has no body to have a digest of: the page is as it was.
+    visit.digest = (head.status != 304).then_some(findings.digest);
+    visit.odd.charset_unknown = findings.unknown_charset;
+    visit.odd.url_too_long = findings.too_long > 0;
     visit.canonical = findings.canonical;
     visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
@@ -404,6 +469,17 @@ fn bounds(link: &Link) -> sitemap::Bounds {
     sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
 }
 
+/// Does a `Content-Range` cover all there is, as in `bytes 0-99/100`?
+fn is_whole_range(value: Option<&[u8]>) -> bool {
+    let value = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let parts = value.and_then(|text| text.trim().strip_prefix("bytes ")).and_then(|text| {
+        let (range, total) = text.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+    });
+    parts.is_some_and(|(first, last, total)| first == 0 && last.checked_add(1) == Some(total))
+}
+
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
     head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
@@ -422,19 +498,69 @@ mod tests {
 
     #[test]
     fn a_fetch_that_waits_is_small() {
-        assert!(size_of::<Exchange>() <= 232, "{} bytes", size_of::<Exchange>());
+        assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
+    }
+
+    #[test]
+    fn a_range_is_whole_only_from_end_to_end() {
+        for (value, whole) in [
+            ("bytes 0-99/100", true),
+            ("bytes 0-9/100", false),
+            ("bytes 1-99/100", false),
+            ("bytes 0-18446744073709551615/0", false),
+            ("bytes */100", false),
+            ("bytes 0-9/*", false),
+            ("banana", false),
+        ] {
+            assert_eq!(is_whole_range(Some(value.as_bytes())), whole, "{value}");
+        }
+        assert!(!is_whole_range(None));
+    }
+
+    fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let mut rules = config.compile(1).expect("settings");
+        edit(&mut rules);
+        let link = Link::root(Url::parse(address).expect("an address"), 1);
+        let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
+        let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
+        let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
+        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO) };
+        let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);
+        while let Step::Write(bytes) = fetch.step() {
+            let count = bytes.len();
+            fetch.wrote(count, Time::ZERO);
+        }
+        fetch
+    }
+
+    #[test]
+    fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
+        let budget = crate::budget::Budget::new(100_000);
+        let start = || {
+            let budget = Arc::clone(&budget);
+            let mut fetch = fetch("http://h/map.txt", Purpose::Sitemap, |rules| rules.budget = budget);
+            fetch.feed(b"HTTP/1.1 200 OK\r\n\r\n", Time::ZERO);
+            fetch
+        };
+        let lines: String = (0..2_000).map(|n| format!("http://h/{n}\n")).collect();
+        let (mut first, mut second) = (start(), start());
+        first.feed(lines.as_bytes(), Time::ZERO);
+        assert!(budget.held() > 100_000, "{}", budget.held());
+        assert!(matches!(first.step(), Step::Read), "one may go beyond");
+        second.feed(b"http://h/\n", Time::ZERO);
+        assert!(matches!(second.step(), Step::Pause), "the others wait");
+        first.closed(Time::ZERO);
+        let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
+        assert!(budget.held() > 100_000, "held until the keeper has read it");
+        drop(visit);
+        assert!(second.resume(Time::ZERO));
     }
 
     #[test]
     fn a_fault_of_ours_is_the_fate_of_one_page() {
-        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        let rules = Arc::new(config.compile(1).expect("settings"));
-        let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
-        let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-        let job = Job { link, purpose: Purpose::Page, lane, slot: 3, addresses, rare: None };
-        let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
-        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO) };
-        let mut fetch = Fetch::new(Box::new(job), conn, rules, origins, Time::ZERO);
+        let lane = LaneId(7);
+        let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
         fetch.guarded(|_, _| panic!("a fault"));
         assert!(matches!(fetch.step(), Step::Done));
         let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {

@@ -9,13 +9,13 @@ use crate::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
-use crate::url::{BadUrl, Url, UrlRef};
+use crate::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::visit::Visit;
 
 /// Characters of a Location that a message repeats.
 const SHOWN: usize = 200;
 /// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
-const MOST_BYTES: usize = 4 << 20;
+pub(crate) const MOST_BYTES: usize = 4 << 20;
 
 /// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
@@ -75,6 +75,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         Ok(target) => target,
         Err(fault) => {
             let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+            let said = without_user_info(&said);
             let shown: String = said.chars().take(SHOWN).collect();
             let more = if shown.len() < said.len() { "…" } else { "" };
             visit.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
@@ -106,9 +107,9 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     }
 }
 
-/// `--log-skips`: writes down what is not followed, and why.
+/// `--log-skips` and `-vv`: keeps what is not followed, and why.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
-    if rules.log_skips {
+    if rules.log_skips || rules.say_skips {
         visit.skipped.push((url.as_str().into(), reason));
     }
 }

@@ -98,7 +98,7 @@ pub trait Frontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError>;
 
     /// Whether an address was ever offered as work of this kind.
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool;
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 
     /// Leases up to `room` links of a lane, breadth first: lower depth first, then in order of arrival.
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError>;

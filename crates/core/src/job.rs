@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cookies::CookieHeader;
 use crate::link::Link;
 use crate::record::WallClock;
 use crate::url::Origin;
@@ -33,6 +34,8 @@ pub struct Rare {
     pub dns: Option<Duration>,
     /// What an earlier visit said of the page: asked for again only if it changed.
     pub conditional: Option<Conditional>,
+    /// The cookies that its host set.
+    pub cookie: Option<CookieHeader>,
     /// What people's clocks say, where there is an archive.
     pub wall: WallClock,
 }

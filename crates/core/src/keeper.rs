@@ -8,6 +8,7 @@
 //! limit on pages is never exceeded.
 
 mod again;
+mod cookies;
 mod remembering;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use again::{Change, Changes};
 
+use crate::cookies::Jar;
 use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
@@ -40,7 +42,7 @@ pub use crate::warc::Chunk;
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
 /// How deep sitemap indexes may nest.
-const SITEMAP_DEPTH: u32 = 2;
+pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
 /// Decides what is done next, from all that is known.
 pub struct Keeper<F> {
@@ -50,6 +52,8 @@ pub struct Keeper<F> {
     clock: WallClock,
     /// Where in the archive the next answer goes, where there is one.
     shelf: Option<Shelf>,
+    /// The cookies that hosts set; none where the crawl keeps none.
+    jar: Option<Jar>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
@@ -132,6 +136,7 @@ impl<F: Frontier> Keeper<F> {
             bench: Workbench::new(Arc::clone(&rules)),
             shelf: rules.archive.then(|| Shelf::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            jar: rules.cookies.clone(),
             rules,
             clock,
             settled: Vec::new(),
@@ -217,10 +222,13 @@ impl<F: Frontier> Keeper<F> {
         if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
             self.stop(End::MaxBytes);
         }
-        if let Some((lane, _)) = visit.slot
-            && let Retry::After(wait) =
-                retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
-        {
+        let verdict = if self.keep_cookies(&mut visit, now) && cookies::sent_back(&visit) {
+            visit.link.redirects -= 1;
+            Retry::After(Duration::ZERO)
+        } else {
+            retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
+        };
+        if let (Some((lane, _)), Retry::After(wait)) = (visit.slot, verdict) {
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -238,7 +246,7 @@ impl<F: Frontier> Keeper<F> {
                 visit.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
-            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap))) => {
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 if let (Some(fault), None) = (sitemap.fault, &visit.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
@@ -273,10 +281,12 @@ impl<F: Frontier> Keeper<F> {
                         job.rare_mut().wall = self.clock;
                     }
                     self.make_conditional(&mut job)?;
+                    self.add_cookies(&mut job, now);
                     return Ok(Order::Fetch(job));
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Recall(lane, origin) => self.recall_robots(lane, &origin, now)?,
                 Next::Wait(until) => {
                     return Ok(match self.is_over(now) {
                         Some(end) => {
@@ -393,8 +403,8 @@ impl<F: Frontier> Keeper<F> {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
         }
-        for (url, reason) in std::mem::take(&mut visit.skipped) {
-            record::encode_skip(&url, reason, visit.link.url.as_str(), &mut line);
+        for (url, reason) in visit.skipped.iter().filter(|_| self.rules.log_skips) {
+            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();

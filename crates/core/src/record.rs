@@ -80,6 +80,8 @@ struct Line<'a> {
     new_links: Option<u32>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     capped: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    odd: Vec<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     noindex: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -219,6 +221,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
         links: searched.then_some(visit.links),
         new_links: searched.then_some(visit.new_links),
         capped: visit.capped,
+        odd: visit.odd.names(),
         noindex: visit.noindex,
         nofollow: visit.nofollow,
         canonical: visit.canonical.as_ref().map(|url| url.as_str()),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::cookies::SetCookie;
 use crate::job::{Job, LaneId, Purpose};
 use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -53,8 +54,11 @@ pub struct Visit {
     pub insecure: bool,
     /// A cap on links, attributes or size bit while the page was searched.
     pub capped: bool,
+    pub odd: Odd,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
+    /// Cookies that the answer set, for the keeper.
+    pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, each once.
     pub found: Vec<Link>,
     /// How many links each scope rule rejected.
@@ -101,8 +105,8 @@ impl Wire {
 pub enum Errand {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
-    /// A sitemap, read.
-    Sitemap(crate::sitemap::Sitemap),
+    /// A sitemap, read, and its share of the budget for what is held.
+    Sitemap(crate::sitemap::Sitemap, crate::budget::Held),
 }
 
 /// How long each phase took, where it happened.
@@ -114,6 +118,32 @@ pub struct Timings {
     /// From the start of the fetch to the first byte of the answer.
     pub ttfb: Option<Duration>,
     pub total: Option<Duration>,
+}
+
+/// What was wrong with an answer that could be read nevertheless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Odd {
+    /// The body was labelled with a coding and was plain text.
+    pub coding_label: bool,
+    /// There were bytes after the end of the coded stream; they were ignored.
+    pub coding_garbage: bool,
+    /// The charset that was declared is none.
+    pub charset_unknown: bool,
+    /// Links that are longer than `--max-url` were left out.
+    pub url_too_long: bool,
+}
+
+impl Odd {
+    /// The names of what is odd, as records have them.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.coding_label, "coding_label"),
+            (self.coding_garbage, "coding_garbage"),
+            (self.charset_unknown, "charset_unknown"),
+            (self.url_too_long, "url_too_long"),
+        ];
+        all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
+    }
 }
 
 impl Visit {
@@ -150,7 +180,9 @@ impl Visit {
             nofollow: false,
             insecure: false,
             capped: false,
+            odd: Odd::default(),
             retry_after: None,
+            set_cookies: Vec::new(),
             found: Vec::new(),
             rejected: Vec::new(),
             skipped: Vec::new(),

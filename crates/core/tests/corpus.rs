@@ -57,3 +57,23 @@ fn answer() {
 fn coding() {
     run("coding", 13, properties::coding);
 }
+
+#[test]
+fn cookies() {
+    run("cookies", 12, properties::cookies);
+}
+
+#[test]
+fn conn() {
+    run("conn", 10, properties::conn);
+}
+
+#[test]
+fn head() {
+    run("head", 10, properties::head);
+}
+
+#[test]
+fn body() {
+    run("body", 8, properties::body);
+}

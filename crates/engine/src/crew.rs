@@ -175,6 +175,16 @@ impl Crew {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }
 
+    /// Ends the crew. Who is told to finish what is in hand is waited for; who is told to drop everything is not: he may
+    /// be in the middle of an enormous page, and nobody wants it any more.
+    pub fn dismiss(mut self, ending: Ending) {
+        self.end(ending);
+        match ending {
+            Ending::WhenDone => drop(self.join()),
+            Ending::AtOnce => self.workers.clear(),
+        }
+    }
+
     /// Waits until all workers have ended. Gives the first error that one of them ended with.
     pub fn join(&mut self) -> Option<io::Error> {
         let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();

@@ -11,6 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
         loop {
             let ending = shop.worker.orders.wait(&mut jobs, Some(GLANCE));
             shop.close_old_ones();
-            if ending == Some(Ending::AtOnce) {
+            if ending == Some(Ending::AtOnce) || shop.lock().lost {
                 return shop.drop_everything();
             }
             for job in jobs.drain(..) {
@@ -56,7 +57,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
             }
         }
     });
-    Ok(())
+    if shop.lock().lost { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 
 /// What the threads share.
@@ -79,6 +80,8 @@ struct State {
     /// The sockets in use, so that they can be shut when all is over: a thread that blocks cannot be told otherwise.
     open: Slab<Arc<TcpStream>>,
     over: bool,
+    /// A thread panicked, and its job is lost: better an end than a crawl that waits for it for ever.
+    lost: bool,
 }
 
 /// A connection between two requests.
@@ -129,8 +132,11 @@ fn start<'scope>(shop: &'scope Shop, scope: &'scope Scope<'scope, '_>, job: Box<
 /// The life of a thread: one job after the other.
 fn serve(shop: &Shop) {
     let mut buffer = vec![0; BUFFER];
-    while serve_once(shop, &mut buffer) {}
-    shop.lock().threads -= 1;
+    // What can go wrong with an answer is caught where it is read. This is for what nobody thought of.
+    let lived = catch_unwind(AssertUnwindSafe(|| while serve_once(shop, &mut buffer) {}));
+    if lived.is_err() {
+        shop.lock().lost = true;
+    }
 }
 
 /// Waits for a job and does it. Says whether to go on.
@@ -277,6 +283,8 @@ impl Shop {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The next job; none where the thread leaves. It is not counted from that very moment on: a job that comes when
+    /// no further thread can be had must not be left to one that is on its way out.
     fn next_job(&self) -> Option<Box<Job>> {
         let mut state = self.lock();
         loop {
@@ -291,6 +299,7 @@ impl Shop {
             state = back;
             state.idle -= 1;
             if waited.timed_out() && state.jobs.is_empty() {
+                state.threads = state.threads.saturating_sub(1);
                 return None;
             }
         }

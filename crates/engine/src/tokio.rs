@@ -42,8 +42,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
     worker.is_ready();
     let shop = Rc::new(Shop::new(worker));
     // What is unfinished when `receive` returns is dropped with its sockets.
-    LocalSet::new().block_on(&runtime, receive(shop));
-    Ok(())
+    LocalSet::new().block_on(&runtime, receive(Rc::clone(&shop)));
+    if shop.lost.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 // end: tokio-run
 
@@ -58,6 +58,20 @@ struct Shop {
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: Arc<Notify>,
+    /// A task panicked, and its job is lost: better an end than a crawl that waits for it for ever.
+    lost: std::cell::Cell<bool>,
+}
+
+/// Tells `receive` of a panic, which the runtime would keep to itself.
+struct Witness<'a>(&'a Shop);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lost.set(true);
+            self.0.bell.notify_one();
+        }
+    }
 }
 
 struct Chair {
@@ -89,6 +103,7 @@ async fn receive(shop: Rc<Shop>) {
         jobs.shrink_to(FEW);
         match ending {
             Some(Ending::AtOnce) => return,
+            _ if shop.lost.get() => return,
             Some(Ending::WhenDone) if shop.unfinished.get() == 0 => return,
             _ => {}
         }
@@ -117,6 +132,7 @@ fn start(shop: &Rc<Shop>, job: Box<Job>) {
 ///
 /// A task is as large as all that it holds across its largest `await`: what is large stands in boxes here.
 async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
+    let _witness = Witness(&shop);
     'connection: loop {
         let (mut line, mut fetch) = match Box::pin(connect(&shop, job)).await {
             Ok(connected) => connected,
@@ -309,6 +325,7 @@ impl Shop {
             resting: RefCell::default(),
             buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
             bell: Arc::default(),
+            lost: std::cell::Cell::new(false),
         }
     }
 
@@ -364,5 +381,39 @@ impl Shop {
         chair.must_leave = true;
         chair.waker.wake_by_ref();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::rules::Config;
+
+    use super::*;
+    use crate::worker::{Files, Notices};
+    use crate::{Clock, Orders};
+
+    #[test]
+    fn a_task_that_panics_ends_its_worker() {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let worker = Worker {
+            rules: Arc::new(config.compile(0).unwrap()),
+            clock: Clock::start(),
+            orders: Orders::new(),
+            reports: Reports::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),
+            notices: Notices::default(),
+            files: Files::default(),
+            ready: std::sync::mpsc::channel().0,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        let shop = Rc::new(Shop::new(worker));
+        LocalSet::new().block_on(&runtime, async {
+            let task = Rc::clone(&shop);
+            drop(spawn_local(async move {
+                let _witness = Witness(&task);
+                panic!("a fault of ours, on purpose");
+            }));
+            receive(Rc::clone(&shop)).await;
+        });
+        assert!(shop.lost.get());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use argiope_core::conn::Conn;
+use argiope_core::conn::{Conn, Tunnel};
 use argiope_core::fetch::{Fetch, Origins};
 use argiope_core::job::{Job, LaneId};
 use argiope_core::rules::Rules;
@@ -94,6 +94,9 @@ impl Notices {
 pub type Seat = (LaneId, u16);
 
 /// What a kept-alive connection leads to, besides the host that its lane stands for.
+///
+/// With the host it is the origin, and within one crawl all else that tells connections apart follows from that: the
+/// proxy, the credentials, what TLS believes and shows. Crawls share neither connections nor TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Door {
     pub https: bool,
@@ -118,10 +121,28 @@ impl Worker {
     }
 
     pub fn race(&self, job: &Job, started: Time) -> Race {
+        let (addresses, port) = match self.rules.proxies.of(job.link.url.as_ref()) {
+            Some(proxy) => (Arc::clone(&proxy.addresses), proxy.port),
+            None => (self.addresses(job), job.link.url.port()),
+        };
+        Race::new(addresses, port, started, self.rules.connect_timeout)
+    }
+
+    /// Where the host is, as far as we know.
+    fn addresses(&self, job: &Job) -> Arc<[IpAddr]> {
         let (host, port) = (job.link.url.host(), job.link.url.port());
         let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
-        let addresses = given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into());
-        Race::new(addresses, port, started, self.rules.connect_timeout)
+        given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into())
+    }
+
+    /// The host's own address, for a socket that leads to `peer`: none where a proxy looks for it.
+    fn address(&self, job: &Job, peer: IpAddr) -> Option<IpAddr> {
+        match self.rules.proxies.of(job.link.url.as_ref()) {
+            None => Some(peer),
+            Some(proxy) if proxy.resolves() => None,
+            // A proxy is told one address. Another try takes another one.
+            Some(_) => self.addresses(job).iter().copied().cycle().nth(usize::from(job.link.tries)),
+        }
     }
 
     /// The first request over a connection that has just been made. The error is a visit already.
@@ -134,10 +155,14 @@ impl Worker {
         } else {
             Ok(Conn::plain(Arc::clone(&self.rules.limits), now))
         };
+        let ip = self.address(&job, ip);
+        let proxy = self.rules.proxies.of(url.as_ref());
+        let tunnel = proxy.and_then(|proxy| Tunnel::new(proxy, url.as_ref(), ip, now + self.rules.connect_timeout));
+        let conn = conn.map(|conn| conn.through(tunnel));
         let origins = Origins { started, connected: Some(now) };
         match conn {
             Ok(mut conn) => {
-                conn.peer = Some(ip);
+                conn.peer = ip;
                 Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now))
             }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
@@ -167,7 +192,10 @@ impl Worker {
 
     /// A job that never got a connection.
     #[expect(clippy::boxed_local, reason = "who waits keeps it in a box, and the box ends here")]
-    pub fn lost(&self, job: Box<Job>, failure: Failure, started: Time) -> Box<Visit> {
+    pub fn lost(&self, job: Box<Job>, mut failure: Failure, started: Time) -> Box<Visit> {
+        if let Some(proxy) = self.rules.proxies.of(job.link.url.as_ref()) {
+            failure.message = format!("the proxy {proxy}: {}", failure.message).into();
+        }
         Box::new(Visit::failed(*job, failure, started, self.clock.now()))
     }
 }

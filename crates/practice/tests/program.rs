@@ -147,3 +147,37 @@ fn the_ideal_is_a_line_of_json() {
     let line = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && line.contains("\"ideal\":0.5"), "{line}");
 }
+
+/// The lines of `argiope-practice hostile`, field by field, and the process that serves them.
+fn hostile(arguments: &[&str], count: usize) -> (std::process::Child, Vec<Vec<String>>) {
+    use std::io::BufRead;
+    use std::process::Stdio;
+    let mut child = Command::new(BINARY)
+        .arg("hostile")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines().take(count);
+    let fields = lines.map(|line| line.unwrap().split('\t').map(str::to_owned).collect()).collect();
+    (child, fields)
+}
+
+#[test]
+fn hostile_cases_are_listed_and_served() {
+    let (mut listing, listed) = hostile(&["--list", "connection"], usize::MAX);
+    assert!(listing.wait().unwrap().success());
+    assert!(listed.len() >= 15 && listed.iter().all(|fields| fields.len() == 6 && fields[1] == "connection"));
+
+    let (mut child, served) = hostile(&["H126", "H102"], 2);
+    let [h102, h126] = &served[..] else { panic!("{served:?}") };
+    assert_eq!((&*h102[0], &*h102[2], &*h126[0], &*h126[2]), ("H102", "error:protocol", "H126", "ok"));
+    let (head, body) = get_root(&h126[3]);
+    assert_eq!((head.lines().next(), body), (Some("HTTP/1.1 200"), b"hello".to_vec()));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+
+    let (mut wrong, _) = hostile(&["--lsit"], 0);
+    assert_eq!(wrong.wait().unwrap().code(), Some(2));
+}

@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn fill(web: &Web, folder: &Path, idle: Duration) -> Result<(), StoreError> {
     let before = resident();
-    let opened = disk::open(folder, &Settings::new())?;
+    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0;
@@ -90,7 +90,7 @@ fn fill(web: &Web, folder: &Path, idle: Duration) -> Result<(), StoreError> {
 
 fn open_and_take(folder: &Path) -> Result<(), StoreError> {
     let (started, used) = (Instant::now(), processor_time());
-    let opened = disk::open(folder, &Settings::new())?;
+    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
     tell_opening("opened after a clean end", started, used);
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
@@ -123,7 +123,7 @@ fn open_and_take(folder: &Path) -> Result<(), StoreError> {
     println!("{taken} links taken, settled with records of 600 bytes, committed by 500: {rate:.0} a second");
     drop((frontier, opened.lock));
     let (started, used) = (Instant::now(), processor_time());
-    let opened = disk::open(folder, &Settings::new())?;
+    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
     tell_opening("opened after a kill", started, used);
     println!("{:?}", opened.frontier.counts());
     Ok(())

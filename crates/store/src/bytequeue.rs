@@ -15,13 +15,46 @@ pub(crate) struct ByteQueue {
 }
 
 const SMALLEST_SEGMENT: usize = 16;
-const LARGEST_SEGMENT: usize = 32 * 1024;
+pub(crate) const LARGEST_SEGMENT: usize = 4 * 1024;
 
 impl ByteQueue {
-    /// A queue from its pieces put together.
-    pub fn from_piece(piece: Vec<u8>) -> Self {
-        let segments = if piece.is_empty() { VecDeque::new() } else { VecDeque::from([piece]) };
-        Self { segments, read: 0 }
+    /// A queue of one segment.
+    pub fn from_segment(segment: Vec<u8>) -> Self {
+        let mut queue = Self::default();
+        queue.push_segment(segment);
+        queue
+    }
+
+    /// Adds a segment of whole items as it is.
+    pub fn push_segment(&mut self, segment: Vec<u8>) {
+        if !segment.is_empty() {
+            self.segments.push_back(segment);
+        }
+    }
+
+    /// Puts whole items before all others.
+    pub fn prepend(&mut self, items: Vec<u8>) {
+        if items.is_empty() {
+            return;
+        }
+        if self.read > 0
+            && let Some(first) = self.segments.front_mut()
+        {
+            first.drain(..self.read);
+        }
+        self.read = 0;
+        self.segments.push_front(items);
+    }
+
+    /// Takes all segments behind the first.
+    pub fn take_behind_first(&mut self) -> VecDeque<Vec<u8>> {
+        self.segments.split_off(self.segments.len().min(1))
+    }
+
+    /// Takes all segments before the last, of a queue that nothing was read from.
+    pub fn take_before_last(&mut self) -> VecDeque<Vec<u8>> {
+        let last = self.segments.split_off(self.segments.len().saturating_sub(1));
+        std::mem::replace(&mut self.segments, last)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -70,8 +70,8 @@ impl Frontier for MemoryFrontier {
     }
     // end: frontier-offer
 
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
-        self.seen.contains(seen_key(url, kind, self.key))
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        Ok(self.seen.contains(seen_key(url, kind, self.key)))
     }
 
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {

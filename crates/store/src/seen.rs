@@ -5,11 +5,11 @@
 //! the same time a sorted array with gaps:
 //!
 //! - a search that meets a larger number or a gap may stop: looking for what is not there is as cheap as finding;
-//! - growing is one pass from one array to a longer one, by any factor, and no slot is visited twice;
+//! - growing is one pass over the array, by any factor;
 //! - a walk over the table yields the numbers in order, which is what a snapshot wants.
 //!
-//! The set is cut into shards by the leading bits, so that growing copies a 256th of it at a time: neither a long pause
-//! nor twice the memory.
+//! The set is cut into shards by the leading bits, so that growing moves a 16th of it at a time and makes no long pause.
+//! A shard grows in place: it is never in memory twice, and leaves no holes behind.
 //!
 //! Invariant: in each shard the numbers ascend, and between a number's home and its place there is no gap.
 
@@ -17,9 +17,9 @@
 const GAP: u64 = 0;
 const STAND_IN: u64 = 1;
 
-const SHARD_BITS: u32 = 8;
+const SHARD_BITS: u32 = 4;
 /// Slots beyond the last home to begin with; more are added if ever a run is that long.
-const SLACK: usize = 8;
+const SLACK: usize = 16;
 const FIRST_HOMES: usize = 8;
 
 /// A set of 64-bit fingerprints.
@@ -95,7 +95,8 @@ impl SeenSet {
     }
 }
 
-fn stored(fingerprint: u64) -> u64 {
+/// A fingerprint as it is held.
+pub(crate) fn stored(fingerprint: u64) -> u64 {
     if fingerprint == GAP { STAND_IN } else { fingerprint }
 }
 
@@ -130,6 +131,7 @@ impl Shard {
         let rest = &self.slots[place..];
         let run = rest.iter().position(|held| *held == GAP).unwrap_or(rest.len());
         if place + run == self.slots.len() {
+            self.slots.reserve_exact(SLACK);
             self.slots.push(GAP);
         }
         self.slots.copy_within(place..place + run, place + 1);
@@ -139,21 +141,33 @@ impl Shard {
     }
 
     /// A quarter longer: between 72 and 90 of 100 homes are taken, so a number costs 9 to 11 bytes.
+    ///
+    /// In place, so that there is never a second table: all numbers move to the end, in order, and then each to where
+    /// it belongs. That is never behind a number that still waits, because all of those belong further on.
     fn grow(&mut self) {
         let homes = (self.homes + self.homes / 4).max(FIRST_HOMES);
-        let mut longer = Vec::new();
-        longer.reserve_exact(homes + SLACK);
-        longer.resize(homes + SLACK, GAP);
-        let mut next = 0;
-        for &number in self.slots.iter().filter(|number| **number != GAP) {
-            let place = home(number, homes).max(next);
-            if place == longer.len() {
-                longer.push(GAP);
+        let numbers = self.slots.iter().copied().filter(|number| *number != GAP);
+        let end = numbers.fold(0, |next, number| home(number, homes).max(next) + 1);
+        let before = self.slots.len();
+        let length = (homes + SLACK).max(end).max(before);
+        self.slots.reserve_exact(length - before);
+        self.slots.resize(length, GAP);
+        let mut waiting = length;
+        for place in (0..before).rev() {
+            let number = std::mem::replace(&mut self.slots[place], GAP);
+            if number != GAP {
+                waiting -= 1;
+                self.slots[waiting] = number;
             }
-            longer[place] = number;
+        }
+        let mut next = 0;
+        for from in waiting..length {
+            let number = std::mem::replace(&mut self.slots[from], GAP);
+            let place = home(number, homes).max(next);
+            self.slots[place] = number;
             next = place + 1;
         }
-        (self.slots, self.homes) = (longer, homes);
+        self.homes = homes;
     }
 }
 

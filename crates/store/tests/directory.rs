@@ -18,7 +18,7 @@ fn link(address: &str, via: Option<&str>) -> Link {
 
 /// Puts three links, settles one, keeps a line and a lane's state, and commits.
 fn crawl_a_little(directory: &Path) {
-    let mut opened = open(directory, &Settings::new()).expect("opens");
+    let mut opened = open(directory, &Settings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
     let put = opened.frontier.put(vec![
         link("https://a.example/", None),
@@ -43,7 +43,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     for snapshot in [false, true, true] {
-        let mut opened = open(folder.path(), &Settings::new()).expect("opens");
+        let mut opened = open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
         let counts = opened.frontier.counts();
         assert_eq!((opened.resumed, counts.known, counts.queued, counts.settled), (true, 3, 2, 1));
         let lane = opened.frontier.lane_of("a.example").expect("a lane");
@@ -60,6 +60,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
             Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
             Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
             Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
+            Event::Round => "again".to_owned(),
             Event::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())
@@ -83,28 +84,28 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
 fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
-    let held = open(folder.path(), &Settings::new()).expect("opens");
-    let refused = open(folder.path(), &Settings::new()).err().expect("held");
+    let held = open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
+    let refused = open(folder.path(), &Settings::new(), usize::MAX).err().expect("held");
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
     assert_eq!(remove(folder.path(), None).expect_err("held").kind, StoreErrorKind::Locked);
     history(folder.path(), |_| Ok(())).expect("a history");
     drop(held);
-    open(folder.path(), &Settings::new()).expect("free again");
+    open(folder.path(), &Settings::new(), usize::MAX).expect("free again");
 }
 
 #[test]
 fn other_settings_are_refused_and_the_difference_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = settings(&[("roots", &["https://a/", "https://b/"]), ("scope", &["host"])]);
-    let mut opened = open(folder.path(), &first).expect("opens");
+    let mut opened = open(folder.path(), &first, usize::MAX).expect("opens");
     opened.frontier.keep_line(b"{}").expect("keeps");
     let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");
     drop(opened);
-    assert!(open(folder.path(), &first).expect("opens again").resumed);
+    assert!(open(folder.path(), &first, usize::MAX).expect("opens again").resumed);
     let second = settings(&[("roots", &["https://a/", "https://c/"]), ("scope", &["host"]), ("exclude", &["x"])]);
-    let refused = open(folder.path(), &second).err().expect("another crawl");
+    let refused = open(folder.path(), &second, usize::MAX).err().expect("another crawl");
     assert_eq!(refused.kind, StoreErrorKind::OtherCrawl);
     let shown: Vec<&str> = refused.message.lines().filter(|line| line.starts_with("  ")).collect();
     assert_eq!(shown, ["  + exclude: x", "  - roots: https://b/", "  + roots: https://c/"]);
@@ -117,16 +118,16 @@ fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
     let file = folder.path().join("crawl.json");
     let text = fs::read_to_string(&file).expect("reads");
     fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).expect("writes");
-    assert_eq!(open(folder.path(), &Settings::new()).err().expect("newer").kind, StoreErrorKind::Format);
+    assert_eq!(open(folder.path(), &Settings::new(), usize::MAX).err().expect("newer").kind, StoreErrorKind::Format);
     fs::write(&file, text.replace("\"settings\": {}", "\"settings\": {\"a\": []}")).expect("writes");
-    assert_eq!(open(folder.path(), &Settings::new()).err().expect("changed").kind, StoreErrorKind::Damaged);
+    assert_eq!(open(folder.path(), &Settings::new(), usize::MAX).err().expect("changed").kind, StoreErrorKind::Damaged);
 }
 
 #[test]
 fn a_folder_with_other_things_in_it_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
-    let refused = open(folder.path(), &Settings::new()).err().expect("no crawl directory");
+    let refused = open(folder.path(), &Settings::new(), usize::MAX).err().expect("no crawl directory");
     assert!(refused.kind == StoreErrorKind::Format && refused.message.contains("thesis.tex"), "{refused}");
     assert_eq!(remove(folder.path(), None).expect_err("no crawl directory").kind, StoreErrorKind::Format);
     assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
@@ -140,7 +141,7 @@ fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
     fs::write(folder.path().join("notes.txt"), "mine").expect("writes");
     fs::write(folder.path().join("log/mine.log"), "mine too").expect("writes");
     let removed = remove(folder.path(), None).expect("removes");
-    assert_eq!(removed, ["crawl.json", "log/000001.log", "pages.jsonl"]);
+    assert_eq!(removed, ["pages.jsonl", "log/000001.log", "crawl.json"]);
     assert!(folder.path().join("notes.txt").exists() && folder.path().join("log/mine.log").exists());
 }
 
@@ -163,6 +164,6 @@ fn a_log_that_is_missing_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     fs::remove_file(folder.path().join("log/000001.log")).expect("removes");
-    let refused = disk::open(folder.path(), &Settings::new()).err().expect("no log");
+    let refused = disk::open(folder.path(), &Settings::new(), usize::MAX).err().expect("no log");
     assert!(refused.kind == StoreErrorKind::Damaged && refused.message.contains("000001.log"), "{refused}");
 }

@@ -3,7 +3,7 @@
 //!
 //! The last test is the thorough one: long random histories, held against a model that is too simple to be wrong.
 
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreErrorKind, Url};
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
 
 /// Makes a module of tests for one frontier. `$make` is called with the key of the fingerprints, once per test or more
@@ -61,8 +61,8 @@ pub fn a_link_is_new_exactly_once<F: Frontier>(make: impl Fn(u64) -> F) {
     let again = Link { depth: 7, kind: LinkKind::Redirect, via: None, ..b };
     let put = frontier.put(vec![again, a]).expect("put");
     assert_eq!((put.count(), put.lanes), (0, vec![]));
-    assert!(frontier.is_known(url("https://h.example/a").as_ref(), LinkKind::Frame));
-    assert!(!frontier.is_known(url("http://h.example/a").as_ref(), LinkKind::Frame));
+    assert!(frontier.is_known(url("https://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
+    assert!(!frontier.is_known(url("http://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
     assert_eq!(frontier.counts(), Counts { known: 2, queued: 2, leased: 0, settled: 0 });
 }
 
@@ -178,7 +178,7 @@ pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
     let taken = frontier.take(lane, 1).expect("take");
     assert!(!frontier.is_done());
     frontier.settle(&taken[0], FATE).expect("settle");
-    assert!(frontier.is_done() && frontier.is_known(root.url.as_ref(), root.kind));
+    assert!(frontier.is_done() && frontier.is_known(root.url.as_ref(), root.kind).expect("reads"));
     assert_eq!(frontier.put(vec![root]).expect("put").count(), 0);
     assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
 }
@@ -281,12 +281,21 @@ impl Model {
         self.queued.append(&mut self.leased);
     }
 
+    /// Whether a frontier knows all addresses that were ever offered.
+    pub fn knows_the_same<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
+        for (url, sitemap) in &self.known {
+            let kind = if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
+            if !frontier.is_known(url.as_ref(), kind)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Empties a frontier and compares everything that comes out.
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
-        assert!(self.known.iter().all(|(url, sitemap)| {
-            frontier.is_known(url.as_ref(), if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor })
-        }));
+        assert!(self.knows_the_same(frontier).expect("reads"));
         for host in self.hosts_with_work() {
             let lane = frontier.lane_of(&host).expect("a lane");
             assert_eq!(frontier.take(lane, usize::MAX).expect("take"), self.take(&host, usize::MAX), "{host}");
@@ -305,6 +314,10 @@ pub struct History {
 impl History {
     pub fn new(seed: u64) -> Self {
         Self { model: Model::default(), seed, state: seed }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// A number below `bound` (SplitMix64).

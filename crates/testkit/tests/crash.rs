@@ -4,7 +4,7 @@
 //! finds must be the last acknowledged commit, or the one that was on its way; nothing else, and never a wrong state.
 
 use argiope_core::{Frontier, StoreErrorKind};
-use argiope_store::disk::{Event, Files, Settings, cut_back, history_in, open_in};
+use argiope_store::disk::{Event, Files, Settings, cut_back, history_in, open_in, open_within, start_over_in};
 use argiope_testkit::crash_files::{Accident, CrashFiles};
 use argiope_testkit::frontier_suite::{History, Model};
 use std::io::ErrorKind;
@@ -21,6 +21,8 @@ struct Commit {
 
 /// What a history left behind.
 struct Played {
+    /// The memory that its frontier had.
+    room: usize,
     /// The last commit that was acknowledged, and the one that was on its way, if any.
     acknowledged: Commit,
     on_its_way: Option<Commit>,
@@ -28,12 +30,18 @@ struct Played {
     stopped: bool,
 }
 
+/// How much memory the frontier has with a seed: enough, or none.
+fn room_of(seed: u64) -> usize {
+    if seed.is_multiple_of(2) { usize::MAX } else { 0 }
+}
+
 /// Plays a history on the files until it ends or a call fails.
 fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize) -> Played {
-    let mut played = Played { acknowledged: start, on_its_way: None, stopped: true };
+    let room = room_of(history.seed());
+    let mut played = Played { room, acknowledged: start, on_its_way: None, stopped: true };
     history.model = played.acknowledged.model.clone();
     history.model.restart();
-    let Ok(opened) = open_in(Arc::new(files.clone()), &Settings::new()) else { return played };
+    let Ok(opened) = open_within(Arc::new(files.clone()), &Settings::new(), room) else { return played };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
     let mut output = played.acknowledged.output;
@@ -76,7 +84,8 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
 /// Opens what is left and finds out which commit it is. Gives that commit.
 fn examine(files: &CrashFiles, played: Played) -> Commit {
     let files = files.after_kill();
-    let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens after every accident");
+    let opened =
+        open_within(Arc::new(files.clone()), &Settings::new(), played.room).expect("opens after every accident");
     let mut frontier = opened.frontier;
     let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
     let mut commit = match played.on_its_way {
@@ -98,7 +107,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
             Event::Link { again, .. } => links += u64::from(!again),
             Event::Fate { .. } => fates += 1,
             Event::Line { line } => lines += line.len() as u64,
-            Event::Note { .. } => {}
+            Event::Note { .. } | Event::Round => {}
         }
         Ok(())
     });
@@ -184,7 +193,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
     let files = CrashFiles::default();
     let mut history = History::new(77);
     for number in 0..6 {
-        let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &Settings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(2_500);
         history.model.restart();
@@ -197,12 +206,12 @@ fn a_changed_byte_is_never_a_wrong_state() {
     let (mut recovered, mut refused) = (0, 0);
     for (name, length) in files.names() {
         // Not quite every byte of the longer ones, and not always the same bit.
-        let step = 1 + length / 300;
+        let step = 1 + if name.ends_with(".run") { length / 50 } else { length / 300 };
         for at in (0..length).step_by(step) {
             for cut in [false, true] {
                 let tampered = files.after_kill();
                 tampered.tamper(&name, |bytes| if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << (at % 8) });
-                match open_in(Arc::new(tampered), &Settings::new()) {
+                match open_within(Arc::new(tampered), &Settings::new(), 20_000) {
                     Ok(opened) => {
                         let mut frontier = opened.frontier;
                         let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
@@ -239,5 +248,70 @@ fn compare_or_refuse(model: Model, frontier: &mut argiope_store::disk::DiskFront
             }
         }
     }
-    model.compare_all(frontier);
+    match model.knows_the_same(frontier) {
+        Ok(_) => model.compare_all(frontier),
+        Err(error) => assert_eq!(error.kind, StoreErrorKind::Damaged, "{error}"),
+    }
+}
+
+/// Fingerprints on the disk that were changed are found out when they are asked for, and made anew from the log.
+#[test]
+fn a_damaged_run_is_named_and_made_anew() {
+    let files = CrashFiles::default();
+    let mut history = History::new(5);
+    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("opens");
+    let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    for _ in 0..2 {
+        history.run(&mut frontier, 30);
+        let batch = frontier.commit_at_end(&[]).expect("commits").expect("a batch");
+        writer.write(&batch).expect("writes");
+        frontier.acknowledge(&batch).expect("acknowledges");
+    }
+    let runs: Vec<String> =
+        files.names().into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".run")).collect();
+    assert_eq!(runs, ["spill/000001.run"]);
+    files.tamper(&runs[0], |bytes| bytes[100] ^= 1);
+    let mut model = history.model.clone();
+    model.restart();
+    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("the pages were not looked at");
+    let error = model.knows_the_same(&opened.frontier).expect_err("damaged");
+    assert_eq!(error.kind, StoreErrorKind::Damaged);
+    assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
+    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("opens");
+    let mut frontier = opened.frontier;
+    model.compare_all(&mut frontier);
+}
+
+/// `--fresh` may be cut short at any call: the next command finds the old crawl whole, or none of it.
+#[test]
+fn starting_over_may_be_cut_short_at_any_call() {
+    let before = CrashFiles::default();
+    let played = play(&before, &mut History::new(1), Commit::default(), 8);
+    assert!(!played.stopped && played.acknowledged.output > 0);
+    before.create("report.txt").and_then(|mut file| file.write_at(b"all is well", 0)).expect("writes");
+    before.sync_folder("").expect("syncs");
+    let start = before.after_kill();
+    let (_, removed) = start_over_in(Arc::new(start.clone()), &Settings::new(), None, 0).expect("starts over");
+    assert!(removed.len() > 5 && removed.iter().any(|name| name == OUTPUT), "{removed:?}");
+    let (first, last) = (before.calls(), start.calls());
+    let mut kept = 0;
+    for (call, seed) in (first..last).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
+        let files = before.after_kill();
+        files.plan(call, Accident::PowerCut);
+        assert!(start_over_in(Arc::new(files.clone()), &Settings::new(), None, 0).is_err());
+        let mut random = History::new(seed);
+        let left = if seed == 0 { files.after_kill() } else { files.after_power_cut(|bound| random.below(bound)) };
+        let opened = open_within(Arc::new(left.clone()), &Settings::new(), 0).expect("opens");
+        let names: Vec<String> = left.names().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(opened.resumed, names.iter().any(|name| name == OUTPUT), "{names:?}");
+        if opened.resumed {
+            kept += 1;
+            cut_back(&left, OUTPUT, played.acknowledged.output).expect("the output is whole");
+            assert_eq!(opened.frontier.counts().known, played.acknowledged.model.counts().known);
+        } else {
+            assert_eq!(opened.frontier.counts().known, 0);
+            assert!(names.iter().all(|name| name.starts_with("log/")), "{names:?}");
+        }
+    }
+    assert!(kept > 0);
 }

@@ -1,15 +1,17 @@
 //! The frontier suite, stamped on every frontier.
 
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
-use argiope_store::disk::{DiskFrontier, LogWriter, Settings, open_in};
+use argiope_store::disk::{DiskFrontier, LogWriter, Settings, open_within};
 use argiope_testkit::crash_files::CrashFiles;
 use argiope_testkit::frontier_suite::History;
 use std::sync::Arc;
 
 argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
-argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(usize::MAX));
-argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1));
-argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7));
+argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(usize::MAX, usize::MAX));
+argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1, usize::MAX));
+argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7, usize::MAX));
+argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, 0));
+argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
 
 /// A frontier on disk that commits after every so many calls, so that links are read from everywhere they can be.
 struct Committing {
@@ -20,8 +22,8 @@ struct Committing {
 }
 
 impl Committing {
-    fn new(every: usize) -> Self {
-        let opened = open_in(Arc::new(CrashFiles::default()), &Settings::new()).expect("a new directory");
+    fn new(every: usize, room: usize) -> Self {
+        let opened = open_within(Arc::new(CrashFiles::default()), &Settings::new(), room).expect("a new directory");
         let mut frontier = opened.frontier;
         frontier.set_full_file(3_000);
         Self { frontier, writer: opened.writer, every, calls: 0 }
@@ -48,7 +50,7 @@ impl Frontier for Committing {
         self.then(result)
     }
 
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
         self.frontier.is_known(url, kind)
     }
 
@@ -90,11 +92,11 @@ impl Frontier for Committing {
 
 #[test]
 fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
-    for seed in 0..30 {
+    for (seed, room) in (0..30).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
         for run in 0..8 {
-            let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+            let opened = open_within(Arc::new(files.clone()), &Settings::new(), room).expect("opens");
             assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
@@ -106,7 +108,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
         }
         history.model.restart();
-        let opened = open_in(Arc::new(files), &Settings::new()).expect("opens");
+        let opened = open_within(Arc::new(files), &Settings::new(), room).expect("opens");
         let mut frontier = opened.frontier;
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
         history.model.compare_all(&mut frontier);

@@ -14,20 +14,6 @@ use super::robots::RobotsArgs;
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
 
-/// Settings whose parts are not built yet, and how to see that one was given. They are kept out of the help, and refused
-/// with a clear word: a flag that is accepted and does nothing would be a lie. Whoever builds the part takes its line out.
-const NOT_YET: &[(&str, Given)] = &[
-    ("no-cookies", |config| config.no_cookies),
-    ("cookies", |config| config.cookies.is_some()),
-    ("proxy", |config| config.proxy.is_some()),
-    ("log-json", |config| config.log_json),
-];
-
-type Given = fn(&Config) -> bool;
-
-/// Engines that are built.
-const ENGINES: &[&str] = &["tokio", "coroutines", "callbacks", "threads"];
-
 #[derive(Parser, Debug)]
 #[command(
     name = "argiope",
@@ -181,39 +167,15 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// The command line as it is documented: what is not built yet is not shown.
+/// The command line as it is documented.
 pub fn command() -> clap::Command {
-    let mut command = Arguments::command();
-    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    for name in names {
-        command = command.mut_subcommand(name, |sub| {
-            sub.mut_args(|arg| {
-                let hidden = arg.get_long().is_some_and(|long| {
-                    NOT_YET.iter().any(|(key, _)| *key == long) || (long == "engine" && ENGINES.len() == 1)
-                });
-                if hidden { arg.hide(true) } else { arg }
-            })
-        });
-    }
-    command
+    Arguments::command()
 }
 
 /// Reads the command line. Bad usage, `--help` and `--version` are clap's to print.
 pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Arguments, clap::Error> {
     let matches = command().try_get_matches_from(arguments)?;
     Arguments::from_arg_matches(&matches)
-}
-
-/// Refuses settings whose parts are not built yet, wherever they were said.
-pub fn refuse_not_yet(config: &Config) -> Result<(), ConfigError> {
-    let problem = "this version cannot do that yet; leave it out".to_owned();
-    if let Some((key, _)) = NOT_YET.iter().find(|(_, given)| given(config)) {
-        return Err(ConfigError { key, value: String::new(), problem });
-    }
-    if !ENGINES.contains(&config.engine.as_str()) {
-        return Err(ConfigError { key: "engine", value: config.engine.to_string(), problem });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -235,22 +197,12 @@ mod tests {
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
             .filter(|long| !matches!(*long, "help" | "config"))
             .collect();
-        let mut keys: Vec<&str> = Config::keys().iter().copied().filter(|key| *key != "roots").collect();
+        // Several logins are more than a line of flags can say.
+        let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");
+        let mut keys: Vec<&str> = Config::keys().iter().copied().filter(in_files_only).collect();
         flags.sort_unstable();
         keys.sort_unstable();
         assert_eq!(flags, keys);
-    }
-
-    #[test]
-    fn what_is_not_built_is_not_in_the_help() {
-        for (key, _) in NOT_YET {
-            assert!(Config::keys().contains(key), "{key}");
-        }
-        let help = command().find_subcommand_mut("crawl").unwrap().render_help().to_string();
-        assert!(help.contains("--engine") && help.contains("--jsonl"), "{help}");
-        for (key, _) in NOT_YET {
-            assert!(!help.contains(&format!("--{key} ")), "{key} is shown and does nothing");
-        }
     }
 
     fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {

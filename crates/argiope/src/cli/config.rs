@@ -5,7 +5,7 @@ use std::path::Path;
 
 use argiope_core::rules::{Config, ConfigError, Root};
 
-use super::args::{self, CrawlArgs, DemoArgs, FetchArgs};
+use super::args::{CrawlArgs, DemoArgs, FetchArgs};
 use super::escape::visible;
 
 /// Bad usage: what to tell, before exit code 2.
@@ -18,7 +18,7 @@ pub fn of_crawl(args: &CrawlArgs) -> Result<Config, Usage> {
         Some(path) => from_file(path)?,
         None => Config::default(),
     };
-    args.lay_over(&mut config).and_then(|()| args::refuse_not_yet(&config)).map_err(Usage::from)?;
+    args.lay_over(&mut config).map_err(Usage::from)?;
     if let Some(path) = config.input.clone() {
         config.roots.extend(roots_from(&path, config.max_url)?);
     }
@@ -27,15 +27,14 @@ pub fn of_crawl(args: &CrawlArgs) -> Result<Config, Usage> {
 
 pub fn of_fetch(args: &FetchArgs) -> Result<Config, Usage> {
     let mut config = Config::default();
-    args.lay_over(&mut config).and_then(|()| args::refuse_not_yet(&config)).map_err(Usage::from)?;
+    args.lay_over(&mut config).map_err(Usage::from)?;
     Ok(config)
 }
 
-pub fn of_demo(args: &DemoArgs) -> Result<Config, Usage> {
+pub fn of_demo(args: &DemoArgs) -> Config {
     let mut config = Config::default();
     args.lay_over(&mut config);
-    args::refuse_not_yet(&config).map_err(Usage::from)?;
-    Ok(config)
+    config
 }
 
 fn from_file(path: &Path) -> Result<Config, Usage> {
@@ -127,6 +126,7 @@ impl From<ConfigError> for Usage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args;
     use super::*;
 
     fn refusal(text: &str) -> String {
@@ -213,12 +213,5 @@ mod tests {
         let rules = config.compile(0).unwrap();
         assert_eq!(rules.breadth.as_str(), "any");
         assert_eq!(rules.robots.as_str(), "obey");
-    }
-
-    #[test]
-    fn what_is_not_built_is_refused_wherever_it_was_said() {
-        let line = ["argiope", "crawl", "a.example", "--log-json"].map(Into::into);
-        let args::Command::Crawl(args) = args::parse(line).unwrap().command else { panic!("a crawl") };
-        assert_eq!(of_crawl(&args), Err(Usage("'--log-json': this version cannot do that yet; leave it out".into())));
     }
 }

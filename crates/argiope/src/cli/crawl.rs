@@ -25,8 +25,8 @@ use super::config::Usage;
 use super::interrupt::Interrupt;
 use super::live::{Live, View};
 use super::output::Output;
-use super::teller::Teller;
-use super::{FAILED, USAGE, complain, escape, report, warn_of_insecurity, words};
+use super::teller::{Teller, Voice};
+use super::{FAILED, INSECURE, USAGE, complain, escape, log, report, words};
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
@@ -40,14 +40,14 @@ pub fn run(config: Config) -> Result<ExitCode, Usage> {
         Ok(rules) => rules,
         Err(refused) => return Ok(refused),
     };
-    Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&error)))
+    Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
 }
 
 fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
     match argiope::rules(config) {
         Ok(rules) => Ok(Ok(rules)),
         Err(Error::Config(error)) => Err(error.into()),
-        Err(error) => Ok(Err(fail(&error.to_string()))),
+        Err(error) => Ok(Err(fail(config, &error.to_string()))),
     }
 }
 
@@ -62,7 +62,7 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
         say(config, &format!("removed {}", path.join(name).display()));
     }
     for note in &directory.notes {
-        say(config, &format!("note: {}: {note}", path.display()));
+        tell(config, "note", &format!("{}: {note}", path.display()));
     }
     let counts = directory.counts();
     let finished = directory.is_finished();
@@ -85,14 +85,15 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
         None => (None, None),
         Some(jsonl) if Output::is_stream(jsonl) => match Output::open(jsonl) {
             Ok(output) => (Some(output), None),
-            Err(why) => return Ok(fail(&why)),
+            Err(why) => return Ok(fail(config, &why)),
         },
         Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
     };
+    let earlier = if finished { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
     let (frontier, desk) = directory.into_parts(jsonl, first_line);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path) }))
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path), earlier }))
 }
 
 /// What a crawl works on, and where it tells of it.
@@ -103,31 +104,38 @@ struct Places<'a, F> {
     output: Option<Output>,
     /// The folder that gets the report.
     report: Option<&'a Path>,
+    /// How many URLs earlier runs have settled.
+    earlier: u64,
 }
+
+/// Where earlier runs have settled more than this, reading their records again would keep people waiting.
+const READ_AGAIN: u64 = 100_000;
 
 fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
     run_lines::first(config, &argiope::keeping::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
 fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
-    let Places { frontier, desk, output, report: folder } = places;
+    let Places { frontier, desk, output, report: folder, earlier } = places;
     let rules = Arc::new(rules);
-    if config.insecure && !config.quiet {
-        warn_of_insecurity();
+    if config.insecure {
+        tell(config, "WARNING", INSECURE);
     }
     let shown = Shown::default();
     let picture = shown.clone();
-    let live = match Live::start(View::choose(!config.quiet && !config.no_progress), move || picture.snapshot()) {
+    let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
+    let live = match Live::start(view, move || picture.snapshot()) {
         Ok(live) => Arc::new(live),
-        Err(error) => return fail(&format!("the live view could not be started: {error}")),
+        Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
     };
     let drain = shown.clone();
     let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
         Ok(interrupt) => interrupt,
-        Err(error) => return fail(&format!("signals could not be watched: {error}")),
+        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
     let stop = shown.clone();
-    let teller = Teller::new(Arc::clone(&rules), output, config.verbose > 0, Arc::clone(&live), move || {
+    let voice = Voice { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
+    let teller = Teller::new(Arc::clone(&rules), output, voice, Arc::clone(&live), move || {
         stop.tell(Mail::Leave);
     });
     let teller = Arc::new(Mutex::new(Some(teller)));
@@ -142,7 +150,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     });
     let keeping = match started {
         Ok(keeping) => keeping,
-        Err(error) => return fail(&format!("the crawl could not be started: {error}")),
+        Err(error) => return fail(config, &format!("the crawl could not be started: {error}")),
     };
     shown.set(&keeping);
     let ended = keeping.join();
@@ -154,34 +162,48 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
             if let Ok(live) = Arc::try_unwrap(live) {
                 live.stop();
             }
-            return refuse(&error);
+            return refuse(config, &error);
         }
     };
     let Some(teller) = teller else {
-        return fail("the records were lost");
+        return fail(config, "the records were lost");
     };
     for notice in &summary.notices {
-        live.say(format!("note: {}", escape::visible(notice)));
+        live.say(in_tone(config, "note", notice));
     }
-    let (report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
+    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(Report::of_directory);
+    let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
+    if let Some(Ok(whole)) = whole {
+        report = whole;
+    }
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
     let mut text = report::render(&report, config.verbose > 1);
+    if let Some(folder) = folder.filter(|_| !is_whole) {
+        let folder = escape::visible(&folder.display().to_string()).into_owned();
+        text += &format!(
+            "\nOf this run alone; earlier ones settled {}: argiope report {folder} tells of all\n",
+            words::plural(earlier, "URL")
+        );
+    }
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
     if !config.quiet {
+        let said = if config.log_json { log::summary(&report) + "\n" } else { text.clone() };
         // Where standard error is closed there is nobody left to tell.
-        let _ = write!(std::io::stderr(), "{text}");
+        let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
         && let Err(error) = Aside::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
-        return fail(&format!("the report cannot be written to {}: {error}", folder.display()));
+        return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
     }
     if let Err(why) = printed {
-        return fail(&why);
+        return fail(config, &why);
     }
     code(config, &report, summary.end, &interrupt)
 }
@@ -190,7 +212,9 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
 pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
     let (web, roots): (Running, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
-        Err(error) => return Ok(fail(&format!("the practice web could not be served on loopback addresses: {error}"))),
+        Err(error) => {
+            return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}")));
+        }
     };
     // A name that nobody can have taken, and a file that is made here or not at all.
     let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope::unpredictable()));
@@ -201,7 +225,7 @@ pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
         .open(&authority)
         .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
     if let Err(error) = written {
-        return Ok(fail(&format!("{} cannot be written: {error}", authority.display())));
+        return Ok(fail(&config, &format!("{} cannot be written: {error}", authority.display())));
     }
     config.roots = roots;
     config.ca_cert = Some(authority.clone());
@@ -220,12 +244,12 @@ fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
     };
     let output = match config.jsonl.as_deref().map(Output::open).transpose() {
         Ok(output) => output,
-        Err(why) => return Ok(fail(&why)),
+        Err(why) => return Ok(fail(config, &why)),
     };
     let clock = Clock::start();
     let desk = Desk { first_line: Some(first_line(config, &clock)), ..Desk::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None }))
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None, earlier: 0 }))
 }
 
 fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {
@@ -241,21 +265,43 @@ fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> Ex
 }
 
 /// The crawl directory cannot be used, or not any more.
-fn refuse(error: &StoreError) -> ExitCode {
-    complain(&escape::visible_lines(&error.message));
+fn refuse(config: &Config, error: &StoreError) -> ExitCode {
+    if config.log_json {
+        let _ = writeln!(std::io::stderr(), "{}", log::message("error", &error.message));
+    } else {
+        complain(&escape::visible_lines(&error.message));
+    }
     ExitCode::from(if error.kind == StoreErrorKind::OtherCrawl { USAGE } else { FAILED })
 }
 
 /// A line for people, unless they want none.
 fn say(config: &Config, line: &str) {
+    tell(config, "", line);
+}
+
+/// The same, with what kind of word it is: a note, a warning.
+fn tell(config: &Config, kind: &str, line: &str) {
     if !config.quiet {
         // Where standard error is closed there is nobody left to tell.
-        let _ = writeln!(std::io::stderr(), "{}", escape::visible(line));
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, kind, line));
     }
 }
 
-fn fail(why: &str) -> ExitCode {
-    complain(&escape::visible(why));
+fn in_tone(config: &Config, kind: &str, line: &str) -> String {
+    match kind {
+        "" if config.log_json => log::message("note", line),
+        kind if config.log_json => log::message(&kind.to_lowercase(), line),
+        "" => escape::visible(line).into_owned(),
+        kind => format!("{kind}: {}", escape::visible(line)),
+    }
+}
+
+fn fail(config: &Config, why: &str) -> ExitCode {
+    if config.log_json {
+        let _ = writeln!(std::io::stderr(), "{}", log::message("error", why));
+    } else {
+        complain(&escape::visible(why));
+    }
     ExitCode::from(FAILED)
 }
 

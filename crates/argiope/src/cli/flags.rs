@@ -251,7 +251,8 @@ pub struct ExchangeFlags {
     /// Start with the cookies of this file (as browsers and curl export them)
     #[arg(long, value_name = "FILE")]
     cookies: Option<PathBuf>,
-    /// Fetch through this proxy
+    /// Fetch through this proxy: http://, socks5:// or socks5h://[NAME:PASSWORD@]HOST:PORT; empty is none, whatever the
+    /// environment says
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
     /// Use this address for this host and port instead of looking it up, as with curl (repeatable)

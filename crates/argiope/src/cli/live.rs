@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use argiope::snapshot::Snapshot;
 
-use super::view;
+use super::{log, view};
 
 /// Eight frames a second: smooth enough, and next to nothing to compute.
 const FRAME: Duration = Duration::from_millis(125);
@@ -26,17 +26,21 @@ pub enum View {
     Terminal { colour: bool },
     /// A line every few seconds.
     Plain,
+    /// The same as a JSON object.
+    Json,
     /// Only what is said.
     None,
 }
 
 impl View {
     /// What suits standard error, and what the user asked for.
-    pub fn choose(progress: bool) -> Self {
+    pub fn choose(progress: bool, json: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if !progress {
             Self::None
+        } else if json {
+            Self::Json
         } else if std::io::stderr().is_terminal() && !dumb {
             Self::Terminal { colour: !set("NO_COLOR") }
         } else {
@@ -90,7 +94,7 @@ impl Drop for Live {
 fn show(view: View, mut snapshot: impl FnMut() -> Snapshot, inbox: &Receiver<String>) {
     let pause = match view {
         View::Terminal { .. } => FRAME,
-        View::Plain => LINE,
+        View::Plain | View::Json => LINE,
         View::None => Duration::MAX,
     };
     let mut screen = Screen::default();
@@ -123,7 +127,11 @@ fn show(view: View, mut snapshot: impl FnMut() -> Snapshot, inbox: &Receiver<Str
                 said.push(view::plain(&snapshot()));
                 screen.frame(&said, std::iter::empty())
             }
-            View::Plain | View::None => screen.frame(&said, std::iter::empty()),
+            View::Json if due => {
+                said.push(log::progress(&snapshot()));
+                screen.frame(&said, std::iter::empty())
+            }
+            View::Plain | View::Json | View::None => screen.frame(&said, std::iter::empty()),
         };
         said.clear();
         if due || matches!(view, View::Terminal { .. }) {

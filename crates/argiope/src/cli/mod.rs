@@ -16,6 +16,7 @@ mod fetch;
 mod flags;
 mod interrupt;
 mod live;
+mod log;
 mod output;
 mod report;
 mod report_page;
@@ -55,7 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
         Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
-        Command::Demo(args) => config::of_demo(args).and_then(crawl::demo),
+        Command::Demo(args) => crawl::demo(config::of_demo(args)),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
@@ -83,13 +84,13 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     }
 }
 
-/// `--insecure` is never quiet about itself.
+/// What `--insecure` means: it is never quiet about itself.
+const INSECURE: &str = "certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \
+                        \"insecure\":true";
+
 fn warn_of_insecurity() {
     // Where standard error is closed there is nobody left to tell.
-    let _ = writeln!(
-        std::io::stderr(),
-        "WARNING: certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \"insecure\":true"
-    );
+    let _ = writeln!(std::io::stderr(), "WARNING: {INSECURE}");
 }
 
 /// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.

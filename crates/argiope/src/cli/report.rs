@@ -100,6 +100,11 @@ pub fn page_line(page: &Page<'_>) -> String {
     }
 }
 
+/// One line for a link that is not followed.
+pub fn skip_line(url: &str, reason: &str) -> String {
+    format!("{} not followed: {reason}", visible(url))
+}
+
 /// How it went, in a line or two.
 pub fn headline(report: &Report) -> String {
     let mut text = String::new();

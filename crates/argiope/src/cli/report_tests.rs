@@ -9,6 +9,7 @@ fn page(url: &str) -> Page<'_> {
         host: "example.com",
         via: Some("https://example.com/"),
         is_root: false,
+        is_guess: false,
         outcome: Outcome::Ok,
         status: Some(200),
         error: None,

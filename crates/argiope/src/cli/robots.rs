@@ -182,7 +182,7 @@ fn of_site(url: &Url) -> Url {
 fn meaning(visit: &Visit, agent: &str) -> Said {
     let bytes = match visit.errand.as_deref() {
         Some(Errand::Robots(bytes)) => bytes.as_slice(),
-        Some(Errand::Sitemap(_)) | None => &[],
+        Some(Errand::Sitemap(..)) | None => &[],
     };
     let what = match (visit.status, &visit.error) {
         (_, Some(failure)) => format!("could not be fetched: {}", failure.message),

@@ -16,13 +16,23 @@ use argiope_core::visit::Visit;
 use super::changes::ChangeList;
 use super::live::Live;
 use super::output::Output;
-use super::report;
+use super::{log, report};
+
+/// What is said of visits, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Voice {
+    /// A line for every page.
+    pub pages: bool,
+    /// One for every link that is not followed, too.
+    pub skips: bool,
+    /// As JSON objects.
+    pub json: bool,
+}
 
 pub struct Teller {
     rules: Arc<Rules>,
     output: Option<Output>,
-    /// Says a line for every page.
-    verbose: bool,
+    voice: Voice,
     live: Arc<Live>,
     report: Report,
     changes: ChangeList,
@@ -36,7 +46,7 @@ impl Teller {
     pub fn new(
         rules: Arc<Rules>,
         output: Option<Output>,
-        verbose: bool,
+        voice: Voice,
         live: Arc<Live>,
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
@@ -44,7 +54,7 @@ impl Teller {
         Self {
             rules,
             output,
-            verbose,
+            voice,
             live,
             report: Report::default(),
             changes: ChangeList::default(),
@@ -77,8 +87,12 @@ impl Teller {
             return;
         }
         let page = Page::of(visit, &self.rules);
-        if self.verbose {
-            self.live.say(report::page_line(&page));
+        let Voice { pages, skips, json } = self.voice;
+        if pages {
+            self.live.say(if json { log::page(&page) } else { report::page_line(&page) });
+        }
+        for (url, reason) in visit.skipped.iter().filter(|_| skips) {
+            self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
         let links = visit.found.iter().map(|link| Backlinks::fingerprint(link.url.as_str()));
@@ -124,7 +138,7 @@ mod tests {
         let live = Arc::new(Live::start(View::None, Snapshot::default).unwrap());
         let faults = Arc::clone(faults);
         let output = Output::open(path).unwrap();
-        Teller::new(Arc::new(config.compile(0).unwrap()), Some(output), false, live, move || {
+        Teller::new(Arc::new(config.compile(0).unwrap()), Some(output), Voice::default(), live, move || {
             faults.fetch_add(1, Ordering::SeqCst);
         })
     }

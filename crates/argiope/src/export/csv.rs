@@ -11,10 +11,10 @@ use super::columns::{COLUMNS, Value};
 use crate::past::{self, Fault};
 use argiope_core::visible::visible;
 
-/// One row per page, in the order of completion.
+/// One row per page of the latest round, in the order of completion.
 pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
     write_row(out, COLUMNS.iter().map(|column| Value::Text(Some(column.name))))?;
-    past::pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
+    past::latest_pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
     Ok(out.flush()?)
 }
 

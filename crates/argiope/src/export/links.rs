@@ -87,7 +87,7 @@ fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> 
             Event::Link { url, via: Some(via), kind, again: false, .. } => {
                 found.push(Found { from: via.to_owned(), to: url.to_owned(), kind });
             }
-            Event::Link { .. } | Event::Note { .. } => {}
+            Event::Link { .. } | Event::Note { .. } | Event::Round => {}
             Event::Fate { line, .. } | Event::Line { line } => {
                 let line = Line::read(line)?;
                 let all_known = line.link_list.is_some();

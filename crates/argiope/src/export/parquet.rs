@@ -21,14 +21,14 @@ const ROWS: usize = 100_000;
 /// or bytes of text in it, whichever comes first.
 const BYTES: usize = 64 << 20;
 
-/// One row per page, in the order of completion.
+/// One row per page of the latest round, in the order of completion.
 pub fn parquet(directory: &Path, out: &mut (dyn Write + Send)) -> Result<(), Fault> {
     let schema = Arc::new(parse_message_type(&schema()).map_err(fault)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
     let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(fault)?;
     let mut group = Group::new();
-    past::pages(directory, |line| {
+    past::latest_pages(directory, |line| {
         group.add(line);
         if group.rows >= ROWS || group.bytes >= BYTES {
             group.write(&mut file).map_err(fault)?;

@@ -25,6 +25,10 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     let mut sorted = Sorted::default();
     let mut number = 0u64;
     past::pages(directory, |line| {
+        if line.outcome == Some(Outcome::NotModified) {
+            // What was said of it before still holds.
+            return Ok(());
+        }
         number += 1;
         let entry = if is_listed(line) { entry(line) } else { String::new() };
         Ok(sorted.push(format!("{}\t{number:016}\t{entry}", line.url).as_bytes())?)

@@ -10,7 +10,7 @@ mod top;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argiope_core::rules::Rules;
+use argiope_core::rules::{Root, Rules};
 use argiope_core::scope::Verdict;
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
@@ -46,6 +46,8 @@ pub struct Page<'a> {
     pub via: Option<&'a str>,
     /// Given by the user.
     pub is_root: bool,
+    /// The first guess of a root without a scheme, which came to nothing: the next one counts.
+    pub is_guess: bool,
     pub outcome: Outcome,
     pub status: Option<u16>,
     pub error: Option<&'a Failure>,
@@ -74,6 +76,7 @@ impl<'a> Page<'a> {
             host: visit.link.url.host(),
             via: visit.link.via.as_ref().map(Url::as_str),
             is_root: visit.link.kind == LinkKind::Root,
+            is_guess: visit.link.kind == LinkKind::Root && is_guess(visit.outcome, visit.link.url.as_str(), rules),
             outcome: visit.outcome,
             status: visit.status,
             error: visit.error.as_ref(),
@@ -94,6 +97,7 @@ impl<'a> Page<'a> {
     /// Whether a link to this URL is broken: there is nothing to be had behind it.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
+            _ if self.is_guess => false,
             Outcome::HttpError | Outcome::Failed => true,
             Outcome::Redirect => self.error.is_some(),
             Outcome::Ok | Outcome::NotModified | Outcome::Robots | Outcome::Refused => false,
@@ -107,6 +111,14 @@ impl<'a> Page<'a> {
             (None, None) => Fault::Failure(Failure::new(ErrorKind::Internal, "no reason was recorded")),
         }
     }
+}
+
+/// Whether this is the https that a root without a scheme was tried as first, in vain: nobody wrote that address, and
+/// the next guess is what counts.
+pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
+    let is_first =
+        |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
+    outcome == Outcome::Failed && rules.roots.iter().any(is_first)
 }
 
 /// Why there is nothing behind a link.

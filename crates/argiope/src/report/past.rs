@@ -33,7 +33,7 @@ impl Run {
 }
 
 impl Report {
-    /// The report of a crawl directory: of all its runs, as far as they are committed.
+    /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
     pub fn of_directory(directory: &Path) -> Result<Self, Fault> {
         let mut report = Self::default();
         let mut runs: Vec<Run> = Vec::new();
@@ -46,6 +46,11 @@ impl Report {
                     return Ok(());
                 }
                 Event::Note { .. } => return Ok(()),
+                Event::Round => {
+                    (report, settled) = (Self::default(), 0);
+                    runs.clear();
+                    return Ok(());
+                }
                 Event::Fate { line, .. } => {
                     settled += 1;
                     Line::read(line)?
@@ -98,6 +103,8 @@ fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
         host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
         via: line.via.as_deref(),
         is_root: line.via.is_none(),
+        is_guess: line.via.is_none()
+            && rules.is_some_and(|rules| super::is_guess(line.outcome.unwrap_or(Outcome::Failed), &line.url, rules)),
         outcome: line.outcome.unwrap_or(Outcome::Failed),
         status: line.status,
         error: line.error.as_ref(),

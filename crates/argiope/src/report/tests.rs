@@ -6,6 +6,7 @@ fn page(url: &str) -> Page<'_> {
         host: "h",
         via: Some("http://h/"),
         is_root: false,
+        is_guess: false,
         outcome: Outcome::Ok,
         status: Some(200),
         error: None,

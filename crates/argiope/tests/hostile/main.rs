@@ -9,9 +9,11 @@
 //! widen that while one works on a case.
 
 mod catalogue;
+mod document;
 mod run;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +22,7 @@ use argiope_practice::hostile::{Showing, catalogue as cases};
 const ENGINES: [&str; 4] = ["tokio", "coroutines", "callbacks", "threads"];
 
 /// Cases mostly wait: so many are crawled at the same time.
-const AT_ONCE: usize = 20;
+const AT_ONCE: usize = 16;
 
 fn engines() -> Vec<&'static str> {
     let long = std::env::var_os("ARGIOPE_LONG").is_some();
@@ -48,7 +50,10 @@ fn every_case_ends_as_it_must() {
                         if let Showing::Here(_) = case.showing
                             && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
                         {
-                            failed.lock().unwrap().push(format!("{} on {engine}: {fault}", case.id));
+                            let words = format!("{} on {engine}: {fault}\n", case.id);
+                            // Told at once as well: the rest may take minutes.
+                            let _ = std::io::stderr().write_all(words.as_bytes());
+                            failed.lock().unwrap().push(words);
                         }
                     }
                 });
@@ -58,7 +63,7 @@ fn every_case_ends_as_it_must() {
         failed.sort();
         failures.extend(failed);
     }
-    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.concat());
 }
 
 #[test]

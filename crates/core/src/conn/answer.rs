@@ -14,7 +14,7 @@ use super::limits::Limits;
 use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
 /// So much of an unwanted body is read in order to keep the connection.
-const DRAIN: u64 = 64 << 10;
+pub(crate) const DRAIN: u64 = 64 << 10;
 
 impl Conn {
     /// Bytes of the answer.

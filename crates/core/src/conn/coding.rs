@@ -50,7 +50,7 @@ type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 
 const SCRATCH: usize = 16 << 10;
 /// RFC 9659: a decoder for the web need not go beyond 8 MiB.
-const ZSTD_WINDOW_LOG: u32 = 23;
+pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
 impl Decoder {
     /// The decoder that a head asks for: none where the body is not coded. Fails, in words, where there is none for it.

@@ -99,6 +99,12 @@ impl Head {
         self.slice(0, self.received)
     }
 
+    /// How many fields count towards the limit. Cookies come in crowds, from honest hosts too; there is a limit on their
+    /// bytes, and only a few of them are ever looked at.
+    fn counted(&self) -> usize {
+        self.fields.iter().filter(|field| !self.is_named(field, "set-cookie")).count()
+    }
+
     fn is_named(&self, field: &Field, name: &str) -> bool {
         field.name_len as usize == name.len()
             && self.slice(field.name, field.name_len).eq_ignore_ascii_case(name.as_bytes())
@@ -116,8 +122,15 @@ impl Head {
         let usual = USUAL_FIELDS.min(limits.max_headers);
         match parse_into(bytes, slots.get_mut(..usual).unwrap_or_default(), limits) {
             Err(httparse::Error::TooManyHeaders) if limits.max_headers > usual => {
-                let mut slots = vec![MaybeUninit::uninit(); limits.max_headers];
-                parse_into(bytes, &mut slots, limits)
+                let mut slots =
+                    vec![MaybeUninit::uninit(); limits.max_headers.saturating_add(cookie_lines(bytes, limits))];
+                let parsed = parse_into(bytes, &mut slots, limits);
+                match &parsed {
+                    Ok(Parsed::Whole(head, _)) if head.counted() > limits.max_headers => {
+                        Err(httparse::Error::TooManyHeaders)
+                    }
+                    _ => parsed,
+                }
             }
             result => result,
         }
@@ -204,6 +217,14 @@ fn parse_into<'b>(
             Parsed::Whole(Head::build(&response, bytes.get(..used).unwrap_or(bytes)), used)
         }
     })
+}
+
+/// At least as many as there are `Set-Cookie` fields.
+fn cookie_lines(bytes: &[u8], limits: &Limits) -> usize {
+    const NAME: &[u8] = b"set-cookie:";
+    let bytes = bytes.get(..limits.max_head).unwrap_or(bytes);
+    let is_one = |line: &&[u8]| line.get(..NAME.len()).is_some_and(|start| start.eq_ignore_ascii_case(NAME));
+    bytes.split(|byte| *byte == b'\n').filter(is_one).count()
 }
 
 fn explain(fault: httparse::Error, limits: &Limits) -> Failure {

@@ -52,6 +52,7 @@ mod head;
 mod limits;
 pub mod request;
 mod tls;
+mod tunnel;
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
@@ -60,12 +61,18 @@ use std::sync::Arc;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
+#[cfg(test)]
+pub(crate) use answer::DRAIN;
 pub use coding::Oddities;
+#[cfg(test)]
+pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::Limits;
 pub use tls::certificate::Certificate;
 pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, certificates};
 pub use tls::{Secured, TlsConfig};
+pub use tunnel::Tunnel;
+pub(crate) use tunnel::refused as refused_by_proxy;
 
 use answer::too_slow;
 use coding::Decoder;
@@ -149,7 +156,8 @@ pub struct End {
 /// The server moves `Head` to `Body` to `Done` by what it sends; only `ask` leaves `Idle`, only `end` leaves `Done`.
 /// Everything that goes wrong calls `stop`, which goes to `Done` from anywhere and stays there: the first failure is
 /// the one that counts, later events change nothing but `spoiled`. A TLS handshake is no phase: it is more writing
-/// and reading under `Head` (or under `Idle`, for whoever wants to shake hands early).
+/// and reading under `Head` (or under `Idle`, for whoever wants to shake hands early). So is what is said to a proxy
+/// before it makes the connection.
 ///
 /// Whether the connection may be used again is two flags: `keep` is what head and framing promised, `spoiled` that
 /// something came, or the peer went, when nothing was due.
@@ -158,6 +166,8 @@ pub struct Conn {
     pub peer: Option<IpAddr>,
     limits: Arc<Limits>,
     tls: Option<Box<Tls>>,
+    /// What is still to be agreed with a proxy, before anything else.
+    tunnel: Option<Box<Tunnel>>,
     /// What is not written yet of the request; with TLS it waits inside the session instead.
     out: Vec<u8>,
     /// The beginning of a head that was cut between two reads. Few are: most connections wait without it.
@@ -220,6 +230,7 @@ impl Conn {
             peer: None,
             limits,
             tls: None,
+            tunnel: None,
             out: Vec::new(),
             partial: None,
             phase: Phase::Idle,
@@ -270,9 +281,10 @@ impl Conn {
 
     /// What is needed next.
     pub fn step(&self) -> Step<'_> {
-        let pending = match &self.tls {
-            Some(tls) => tls.pending(),
-            None => &self.out,
+        let pending = match (&self.tunnel, &self.tls) {
+            (Some(tunnel), _) => tunnel.pending(),
+            (None, Some(tls)) => tls.pending(),
+            (None, None) => &self.out,
         };
         match self.phase {
             Phase::Done => Step::Done,
@@ -285,6 +297,9 @@ impl Conn {
 
     /// So many of the bytes of [`Step::Write`] were written.
     pub fn wrote(&mut self, bytes: usize, now: Time) {
+        if let Some(tunnel) = &mut self.tunnel {
+            return tunnel.wrote(bytes);
+        }
         match &mut self.tls {
             Some(tls) => tls.wrote(bytes),
             None => {
@@ -309,6 +324,23 @@ impl Conn {
 
     /// These bytes were read from the socket.
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+        if let Some(tunnel) = &mut self.tunnel {
+            match tunnel.feed(bytes) {
+                Ok(None) => {}
+                Ok(Some(rest)) => {
+                    self.tunnel = None;
+                    self.clock.restart(now);
+                    if let Some(tls) = &mut self.tls {
+                        tls.set_deadline(now + self.limits.connect);
+                    }
+                    if !rest.is_empty() {
+                        self.feed(&rest, now, into);
+                    }
+                }
+                Err(failure) => self.cut(failure),
+            }
+            return;
+        }
         match self.tls.take() {
             None => self.answer(bytes, now, into),
             Some(mut tls) => {
@@ -328,7 +360,11 @@ impl Conn {
     /// The peer closed its side: no more bytes will come.
     pub fn closed(&mut self, _now: Time, into: &mut dyn Receiver) {
         if self.is_handshaking() && self.phase != Phase::Done {
-            let words = "the server closed the connection during the TLS handshake";
+            let words = if self.tunnel.is_some() {
+                "the proxy closed the connection before it had made ours"
+            } else {
+                "the server closed the connection during the TLS handshake"
+            };
             self.stop(Some(Failure::new(ErrorKind::Reset, words)), None);
         }
         self.ended(!self.is_tls(), into);
@@ -341,6 +377,9 @@ impl Conn {
 
     /// When to call `expire`, if nothing else happens until then.
     pub fn deadline(&self) -> Time {
+        if let (Some(tunnel), true) = (&self.tunnel, self.phase != Phase::Done) {
+            return self.clock.total().min(tunnel.deadline);
+        }
         match (self.phase, &self.tls) {
             (Phase::Done, _) => Time::NEVER,
             (_, Some(tls)) if tls.is_handshaking() => self.clock.total().min(tls.deadline()),
@@ -372,6 +411,9 @@ impl Conn {
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
             Some(Expired::Idle) if in_body => (ErrorKind::TimeoutIdle, format!("nothing came for {:?}", limits.idle)),
             Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no whole head after {:?}", limits.idle)),
+            None if self.tunnel.is_some() => {
+                (ErrorKind::ConnectTimeout, format!("the proxy made no connection within {:?}", limits.connect))
+            }
             None => (ErrorKind::ConnectTimeout, format!("TLS handshake not over after {:?}", limits.connect)),
         };
         let failure = Failure::new(kind, words);
@@ -421,12 +463,13 @@ impl Conn {
     }
 
     fn is_handshaking(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+        self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     /// Once the request is out, the server's time begins.
     fn note_sent(&mut self, now: Time) {
         let pending = match &self.tls {
+            _ if self.tunnel.is_some() => true,
             Some(tls) => tls.is_handshaking() || !tls.pending().is_empty(),
             None => !self.out.is_empty(),
         };

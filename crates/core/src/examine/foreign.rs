@@ -8,7 +8,7 @@
 use super::names::{self, key};
 use super::tokenizer::Tag;
 
-const DEEPEST: usize = 64;
+pub(crate) const DEEPEST: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {

@@ -112,7 +112,11 @@ impl Collector {
         // What a tag is cut in is mostly an image that is written into the page: that is no loss.
         let unfinished = attributes.remainder();
         let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
-        self.capped |= tag.cut && !is_inline;
+        if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
+            self.links.too_long = self.links.too_long.saturating_add(1);
+        } else {
+            self.capped |= tag.cut && !is_inline;
+        }
         values
     }
 

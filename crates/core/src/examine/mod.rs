@@ -43,8 +43,12 @@ mod written;
 
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{Place, resolve as resolve_references};
+#[cfg(test)]
+pub(crate) use foreign::DEEPEST as DEEPEST_FOREIGN;
 pub use headers::{MediaType, link_header, refresh_header};
 pub use links::kind_of_rel;
+#[cfg(test)]
+pub(crate) use settle::LONGEST_TITLE;
 
 use crate::link::LinkList;
 use crate::url::Url;
@@ -74,6 +78,8 @@ pub struct Findings {
     pub content_type: Option<Box<str>>,
     /// The charset's WHATWG name in lower case; for text only.
     pub charset: Option<&'static str>,
+    /// The header declares a charset that is none.
+    pub unknown_charset: bool,
     pub title: Option<Box<str>>,
     /// Distinct by address and kind, http and https only, in the order of the page.
     pub links: LinkList,
@@ -164,7 +170,9 @@ impl Examiner {
     /// The body is over.
     pub fn finish(mut self) -> Findings {
         self.open();
+        let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
         let mut findings = Findings {
+            unknown_charset: label.is_some_and(|label| Encoding::for_label(label.as_bytes()).is_none()),
             content_type: self.declared.map(|declared| declared.essence),
             charset: None,
             title: None,

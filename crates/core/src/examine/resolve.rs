@@ -144,7 +144,9 @@ impl Normal {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
         let (authority, target) = after.split_at(end);
-        if !(is_ordinary_authority(scheme, authority) || (scheme.len() == self.scheme && authority == self.url.authority())) {
+        if !(is_ordinary_authority(scheme, authority)
+            || (scheme.len() == self.scheme && authority == self.url.authority()))
+        {
             return false;
         }
         out.push_str(scheme);

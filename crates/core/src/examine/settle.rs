@@ -14,7 +14,7 @@ use crate::link::{LinkKind, LinkList};
 use crate::url::{BadUrl, LONGEST, Url, UrlRef};
 
 /// The longest title that is kept, in bytes.
-const LONGEST_TITLE: usize = 2048;
+pub(crate) const LONGEST_TITLE: usize = 2048;
 
 /// All that the findings depend on.
 pub struct Settling<'a> {

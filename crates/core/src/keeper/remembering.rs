@@ -67,6 +67,21 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    /// Takes up again what an origin's robots.txt said, where that had to make room and was noted.
+    pub(super) fn recall_robots(&mut self, lane: LaneId, origin: &Origin, now: Time) -> Result<(), StoreError> {
+        let note = self.lane_note(lane)?.unwrap_or_default();
+        let noted = note.robots.iter().find(|noted| (noted.https, noted.port) == (origin.https, origin.port));
+        let until = noted.map_or(now, |noted| notes::robots_until(noted.until, self.clock, now));
+        match noted.filter(|_| until > now) {
+            Some(noted) => {
+                let rules = Arc::new(Robots::parse(noted.text.as_bytes(), &self.rules.agent_token));
+                self.bench.robots_known(lane, origin, RobotsState::Rules { rules, until }, now);
+            }
+            None => self.bench.robots_forgotten(lane, origin, now),
+        }
+        Ok(())
+    }
+
     /// A lane that the last run may have asked a moment ago keeps its distance from that. Which lanes were asked, and
     /// when exactly, is not noted: all of them wait.
     pub(super) fn keep_distance(&mut self, lane: LaneId, now: Time) {

@@ -30,6 +30,9 @@ const GENTLE_PAUSE: Duration = Duration::from_secs(1);
 const GENTLE_FACTOR: u32 = 5;
 /// Bad moments in a row without any answer after which a host is given up on: some four minutes with the usual waits.
 const LAST_STRAW: u8 = 10;
+/// Origins of one host (schemes and ports) of which is known what their robots.txt says. Whoever asks for it often
+/// enough to need more is not a site, but a trap.
+pub const MOST_ORIGINS: usize = 64;
 /// A robots.txt is believed for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
@@ -108,6 +111,18 @@ pub enum RobotsState {
         tries: u8,
         until: Time,
     },
+    /// Rules that had to make room: whoever needs them asks the frontier's notes first, then the host.
+    Away,
+}
+
+impl RobotsState {
+    /// The bytes that its rules take.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Asked { old: Some(rules) } | Self::Rules { rules, .. } => rules.weight(),
+            Self::Asked { old: None } | Self::Failed { .. } | Self::Away => 0,
+        }
+    }
 }
 
 impl Lane {
@@ -190,6 +205,23 @@ impl Lane {
             Some((_, old)) => *old = state,
             None => self.robots.push((origin.clone(), state)),
         }
+        if self.robots.len() > MOST_ORIGINS {
+            // The one that came first, unless its answer is under way.
+            let first = self.robots.iter().position(|(_, state)| !matches!(state, RobotsState::Asked { .. }));
+            if let Some(first) = first {
+                self.robots.remove(first);
+            }
+        }
+    }
+
+    /// Nothing is known of an origin's robots.txt any more.
+    pub fn forget_robots(&mut self, origin: &Origin) {
+        self.robots.retain(|(known, _)| known != origin);
+    }
+
+    /// The bytes that the rules of all its origins take.
+    pub fn robots_weight(&self) -> usize {
+        self.robots.iter().map(|(_, state)| state.weight()).sum()
     }
 }
 
@@ -330,6 +362,11 @@ impl LanePace {
     /// How long it takes to answer, lately.
     pub fn typical(&self) -> Option<Duration> {
         self.typical
+    }
+
+    /// When the last request started, where there was one.
+    pub fn last_start(&self) -> Option<Time> {
+        self.last_start
     }
 
     /// When the next request may start, as far as time alone decides.

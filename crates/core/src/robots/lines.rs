@@ -10,7 +10,7 @@ use memchr::memmem;
 pub const LIMIT: usize = 500 * 1024;
 
 /// How much of a line is read: as much as Google's parser does.
-const LONGEST_LINE: usize = 16_663;
+pub(crate) const LONGEST_LINE: usize = 16_663;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,8 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 pub use answer::RobotsAnswer;
+#[cfg(test)]
+pub(crate) use lines::LONGEST_LINE;
 pub use lines::{Field, LIMIT, Line, Lines, prepare};
 pub use pattern::Pattern;
 
@@ -30,7 +32,7 @@ use crate::url::Url;
 
 /// Octets of patterns and of the target that one decision may compare: all hosts wait for it. A file with 10,000
 /// patterns and a target of 100 octets stays below.
-const MOST_WORK: usize = 2 << 20;
+pub(crate) const MOST_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,6 +137,13 @@ impl Robots {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The bytes of memory that they take.
+    pub fn weight(&self) -> usize {
+        let rules = size_of_val(&*self.plain) + size_of_val(&*self.wild) + size_of_val(&*self.shorter);
+        let sitemaps: usize = self.sitemaps.iter().map(|text| size_of_val(text) + text.len()).sum();
+        size_of::<Self>() + self.text.len() + rules + sitemaps
     }
 
     /// How long to wait between requests, where the file says so.

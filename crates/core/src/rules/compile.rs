@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::value::{Breadth, Pace, RobotsPolicy, Size, Span};
+use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
+use crate::cookies::Jar;
+use crate::proxy::Proxies;
 use crate::robots::product_token;
 use crate::scope::Scope;
-use crate::url::{self, BadUrl, StripParams, Url};
+use crate::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 const PER_HOST: usize = 6;
 /// Bytes of bodies that are held at the same time, unless less memory is allowed.
-const HELD_BODIES: u64 = 256 << 20;
+pub(crate) const HELD_BODIES: u64 = 256 << 20;
 const PER_IP: usize = 12;
 /// More fetches in flight than any machine has ports for; keeps sums far from overflow.
 const MOST_FETCHES: usize = 1_000_000;
@@ -39,11 +41,8 @@ impl Config {
         let scope = self.compile_scope(&roots, breadth)?;
         let user_agent = self.identity()?;
         let agent_token = product_token(&user_agent).into();
-        let mut headers: Vec<(Box<str>, Box<str>)> =
-            self.header.iter().map(|line| (line.name.clone(), line.value.clone())).collect();
-        if let Some(user) = &self.user {
-            headers.push(("Authorization".into(), user.basic().into()));
-        }
+        let mut headers = self.header.clone();
+        headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
         // Only what a root means first: where https was not spoken, a password is not sent in the clear instead.
         let seed_origins = roots.iter().filter_map(|root| root.candidates.first()).map(Url::origin).collect();
         let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
@@ -89,8 +88,10 @@ impl Config {
             agent_token,
             headers,
             seed_origins,
-            cookies: !self.no_cookies,
-            proxy: self.compile_proxy()?,
+            cookies: (!self.no_cookies).then(Jar::default),
+            auth: self.compile_auth()?,
+            // What the environment says is not the core's to know.
+            proxies: Proxies::new(self.proxy.as_deref(), |_| None)?,
             resolve: self.resolve.clone(),
             dns: self.dns,
             robots: if self.no_robots { RobotsPolicy::Ignore } else { self.robots },
@@ -104,6 +105,7 @@ impl Config {
             max_memory: self.max_memory.map(|size| size.0),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
+            say_skips: self.verbose > 1,
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: TlsSource::default(),
@@ -246,11 +248,25 @@ impl Config {
         })
     }
 
-    fn compile_proxy(&self) -> Result<Option<Url>, ConfigError> {
-        let Some(text) = &self.proxy else { return Ok(None) };
-        Url::parse(text)
-            .map(Some)
-            .map_err(|bad| Self::error("proxy", text, format!("{bad}; write it as http://host:port")))
+    /// Who is told what, beside the roots' origins.
+    fn compile_auth(&self) -> Result<HashMap<Origin, HeaderLine>, ConfigError> {
+        let mut all = HashMap::new();
+        for login in &self.auth {
+            let bad = |problem: &str| Self::error("auth", &login.origin, problem.to_owned());
+            let url = Url::parse(&login.origin).map_err(|_| bad("write an origin such as https://example.com"))?;
+            if url.target() != "/" || login.origin.contains('@') {
+                return Err(bad("an origin is a scheme, a host and a port, and nothing more"));
+            }
+            let value = match (&login.user, &login.bearer) {
+                (Some(user), None) => user.basic(),
+                (None, Some(bearer)) => bearer.authorization(),
+                _ => return Err(bad("give either user = \"NAME:PASSWORD\" or bearer = \"TOKEN\"")),
+            };
+            if all.insert(url.origin(), HeaderLine::authorization(value)).is_some() {
+                return Err(bad("this origin is there twice"));
+            }
+        }
+        Ok(all)
     }
 
     fn compile_roots(&self) -> Result<Vec<Root>, ConfigError> {
@@ -275,7 +291,7 @@ impl Root {
     /// Reads a root as people write them: `https://example.com/docs`, `example.com`, `localhost:8080`.
     pub fn parse(text: &str, max_url: usize) -> Result<Self, ConfigError> {
         const FORM: &str = "write an http or https URL such as https://example.com/, or a host name";
-        let bad = |problem: &str| Config::error("roots", text, format!("{problem}; {FORM}"));
+        let bad = |problem: &str| Config::error("roots", without_user_info(text), format!("{problem}; {FORM}"));
         let trimmed = text.trim();
         let candidates: Vec<Result<Url, BadUrl>> = if has_scheme(trimmed) {
             vec![Url::parse(trimmed)]

@@ -1,6 +1,6 @@
 //! [`Config`]: what the user says, in the user's words. [`Config::compile`] makes [`Rules`] of it.
 //!
-//! Invariant: the keys are the long flags of the command line, one for one, plus `roots`. What is not said has the
+//! Invariant: the keys are the long flags of the command line, one for one, plus `roots` and `auth`. What is not said has the
 //! documented default; what contradicts itself is refused, never guessed at.
 
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
+    Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
 };
 
 /// All settings of a crawl. Build it in code, or read it from a file:
@@ -96,6 +96,9 @@ pub struct Config {
     pub header: Vec<HeaderLine>,
     #[serde(skip_serializing)]
     pub user: Option<Credentials>,
+    /// Logins for single origins; in a file only.
+    #[serde(skip_serializing)]
+    pub auth: Vec<Login>,
     pub no_cookies: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookies: Option<PathBuf>,
@@ -184,6 +187,7 @@ impl Default for Config {
             contact: None,
             header: Vec::new(),
             user: None,
+            auth: Vec::new(),
             no_cookies: false,
             cookies: None,
             proxy: None,

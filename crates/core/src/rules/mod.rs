@@ -15,12 +15,17 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
+use crate::cookies::Jar;
+use crate::proxy::Proxies;
 use crate::scope::Scope;
 use crate::url::{Origin, StripParams, Url};
 
+#[cfg(test)]
+pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
-    BadValue, Breadth, Credentials, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
+    BadValue, Bearer, Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy,
+    Size, Span, With,
 };
 
 /// The configuration, compiled once.
@@ -78,10 +83,14 @@ pub struct Rules {
     /// The first product name of the user agent: what robots.txt calls us.
     pub agent_token: Arc<str>,
     /// For the roots' origins only: see [`Rules::headers_for`].
-    headers: Vec<(Box<str>, Box<str>)>,
+    headers: Vec<HeaderLine>,
     seed_origins: HashSet<Origin>,
-    pub cookies: bool,
-    pub proxy: Option<Url>,
+    /// Who we are to single origins.
+    auth: HashMap<Origin, HeaderLine>,
+    /// The cookies that the crawl begins with; none where it neither keeps nor sends any.
+    pub cookies: Option<Jar>,
+    /// Through whom requests go; names of proxies are for others to resolve.
+    pub proxies: Proxies,
     pub resolve: Vec<Resolve>,
     pub dns: Option<SocketAddr>,
 
@@ -102,7 +111,10 @@ pub struct Rules {
     pub archive_size: u64,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
+    /// Links that are not followed get a record.
     pub log_skips: bool,
+    /// They are said, at least.
+    pub say_skips: bool,
 
     /// How much of an answer, and how long, a connection puts up with.
     pub limits: Arc<Limits>,
@@ -138,9 +150,16 @@ pub enum Sitemaps {
 
 impl Rules {
     /// The user's own headers, where this origin may see them: they can hold secrets, so no other host, port or scheme
-    /// ever does.
-    pub fn headers_for(&self, url: &Url) -> &[(Box<str>, Box<str>)] {
-        if !self.headers.is_empty() && self.seed_origins.contains(&url.origin()) { &self.headers } else { &[] }
+    /// ever does. What is said of this very origin goes before what is said of all roots.
+    pub fn headers_for(&self, url: &Url) -> Vec<(&str, &str)> {
+        if self.headers.is_empty() && self.auth.is_empty() {
+            return Vec::new();
+        }
+        let origin = url.origin();
+        let own = self.auth.get(&origin);
+        let general = if self.seed_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
+        let general = general.iter().filter(|line| own.is_none() || !line.name.eq_ignore_ascii_case("authorization"));
+        general.chain(own).map(|line| (&*line.name, &*line.value)).collect()
     }
 
     /// Whether this origin may see the user's own certificate: as with headers, only where a crawl begins.

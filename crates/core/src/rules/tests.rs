@@ -249,7 +249,7 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         ("max-url", Config { max_url: 70_000, ..config() }),
         ("cert", Config { cert: Some("a.pem".into()), ..config() }),
         ("key", Config { key: Some("a.pem".into()), ..config() }),
-        ("proxy", Config { proxy: Some("nonsense".into()), ..config() }),
+        ("proxy", Config { proxy: Some("ftp://nonsense".into()), ..config() }),
         ("user-agent", Config { user_agent: Some("a\r\nb".into()), ..config() }),
         ("user-agent", Config { user_agent: Some("(nameless)".into()), ..config() }),
         ("contact", Config { contact: Some(String::new()), ..config() }),
@@ -285,7 +285,37 @@ fn secrets_go_to_the_roots_origins_only() {
         assert_eq!(headers(stranger), 0, "{stranger}");
     }
     let seen = rules.headers_for(&Url::parse("https://bare.example/").unwrap());
-    assert!(seen.contains(&("Authorization".into(), "Basic bWU6cGFzcw==".into())));
+    assert!(seen.contains(&("Authorization", "Basic bWU6cGFzcw==")));
+    assert!(!format!("{rules:?}").contains("bWU6cGFzcw"), "a secret in what logs show");
+}
+
+#[test]
+fn a_login_for_one_origin_goes_before_that_for_all_roots() {
+    let login =
+        |origin: &str, bearer: &str| Login { origin: origin.into(), user: None, bearer: Some(bearer.parse().unwrap()) };
+    let config = Config {
+        roots: vec!["https://example.com/".into()],
+        header: vec!["authorization: general".parse().unwrap(), "X-Key: 1".parse().unwrap()],
+        auth: vec![login("https://example.com", "a"), login("http://other.example:81/", "b")],
+        ..Config::default()
+    };
+    let rules = rules(config.clone());
+    let headers = |url: &str| rules.headers_for(&Url::parse(url).unwrap());
+    assert_eq!(headers("https://example.com/x"), [("X-Key", "1"), ("Authorization", "Bearer a")]);
+    assert_eq!(headers("http://other.example:81/"), [("Authorization", "Bearer b")]);
+    assert!(headers("http://other.example/").is_empty() && headers("http://example.com/").is_empty());
+    assert!(!format!("{config:?}{rules:?}").contains("Bearer"));
+    assert!(!serde_json::to_string(&config).unwrap().contains("other.example"));
+    let bad = |auth: Vec<Login>| {
+        let config = Config { auth, ..config.clone() };
+        assert_eq!(config.compile(0).expect_err("no login").key, "auth");
+    };
+    bad(vec![login("example.com", "a")]);
+    bad(vec![login("https://example.com/path", "a")]);
+    bad(vec![login("https://a", "a"), login("https://a:443", "b")]);
+    bad(vec![Login { origin: "https://a".into(), ..Login::default() }]);
+    bad(vec![Login { user: Some("a:b".parse().unwrap()), ..login("https://a", "a") }]);
+    assert!("a b".parse::<Bearer>().is_err() && "".parse::<Bearer>().is_err());
 }
 
 #[test]

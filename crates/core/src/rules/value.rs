@@ -62,7 +62,7 @@ macro_rules! as_text {
     )*};
 }
 
-as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials);
+as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials, Bearer);
 
 /// A duration: `500ms`, `0.5s`, `5m`, `1h`, `1h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,19 +231,27 @@ pub struct HeaderLine {
 impl HeaderLine {
     const FORM: &'static str = "write 'Name: value'";
     /// Headers that carry the framing or the identity of the crawler: it writes these itself.
-    const OURS: [&'static str; 11] = [
+    const OURS: [&'static str; 12] = [
         "accept-encoding",
         "connection",
         "content-length",
         "expect",
         "host",
         "keep-alive",
+        "proxy-authorization",
         "proxy-connection",
         "te",
         "trailer",
         "transfer-encoding",
         "upgrade",
     ];
+}
+
+impl HeaderLine {
+    /// Who we are.
+    pub(super) fn authorization(value: String) -> Self {
+        Self { name: "Authorization".into(), value: value.into() }
+    }
 }
 
 impl FromStr for HeaderLine {
@@ -323,6 +331,52 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:…", self.name)
     }
+}
+
+/// A token that says who we are.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bearer(Box<str>);
+
+impl Bearer {
+    /// The value of an `Authorization` header.
+    pub fn authorization(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl FromStr for Bearer {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        // RFC 6750, section 2.1. The text itself stays out of the message.
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+        if text.is_empty() || !text.chars().all(is_token) {
+            return Err(BadValue::new("there are characters in it that no token has", "write the token alone"));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Who we are to one origin: a name and a password, or a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Login {
+    /// Scheme, host and port: `https://example.com:8443`.
+    pub origin: String,
+    pub user: Option<Credentials>,
+    pub bearer: Option<Bearer>,
 }
 
 /// An address for a host name that is not to be looked up: `HOST:PORT:ADDR`, as curl writes it.

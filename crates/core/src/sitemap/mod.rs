@@ -58,6 +58,12 @@ pub struct Entry {
     pub changefreq: Option<Changefreq>,
 }
 
+impl Entry {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.url.as_str().len()
+    }
+}
+
 /// How often a page is said to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changefreq {
@@ -165,7 +171,7 @@ enum Shape {
 impl Reader {
     pub fn new(url: &Url, bounds: Bounds) -> Self {
         Self {
-            found: Found { url: url.clone(), bounds, sitemap: Sitemap::default() },
+            found: Found { url: url.clone(), bounds, sitemap: Sitemap::default(), weight: 0 },
             packing: Packing::Unknown(Vec::new()),
             decoding: Decoding::Unknown(Vec::new()),
             text: String::new(),
@@ -173,6 +179,11 @@ impl Reader {
             bytes: 0,
             done: false,
         }
+    }
+
+    /// The bytes of memory that what was read takes.
+    pub fn weight(&self) -> usize {
+        self.found.weight + self.text.capacity()
     }
 
     /// Nothing that may still come can change the result: a limit was reached, or a fault.
@@ -374,6 +385,8 @@ struct Found {
     url: Url,
     bounds: Bounds,
     sitemap: Sitemap,
+    /// The bytes of memory that the entries take.
+    weight: usize,
 }
 
 impl Found {
@@ -388,7 +401,10 @@ impl Found {
         match entry.filter(|entry| self.bounds.admits(&self.url, &entry.url)) {
             None => self.sitemap.skipped = self.sitemap.skipped.saturating_add(1),
             Some(_) if self.sitemap.entries.len() >= self.bounds.max_entries => return Err(self.too_many()),
-            Some(entry) => self.sitemap.entries.push(entry),
+            Some(entry) => {
+                self.weight += entry.weight();
+                self.sitemap.entries.push(entry);
+            }
         }
         Ok(())
     }
@@ -398,7 +414,10 @@ impl Found {
         match self.entry(draft, false) {
             None => self.sitemap.skipped = self.sitemap.skipped.saturating_add(1),
             Some(_) if self.sitemap.children.len() >= self.bounds.max_entries => return Err(self.too_many()),
-            Some(entry) => self.sitemap.children.push(entry),
+            Some(entry) => {
+                self.weight += entry.weight();
+                self.sitemap.children.push(entry);
+            }
         }
         Ok(())
     }

@@ -69,6 +69,15 @@ pub fn registrable_domain(host: &str) -> Option<&str> {
     if is_address { None } else { psl::domain_str(host) }
 }
 
+/// What was meant as an address, for a message: without a name and a password.
+pub fn without_user_info(text: &str) -> String {
+    let Some(start) = text.find("//") else { return text.to_owned() };
+    let (before, rest) = text.split_at(start + 2);
+    let (authority, after) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    format!("{before}{place}{after}")
+}
+
 /// `///host/path` on a page means what `//host/path` does: the standard skips every slash before a host, and the parser
 /// beneath us refuses more than two.
 pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
@@ -169,6 +178,10 @@ impl Url {
 
     pub fn origin(&self) -> Origin {
         Origin { https: self.marks.https, host: Arc::from(self.host()), port: self.marks.port }
+    }
+
+    pub fn is_of(&self, origin: &Origin) -> bool {
+        (self.marks.https, self.marks.port, self.host()) == (origin.https, origin.port, &*origin.host)
     }
 
     /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.

@@ -137,3 +137,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn messages_do_not_repeat_passwords() {
+    for (text, shown) in [
+        ("ftp://me:pw@h/x@y", "ftp://h/x@y"),
+        ("//me:p@w@h", "//h"),
+        ("http://h:99999/a@b", "http://h:99999/a@b"),
+        ("mailto:me@h", "mailto:me@h"),
+        ("", ""),
+    ] {
+        assert_eq!(without_user_info(text), shown);
+    }
+}

@@ -14,6 +14,7 @@
 //! so that no timer decides when the crawl ends.
 
 mod pick;
+mod spare;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +26,15 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use self::pick::Pick;
+use self::pick::{News, Pick};
+use self::spare::Spare;
+#[cfg(test)]
+pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
 use crate::outcome::{Failure, Outcome};
+use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
@@ -59,6 +64,9 @@ pub struct Workbench {
     verdicts: VecDeque<Box<Visit>>,
     /// Lanes that want more links from the frontier.
     hungry: Vec<LaneId>,
+    /// Robots rules that had to make room and are needed again.
+    recalls: VecDeque<(LaneId, Origin)>,
+    spare: Spare,
     in_flight: usize,
     concurrency: usize,
     /// How many pages may still be asked for.
@@ -80,6 +88,9 @@ pub enum Next {
     Settle(Box<Visit>),
     /// Resolve this lane's name, and say so with [`Workbench::resolved`].
     Resolve(LaneId, Arc<str>),
+    /// The robots rules of an origin had to make room and are needed again. Answered by [`Workbench::robots_known`]
+    /// where they were noted, by [`Workbench::robots_forgotten`] where not.
+    Recall(LaneId, Origin),
     /// Nothing before this time, unless an event comes first; [`Time::NEVER`] where only an event can help.
     Wait(Time),
 }
@@ -137,6 +148,7 @@ impl Workbench {
         Self {
             concurrency: rules.concurrency.max(1),
             pages_left: rules.max_pages.unwrap_or(u64::MAX),
+            spare: Spare::new(&rules),
             rules,
             lanes: HashMap::new(),
             ready: BinaryHeap::new(),
@@ -146,6 +158,7 @@ impl Workbench {
             names: VecDeque::new(),
             verdicts: VecDeque::new(),
             hungry: Vec::new(),
+            recalls: VecDeque::new(),
             in_flight: 0,
             next_start: Time::ZERO,
             held: 0,
@@ -156,12 +169,13 @@ impl Workbench {
 
     /// The frontier holds `backlog` links for this lane.
     pub fn offer(&mut self, id: LaneId, name: &str, backlog: u64, now: Time) {
+        self.let_lanes_go(now);
         let entry = self.entry(id, name);
         entry.lane.backlog = backlog;
         self.place(id, now);
     }
 
-    /// Whether a lane was ever offered.
+    /// Whether a lane is held. One that is not may have been, and was let go since it had nothing to do.
     pub fn holds(&self, id: LaneId) -> bool {
         self.lanes.contains_key(&id)
     }
@@ -205,8 +219,9 @@ impl Workbench {
         entry.is_hungry = false;
         entry.lane.backlog = backlog;
         self.held += links.len();
+        let news = News::Links(entry.lane.queue.len());
         entry.lane.queue.extend(links);
-        self.sweep(id, now);
+        self.sweep(id, news, now);
         self.place(id, now);
     }
 
@@ -215,7 +230,7 @@ impl Workbench {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.errands.push_back((link, purpose));
         self.held += 1;
-        self.sweep(id, now);
+        self.sweep(id, News::Errands, now);
         self.place(id, now);
     }
 
@@ -248,7 +263,7 @@ impl Workbench {
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
-        self.sweep(id, now);
+        self.sweep(id, News::Addresses, now);
         self.place(id, now);
     }
 
@@ -266,9 +281,21 @@ impl Workbench {
         {
             entry.lane.pace.obey_crawl_delay(delay.min(ceiling));
         }
+        let before = entry.lane.robots_weight();
         entry.lane.set_robots(origin, state);
-        self.sweep(id, now);
+        let after = entry.lane.robots_weight();
+        self.spare.weighs(before, after);
+        self.sweep(id, News::Robots(origin), now);
         self.place(id, now);
+        self.make_room(id, origin);
+    }
+
+    /// The answer to [`Next::Recall`] where nobody noted what the robots.txt said: the host is asked again.
+    pub fn robots_forgotten(&mut self, id: LaneId, origin: &Origin, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.lane.forget_robots(origin);
+            self.place(id, now);
+        }
     }
 
     /// A visit is over: its slot comes back, and the lane learns how its host took it.
@@ -358,6 +385,9 @@ impl Workbench {
                     return Next::Resolve(id, Arc::clone(&entry.lane.name));
                 }
                 continue;
+            }
+            if let Some((id, origin)) = self.recalls.pop_front() {
+                return Next::Recall(id, origin);
             }
             self.wake_due(now);
             if self.draining || self.in_flight >= self.concurrency {
@@ -473,6 +503,8 @@ impl Workbench {
                 self.fail_all(id, now);
                 return Choice::Blocked(Time::NEVER);
             }
+            // Nobody here need know where it is.
+            _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
                 lane.addresses = Addresses::Asked { since: now, tries };
@@ -483,6 +515,11 @@ impl Workbench {
         loop {
             let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
+                Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Away)) => {
+                    lane.ask_robots(&origin);
+                    self.recalls.push_back((id, origin));
+                    continue;
+                }
                 Pick::AskRobots(origin) => {
                     lane.ask_robots(&origin);
                     self.held += 1;
@@ -519,9 +556,9 @@ impl Workbench {
     }
 
     /// Ends the links of a lane that need no asking.
-    fn sweep(&mut self, id: LaneId, now: Time) {
+    fn sweep(&mut self, id: LaneId, news: News<'_>, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
-            pick::sweep(&mut entry.lane, &self.rules, now, &mut self.verdicts);
+            pick::sweep(&mut entry.lane, news, &self.rules, now, &mut self.verdicts);
         }
     }
 
@@ -551,12 +588,11 @@ impl Workbench {
     }
 
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
-        let rules = &self.rules;
-        self.lanes.entry(id).or_insert_with(|| Entry {
-            lane: Lane::new(Arc::from(name), rules),
-            seat: Seat::Nowhere,
-            is_hungry: false,
-            called_by: None,
+        let (rules, spare) = (&self.rules, &mut self.spare);
+        self.lanes.entry(id).or_insert_with(|| {
+            spare.comes(id);
+            let lane = Lane::new(Arc::from(name), rules);
+            Entry { lane, seat: Seat::Nowhere, is_hungry: false, called_by: None }
         })
     }
 

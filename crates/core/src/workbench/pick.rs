@@ -81,25 +81,53 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// Takes the links off the bench that end without being asked for, as far as is known already.
-pub(super) fn sweep(lane: &mut Lane, rules: &Rules, now: Time, swept: &mut VecDeque<Box<Visit>>) {
+/// What is news about a lane: whatever else is on its bench was judged when it came.
+#[derive(Clone, Copy)]
+pub(super) enum News<'a> {
+    /// Links from here on are new in its queue.
+    Links(usize),
+    Errands,
+    Addresses,
+    Robots(&'a Origin),
+}
+
+/// Takes the links off the bench that end without being asked for, as far as the news decides it. A judgement can cost
+/// a millisecond where a robots.txt was made for that, so none is repeated here.
+pub(super) fn sweep(lane: &mut Lane, news: News<'_>, rules: &Rules, now: Time, swept: &mut VecDeque<Box<Visit>>) {
     let list = match &lane.addresses {
         Addresses::Known { list, .. } => Arc::clone(list),
         _ => Arc::default(),
     };
-    for (link, purpose) in std::mem::take(&mut lane.errands) {
-        match permitted(rules, &link.url, &list) {
-            Ok(_) => lane.errands.push_back((link, purpose)),
-            Err(failure) => swept.push_back(refused(link, purpose, failure, now)),
+    if matches!(news, News::Errands | News::Addresses) {
+        for (link, purpose) in std::mem::take(&mut lane.errands) {
+            match permitted(rules, &link.url, &list) {
+                Ok(_) => lane.errands.push_back((link, purpose)),
+                Err(failure) => swept.push_back(refused(link, purpose, failure, now)),
+            }
         }
     }
-    for link in std::mem::take(&mut lane.queue) {
-        if let Err(failure) = permitted(rules, &link.url, &list) {
+    let first = match news {
+        News::Errands => return,
+        News::Links(first) => first.min(lane.queue.len()),
+        News::Addresses | News::Robots(_) => 0,
+    };
+    let judged = lane.queue.split_off(first);
+    for link in judged {
+        let is_permitted = match news {
+            News::Links(_) | News::Addresses => permitted(rules, &link.url, &list).map(drop),
+            News::Errands | News::Robots(_) => Ok(()),
+        };
+        if let Err(failure) = is_permitted {
             let purpose = purpose_of(&link);
             swept.push_back(refused(link, purpose, failure, now));
             continue;
         }
-        match leave(lane, &link, rules, now) {
+        let leave = match news {
+            News::Links(_) => leave(lane, &link, rules, now),
+            News::Robots(origin) if link.url.is_of(origin) => leave(lane, &link, rules, now),
+            News::Robots(_) | News::Errands | News::Addresses => Leave::Granted,
+        };
+        match leave {
             Leave::Denied(outcome, failure, tries) => swept.push_back(ended(link, outcome, failure, tries, now)),
             Leave::Granted | Leave::Unknown(_) | Leave::Pending => lane.queue.push_back(link),
         }
@@ -112,7 +140,7 @@ fn leave(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Leave {
     }
     let origin = link.url.origin();
     match lane.robots_of(&origin) {
-        None => Leave::Unknown(origin),
+        None | Some(RobotsState::Away) => Leave::Unknown(origin),
         Some(RobotsState::Asked { .. }) => Leave::Pending,
         Some(RobotsState::Rules { until, .. } | RobotsState::Failed { until, .. }) if *until <= now => {
             Leave::Unknown(origin)
@@ -150,7 +178,8 @@ pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     }
 }
 
-/// The addresses of a link's host that may be connected to.
+/// The addresses of a link's host that may be connected to. Where a proxy resolves the name there are none to judge: then
+/// the name is judged, and the rest is the proxy's to refuse.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());
@@ -158,6 +187,12 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     }
     if rules.allows_private(url.host(), url.port()) {
         return Ok(Arc::clone(list));
+    }
+    if rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves())
+        && let Some(why) = address::name_refusal(url.host())
+    {
+        let message = format!("{} is a {why} name; --allow-private allows it", url.host());
+        return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     let refusal = list.iter().find_map(|ip| address::refusal(*ip).map(|why| (ip, why)));
     let Some((ip, why)) = refusal else {
@@ -169,6 +204,18 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
         return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     Ok(public)
+}
+
+/// Whether all that a lane wants to ask for goes through proxies that resolve its name themselves.
+pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
+    let mut urls = lane.queue.iter().map(|link| &link.url);
+    let mut errands = lane.errands.iter().map(|(link, _)| &link.url);
+    let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
+    let is_remote = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
+    match rules.proxies.resolve(&lane.name) {
+        Some(answer) => answer,
+        None => urls.all(is_remote) && errands.all(is_remote) && retries.all(is_remote),
+    }
 }
 
 /// What a visit tells about how its host feels.

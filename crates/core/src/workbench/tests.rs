@@ -195,7 +195,7 @@ fn a_host_that_never_answers_is_given_up_on() {
             }
             Next::Wait(until) if until.is_never() => break,
             Next::Wait(until) => now = until,
-            Next::Resolve(..) => panic!("the name is known"),
+            Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
         }
     }
     assert_eq!((asked, settled, bench.held()), (10, 60, 0));

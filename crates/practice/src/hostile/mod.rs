@@ -45,6 +45,8 @@
 //! Case::elsewhere("ROB24", "robots.txt grows old", Expect::Skip, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
 //! ```
 //!
+//! `.also("file", "test")` does the same for a part of a case.
+//!
 //! Where the catalogue leaves a choice, `.choosing("what we do and why")` writes it down; the list is printed in
 //! docs/conformance.md. The test that runs everything is `crates/argiope/tests/hostile.rs`; it crawls a well-behaved
 //! control host beside every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin so;
@@ -60,7 +62,7 @@ mod dns;
 mod html;
 mod http1;
 mod output;
-mod raw;
+pub(crate) mod raw;
 mod redirect;
 mod report;
 mod robots;
@@ -223,16 +225,24 @@ pub struct Case {
     pub showing: Showing,
     /// Where two behaviours are defensible: which one is chosen, and why.
     pub choice: Option<&'static str>,
+    /// Another test (file and function) for the part of it that a crawl cannot show.
+    pub also: Option<(&'static str, &'static str)>,
 }
 
 impl Case {
     fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut Stage) -> io::Result<()>) -> Case {
         // The category is that of the file, and is filled in by `catalogue`.
-        Case { id, category: Category::Connection, title, expect, showing: Showing::Here(set), choice: None }
+        Case {
+            id,
+            category: Category::Connection,
+            title,
+            expect,
+            showing: Showing::Here(set),
+            choice: None,
+            also: None,
+        }
     }
 
-    // Used by the first category that needs it.
-    #[allow(dead_code)]
     fn elsewhere(
         id: &'static str,
         title: &'static str,
@@ -241,11 +251,17 @@ impl Case {
         test: &'static str,
     ) -> Case {
         let showing = Showing::Elsewhere { file, test };
-        Case { id, category: Category::Connection, title, expect, showing, choice: None }
+        Case { id, category: Category::Connection, title, expect, showing, choice: None, also: None }
     }
 
     fn choosing(mut self, words: &'static str) -> Case {
         self.choice = Some(words);
+        self
+    }
+
+    /// What a crawl cannot show of it is shown by this test.
+    fn also(mut self, file: &'static str, test: &'static str) -> Case {
+        self.also = Some((file, test));
         self
     }
 

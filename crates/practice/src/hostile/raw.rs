@@ -121,14 +121,14 @@ struct Shared {
 }
 
 /// A server with a behaviour.
-pub(super) struct RawServer {
-    pub(super) address: SocketAddr,
+pub(crate) struct RawServer {
+    pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 impl RawServer {
-    pub(super) fn start(
+    pub(crate) fn start(
         listener: TcpListener,
         behaviour: impl Fn(&mut Talk) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<RawServer> {

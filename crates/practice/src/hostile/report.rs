@@ -7,6 +7,7 @@
 use super::Expect;
 use crate::log::Seen;
 use serde_json::Value;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -27,6 +28,8 @@ pub struct Report {
     pub seen: Vec<Seen>,
     /// Every name that its name server was asked for.
     pub names_asked: Vec<String>,
+    /// The URLs that the expectation is about.
+    pub judged: Vec<String>,
     /// Standard error.
     pub words: String,
     pub exit: Option<i32>,
@@ -41,6 +44,16 @@ impl Report {
     pub fn record(&self, url: &str) -> Option<&Value> {
         let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
         of("page").or_else(|| of("aux"))
+    }
+
+    /// The record of the first URL that is judged; null where there is none.
+    pub fn first_judged(&self) -> &Value {
+        self.judged_records().next().unwrap_or(&Value::Null)
+    }
+
+    /// The records of all URLs that are judged, in their order.
+    pub fn judged_records(&self) -> impl Iterator<Item = &Value> {
+        self.judged.iter().filter_map(|url| self.record(url))
     }
 
     /// All page records, those of the control host too.
@@ -78,4 +91,15 @@ impl Report {
         };
         demand(right, format!("not {expect}: {record}"))
     }
+}
+
+/// What the archive of a crawl holds, unpacked, all files in a row.
+pub(super) fn archived(report: &Report) -> Result<Vec<u8>, String> {
+    let words = |error: std::io::Error| format!("the archive: {error}");
+    let mut bytes = Vec::new();
+    for entry in std::fs::read_dir(report.directory.join("archive")).map_err(words)? {
+        let file = std::fs::File::open(entry.map_err(words)?.path()).map_err(words)?;
+        flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).map_err(words)?;
+    }
+    Ok(bytes)
 }

@@ -31,6 +31,7 @@ pub struct Stage {
     judged: Vec<String>,
     settings: Vec<(&'static str, Value)>,
     checks: Vec<Check>,
+    kept: Vec<Box<dyn Send>>,
 }
 
 impl Stage {
@@ -46,6 +47,7 @@ impl Stage {
             judged: Vec::new(),
             settings: Vec::new(),
             checks: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -99,6 +101,35 @@ impl Stage {
         Ok(address)
     }
 
+    /// A server that speaks by hand, except that it says politely that there is no robots.txt. Its front page is the
+    /// root; the behaviour is told the path that was asked for, and the connection ends with it.
+    pub fn spoken(
+        &mut self,
+        behaviour: impl Fn(&mut Talk, &str) -> io::Result<()> + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        let address = self.raw(move |talk| {
+            while let Some(path) = talk.request()? {
+                if path != "/robots.txt" {
+                    return behaviour(talk, &path);
+                }
+                talk.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+            }
+            Ok(())
+        })?;
+        self.root(format!("http://{address}/"));
+        Ok(())
+    }
+
+    /// The case costs work and not waiting, which on a busy machine may take longer than the usual time-out.
+    pub fn expensive(&mut self) {
+        self.set("timeout", "60s");
+    }
+
+    /// Something that must live as long as the case.
+    pub fn keep(&mut self, thing: impl Send + 'static) {
+        self.kept.push(Box::new(thing));
+    }
+
     /// What the name server says about a name. The first name switches the name server on.
     pub fn name(&mut self, name: &str, reply: Reply) {
         self.zone.name(name, reply);
@@ -129,7 +160,16 @@ impl Stage {
         let web = self.sites.into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
         let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
         let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
-        Ok(Scene { web, raw: self.raw, names, roots: self.roots, judged, settings: self.settings, checks: self.checks })
+        Ok(Scene {
+            web,
+            raw: self.raw,
+            names,
+            roots: self.roots,
+            judged,
+            settings: self.settings,
+            checks: self.checks,
+            _kept: self.kept,
+        })
     }
 }
 
@@ -142,6 +182,7 @@ pub struct Scene {
     pub judged: Vec<String>,
     pub settings: Vec<(&'static str, Value)>,
     pub checks: Vec<Check>,
+    _kept: Vec<Box<dyn Send>>,
 }
 
 impl Scene {

@@ -4,6 +4,7 @@
 //! no block passes for another. An empty block is the end: a file that lacks it is not whole.
 
 use super::files::File;
+use super::record::{Bytes, write_number};
 use std::io;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -30,6 +31,12 @@ impl BlockWriter {
             self.flush()?;
         }
         Ok(&mut self.buffer)
+    }
+
+    /// Writes a number of variable length.
+    pub fn number(&mut self, number: u64) -> io::Result<()> {
+        write_number(number, self.buffer()?);
+        Ok(())
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -74,6 +81,11 @@ pub(super) struct BlockReader {
 impl BlockReader {
     pub fn new(file: Box<dyn File>, crawl: u64) -> Self {
         Self { file, crawl, block: Vec::new(), read: 0, number: 0, position: 0 }
+    }
+
+    /// How much of the file was read.
+    pub fn position(&self) -> u64 {
+        self.position
     }
 
     /// The next block. `None` where the file is not what was written.
@@ -124,6 +136,28 @@ impl BlockReader {
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
         self.read(usize::try_from(length).ok()?, |piece| bytes.extend_from_slice(piece))?;
         Some(bytes)
+    }
+
+    pub fn byte(&mut self) -> Option<u8> {
+        let mut byte = 0;
+        self.read(1, |piece| byte = piece.first().copied().unwrap_or(0))?;
+        Some(byte)
+    }
+
+    /// A number of variable length.
+    pub fn number(&mut self) -> Option<u64> {
+        let rest = self.block.get(self.read..)?;
+        let mut bytes = Bytes(rest);
+        if let Some(number) = bytes.number() {
+            self.read += rest.len() - bytes.0.len();
+            return Some(number);
+        }
+        // It crosses into the next block, or is none.
+        let mut written = Vec::with_capacity(10);
+        while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < 10 {
+            written.push(self.byte()?);
+        }
+        Bytes(&written).number()
     }
 
     pub fn u64(&mut self) -> Option<u64> {

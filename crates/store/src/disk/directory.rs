@@ -8,9 +8,9 @@ use super::files::{Files, Folder};
 use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
-use super::{log, snapshot};
+use super::{log, run, snapshot, spill};
 use argiope_core::{StoreError, StoreErrorKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
@@ -19,6 +19,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "crawl.json";
 const ASIDE: &str = "crawl.json.new";
+/// What `crawl.json` is called while the crawl is being removed.
+const GONE: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
@@ -62,21 +64,21 @@ impl CrawlFile {
 
     /// Reads `crawl.json`.
     pub(super) fn read(files: &dyn Files) -> Result<Self, StoreError> {
-        Self::find(files)?.ok_or_else(|| {
+        Self::find(files, NAME)?.ok_or_else(|| {
             let message = format!("{} is no crawl directory: it has no {NAME}", files.describe(""));
             StoreError::new(StoreErrorKind::Format, message)
         })
     }
 
     /// The same, where there may be none.
-    fn find(files: &dyn Files) -> Result<Option<Self>, StoreError> {
-        let file = match files.open(NAME) {
+    fn find(files: &dyn Files, name: &str) -> Result<Option<Self>, StoreError> {
+        let file = match files.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| failed(files, NAME, "read", &error))?,
+            file => file.map_err(|error| failed(files, name, "read", &error))?,
         };
-        let length = file.length().map_err(|error| failed(files, NAME, "read", &error))?;
+        let length = file.length().map_err(|error| failed(files, name, "read", &error))?;
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, NAME, "read", &error))?;
+        let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, name, "read", &error))?;
         bytes.truncate(read);
         #[derive(serde::Deserialize)]
         struct Format {
@@ -85,13 +87,13 @@ impl CrawlFile {
         if let Ok(Format { format }) = serde_json::from_slice(&bytes)
             && format > VERSION
         {
-            let file = files.describe(NAME);
+            let file = files.describe(name);
             let message = format!("{file} has format {format}, this program knows {VERSION}: use a newer argiope");
             return Err(StoreError::new(StoreErrorKind::Format, message));
         }
-        let found: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(files, NAME, &error.to_string()))?;
+        let found: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(files, name, &error.to_string()))?;
         if found.sum() != found.check {
-            return Err(damaged(files, NAME, "it does not match its checksum"));
+            return Err(damaged(files, name, "it does not match its checksum"));
         }
         Ok(Some(found))
     }
@@ -115,7 +117,7 @@ impl CrawlFile {
             return Ok(());
         }
         let mut message = format!("{} belongs to another crawl:", files.describe(""));
-        let names: std::collections::BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
+        let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
         let none = Vec::new();
         for name in names {
             let there = self.settings.get(name).unwrap_or(&none);
@@ -161,10 +163,11 @@ pub struct Opened {
     pub lock: Option<Lock>,
 }
 
-/// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`].
-pub fn open(directory: &Path, settings: &Settings) -> Result<Opened, StoreError> {
+/// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`]. Beyond `room` bytes of memory the
+/// frontier uses the disk.
+pub fn open(directory: &Path, settings: &Settings, room: usize) -> Result<Opened, StoreError> {
     let (files, lock) = hold(directory)?;
-    let opened = open_in(files, settings)?;
+    let opened = open_within(files, settings, room)?;
     Ok(Opened { lock: Some(lock), ..opened })
 }
 
@@ -173,11 +176,22 @@ pub fn start_over(
     directory: &Path,
     settings: &Settings,
     outside: Option<&str>,
+    room: usize,
 ) -> Result<(Opened, Vec<String>), StoreError> {
     let (files, lock) = hold(directory)?;
-    let removed = remove_in(&files, outside)?;
-    let opened = open_in(files, settings)?;
+    let (opened, removed) = start_over_in(files, settings, outside, room)?;
     Ok((Opened { lock: Some(lock), ..opened }, removed))
+}
+
+/// The same for any kind of files, without a lock.
+pub fn start_over_in(
+    files: Arc<dyn Files>,
+    settings: &Settings,
+    outside: Option<&str>,
+    room: usize,
+) -> Result<(Opened, Vec<String>), StoreError> {
+    let removed = remove_in(&files, outside)?;
+    Ok((open_within(files, settings, room)?, removed))
 }
 
 /// Makes sure that there is a directory, that it is no one else's, and that no other process is at work in it.
@@ -189,17 +203,25 @@ fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     Ok((files, lock))
 }
 
-/// The same for any kind of files, without a lock.
+/// The same for any kind of files, without a lock and without a limit on memory.
 pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, StoreError> {
-    match CrawlFile::find(&*files)? {
+    open_within(files, settings, usize::MAX)
+}
+
+/// The same for any kind of files, without a lock.
+pub fn open_within(files: Arc<dyn Files>, settings: &Settings, room: usize) -> Result<Opened, StoreError> {
+    if is_being_removed(&*files) {
+        remove_in(&files, None)?;
+    }
+    match CrawlFile::find(&*files, NAME)? {
         Some(found) => {
             found.compare(&*files, settings)?;
-            let recovered = DiskFrontier::open(files, found.crawl, found.key)?;
+            let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
             let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
             Ok(Opened { frontier, writer, resumed: true, notes, lock: None })
         }
         None => {
-            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings))?;
+            let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), room)?;
             Ok(Opened { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
         }
     }
@@ -210,12 +232,12 @@ pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, Sto
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed(files, "", "list", &error))?;
     let ours = |name: &String| {
-        [NAME, ASIDE, LOCK, FOLDER, ARCHIVE].contains(&name.as_str())
+        [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT].contains(&name.as_str())
             || name.starts_with(snapshot::NAME)
             || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
     };
     match names.iter().find(|name| !ours(name)) {
-        Some(other) if !names.iter().any(|name| name == NAME) && !log::is_there(files) => {
+        Some(other) if !names.iter().any(|name| name == NAME || name == GONE) && !log::is_there(files) => {
             let message = format!("{} is no crawl directory and is not empty: {other} is in it", files.describe(""));
             Err(StoreError::new(StoreErrorKind::Format, message))
         }
@@ -246,7 +268,10 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 
 /// Removes what a crawl made, for `--fresh`; gives the names of what was removed. A folder that is no crawl directory is
 /// refused. An output outside of the directory is removed only where it is `outside`, which the user has named: nobody
-/// else's word is good enough. `crawl.json` goes first: from then on there is no crawl, whatever happens.
+/// else's word is good enough.
+///
+/// `crawl.json` is renamed first: from then on there is no crawl. It goes last, because it tells what else there is to
+/// remove: whoever opens the directory before that goes on with removing.
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
     refuse_foreign(&*files)?;
@@ -255,17 +280,61 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
 }
 
 fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
-    match CrawlFile::find(&**files) {
+    match CrawlFile::find(&**files, NAME) {
         // What cannot be read is a crawl's all the same, where there is a log of one.
         Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&**files) => return Err(error),
-        _ => {}
+        Ok(None) => {}
+        _ => {
+            let rename = || files.rename(NAME, GONE).and_then(|()| files.sync_folder(""));
+            rename().map_err(|error| failed(&**files, NAME, "remove", &error))?;
+        }
     }
+    let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", &error));
+    let mut outputs = outputs_of(files, outside);
+    let archives = list(ARCHIVE)?;
+    outputs.extend(archives.iter().filter(|name| name.ends_with(".warc.gz")).map(|name| format!("{ARCHIVE}/{name}")));
+    outputs.sort_unstable();
+    outputs.dedup();
+    let mut others = outputs;
+    others.extend([REPORT, ASIDE, snapshot::NAME, spill::NAME].map(str::to_owned));
+    others.push(format!("{}.new", snapshot::NAME));
+    others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
+    let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
+    in_log.sort_unstable_by(|one, other| other.cmp(one));
+    let mut removed = Vec::new();
+    // Each only after the ones before are gone for good: the log tells which outputs there are.
+    for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![GONE.to_owned()]] {
+        let before = removed.len();
+        for name in names {
+            match files.remove(&name) {
+                Ok(()) if name == GONE => removed.push(NAME.to_owned()),
+                Ok(()) => removed.push(name),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(&**files, &name, "remove", &error)),
+            }
+        }
+        let inside = removed.iter().skip(before).filter(|name| is_inside(name));
+        let folders: BTreeSet<&str> =
+            inside.map(|name| name.rsplit_once('/').map_or("", |(folder, _)| folder)).collect();
+        for folder in folders {
+            files.sync_folder(folder).map_err(|error| failed(&**files, folder, "sync", &error))?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether a crawl was being removed here when the process died.
+fn is_being_removed(files: &dyn Files) -> bool {
+    files.open(GONE).is_ok()
+}
+
+/// The output files that a log speaks of. Where it is damaged there may be more, which nobody can tell.
+fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
     let mut outputs = Vec::new();
-    // A damaged log can be removed as well; its outputs are then found by their folder only.
-    if let Ok(crawl) = CrawlFile::read(&**files)
+    if let Ok(Some(crawl)) = CrawlFile::find(&**files, GONE)
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(files), crawl.crawl)
     {
-        let names = log.walk(log::LogReader::FIRST, |_, record| {
+        let walked = log.walk(log::LogReader::FIRST, |_, record| {
             if let super::record::Record::Output { name, .. } = record
                 && (is_inside(name) || outside == Some(name))
             {
@@ -273,27 +342,9 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
             }
             Ok(())
         });
-        drop(names);
+        drop(walked);
     }
-    let archives = files.list(ARCHIVE).map_err(|error| failed(&**files, ARCHIVE, "list", &error))?;
-    outputs.extend(archives.iter().filter(|name| name.ends_with(".warc.gz")).map(|name| format!("{ARCHIVE}/{name}")));
-    outputs.sort_unstable();
-    outputs.dedup();
-    let in_log = files.list(FOLDER).map_err(|error| failed(&**files, FOLDER, "list", &error))?;
-    let mut names =
-        vec![NAME.to_owned(), ASIDE.to_owned(), snapshot::NAME.to_owned(), format!("{}.new", snapshot::NAME)];
-    names.extend(in_log.iter().filter_map(|name| log::file_number(name)).map(log::file_name));
-    names.extend(outputs);
-    names.push(REPORT.to_owned());
-    let mut removed = Vec::new();
-    for name in names {
-        match files.remove(&name) {
-            Ok(()) => removed.push(name),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(&**files, &name, "remove", &error)),
-        }
-    }
-    Ok(removed)
+    outputs
 }
 
 /// Who is crawling in this directory just now.

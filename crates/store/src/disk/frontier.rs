@@ -6,10 +6,12 @@ use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
 use super::journal::Journal;
+use super::known;
 use super::log::{Batch, FOLDER, LogReader, LogWriter};
 use super::queue::LaneQueue;
 use super::record::{LinkRecord, Record};
 use super::snapshot::{self, State};
+use super::spill;
 use crate::memory::behind_host;
 use argiope_core::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
@@ -19,6 +21,9 @@ use std::sync::Arc;
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
+
+/// While the log is played, so many links leave their queues together.
+const TAKEN_OUT_TOGETHER: usize = 1 << 18;
 
 /// No lane has this number: notes under it are about the crawl itself.
 const THE_CRAWL: LaneId = LaneId(u32::MAX);
@@ -43,6 +48,8 @@ pub struct DiskFrontier {
     /// The page that was read last: the links of a page are taken in a row.
     page_read: Option<(u64, Url)>,
     snapshots: Snapshots,
+    /// Where the log ended when memory was looked at last.
+    weighed: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -57,7 +64,8 @@ struct Leased {
 struct Snapshots {
     at: u64,
     length: u64,
-    on_its_way: Option<u64>,
+    /// Where the frame ends that it comes into force with, and the runs that nobody speaks of then.
+    on_its_way: Option<(u64, Vec<u32>)>,
 }
 
 /// What opening had to do.
@@ -70,12 +78,15 @@ pub(super) struct Recovered {
 
 impl DiskFrontier {
     /// Begins a log.
-    pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile) -> Result<(Self, LogWriter), StoreError> {
+    pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile, room: usize) -> Result<(Self, LogWriter), StoreError> {
         let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
+        let mut state = State::new(&files, crawl, room);
+        spill::clear_away(&*files)?;
+        state.known.clear_away()?;
         let writer = LogWriter::create(Arc::clone(&files), file)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl)?;
-        Ok((Self::new(files, crawl, key, State::default(), log, LogReader::FIRST), writer))
+        Ok((Self::new(files, crawl, key, state, log, LogReader::FIRST), writer))
     }
 
     fn new(files: Arc<dyn Files>, crawl: u64, key: u64, state: State, log: LogReader, end: u64) -> Self {
@@ -92,14 +103,16 @@ impl DiskFrontier {
             page_written: None,
             page_read: None,
             snapshots: Snapshots::default(),
+            weighed: end,
         }
     }
 
     /// Goes on with a log: snapshot, then the frames behind it; what is torn is cut off.
-    pub(super) fn open(files: Arc<dyn Files>, crawl: u64, key: u64) -> Result<Recovered, StoreError> {
+    pub(super) fn open(files: Arc<dyn Files>, crawl: u64, key: u64, room: usize) -> Result<Recovered, StoreError> {
         let (log, unused) = LogReader::open(Arc::clone(&files), crawl)?;
         let mut notes = Vec::new();
-        let mut loaded = snapshot::read(&*files, crawl);
+        spill::clear_away(&*files)?;
+        let mut loaded = snapshot::read(&files, crawl, room)?;
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
         {
@@ -108,14 +121,16 @@ impl DiskFrontier {
         }
         let (from, mut state, length) = match loaded {
             Some(loaded) => (loaded.mark.end, loaded.state, loaded.length),
-            None => (LogReader::FIRST, State::default(), 0),
+            None => (LogReader::FIRST, State::new(&files, crawl, room), 0),
         };
         if length == 0 {
             snapshot::remove(&*files)?;
         }
-        let mut replay = Replay { key, files: &*files, gone: HashMap::new(), text: String::new() };
+        state.known.clear_away()?;
+        let mut replay =
+            Replay { key, files: &*files, gone: HashMap::new(), settled: 0, weighed: from, text: String::new() };
         let tail = log.walk(from, |position, record| replay.play(&mut state, position, record))?;
-        replay.finish(&mut state);
+        replay.take_out(&mut state)?;
         if tail.torn > 0 {
             notes.push(format!("{} bytes of a commit that was never finished were cut off", tail.torn));
         }
@@ -192,6 +207,10 @@ impl DiskFrontier {
         if self.journal.is_empty() && !stale {
             return Ok(None);
         }
+        if self.journal.end() - self.weighed > self.state.patience() {
+            self.weighed = self.journal.end();
+            self.state.make_room()?;
+        }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
         let due = at_end || grown > SNAPSHOT_AFTER.max(self.snapshots.length / 2);
@@ -199,16 +218,16 @@ impl DiskFrontier {
             let leased: Vec<_> = self.leased.values().map(|link| (link.lane, link.depth, link.position)).collect();
             self.snapshots.length = snapshot::write(&*self.files, self.crawl, mark, &self.state, &leased)?;
             self.snapshots.at = mark.end;
-            self.snapshots.on_its_way = Some(mark.end);
-            batch.snapshot = true;
+            self.snapshots.on_its_way = Some((mark.end, self.state.known.retire()));
+            batch.snapshot = Some(self.state.known.runs.iter().map(|run| run.number).collect());
         }
         Ok(Some(batch))
     }
 
     /// Everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        if self.snapshots.on_its_way.is_some_and(|end| end <= batch.end()) {
-            self.snapshots.on_its_way = None;
+        if let Some((_, retired)) = self.snapshots.on_its_way.take_if(|(end, _)| *end <= batch.end()) {
+            known::remove(&*self.files, &retired)?;
         }
         self.journal.acknowledge(batch.end())
     }
@@ -219,11 +238,9 @@ impl DiskFrontier {
         self.journal.set_full_file(size);
     }
 
-    /// The bytes of memory that it holds, roughly.
+    /// The bytes of memory that it holds, roughly, beside commits on their way.
     pub fn bytes(&self) -> usize {
-        let State { seen, names, queues, lane_states, .. } = &self.state;
-        let queues = queues.capacity() * size_of::<LaneQueue>() + queues.iter().map(LaneQueue::bytes).sum::<usize>();
-        seen.bytes() + names.bytes() + queues + lane_states.capacity() * 17 + self.journal.bytes()
+        self.state.bytes()
     }
 
     /// A settled link is queued again.
@@ -319,7 +336,7 @@ fn address(record: &LinkRecord<'_>, host: &str) -> String {
 
 impl Frontier for DiskFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.state.seen.insert(seen_key(link.url, link.kind, self.key)) {
+        if !self.state.known.insert(seen_key(link.url, link.kind, self.key))? {
             return Ok(None);
         }
         let lane = self.lane_of(link.url.host())?;
@@ -327,16 +344,16 @@ impl Frontier for DiskFrontier {
         Ok(Some(lane))
     }
 
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> bool {
-        self.state.seen.contains(seen_key(url, kind, self.key))
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        self.state.known.contains(seen_key(url, kind, self.key))
     }
 
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
         while links.len() < room {
-            let Some((depth, position)) = self.state.queues.get_mut(lane.index()).and_then(LaneQueue::pop) else {
-                break;
-            };
+            let State { queues, spill, .. } = &mut self.state;
+            let Some(queue) = queues.get_mut(lane.index()) else { break };
+            let Some((depth, position)) = queue.pop(spill)? else { break };
             let link = self.read_link(lane, position)?;
             let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
             self.leased.insert(fingerprint, Leased { lane, depth, position });
@@ -397,21 +414,32 @@ impl Frontier for DiskFrontier {
     }
 
     fn counts(&self) -> Counts {
-        let (known, leased) = (self.state.seen.len(), self.leased.len() as u64);
+        let (known, leased) = (self.state.known.len(), self.leased.len() as u64);
         Counts { known, queued: self.queued, leased, settled: self.state.settled }
     }
 }
 
-/// Plays records onto a state. Links that leave their queue are noted, and taken out together at the end.
+/// Plays records onto a state. Links that leave their queue are noted, and taken out together.
 struct Replay<'a> {
     key: u64,
     files: &'a dyn Files,
     gone: HashMap<LaneId, HashSet<u64>>,
+    /// How many are gone and not taken out yet.
+    settled: usize,
+    /// Where in the log memory was looked at last.
+    weighed: u64,
     text: String,
 }
 
 impl Replay<'_> {
     fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
+        if self.settled >= TAKEN_OUT_TOGETHER {
+            self.take_out(state)?;
+        }
+        if position - self.weighed > state.patience() {
+            self.weighed = position;
+            state.make_room()?;
+        }
         match record {
             Record::Lane { name } => {
                 state.names.intern(name)?;
@@ -422,7 +450,7 @@ impl Replay<'_> {
                 };
                 match link.replaces {
                     Some(earlier) => {
-                        self.gone.entry(link.lane).or_default().insert(earlier);
+                        self.leaves(link.lane, earlier);
                     }
                     None if link.again => {
                         let Some(settled) = state.settled.checked_sub(1) else {
@@ -438,13 +466,13 @@ impl Replay<'_> {
                         let Some(url) = UrlRef::from_normal(&self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is no address"));
                         };
-                        state.seen.insert(seen_key(url, link.kind, self.key));
+                        state.known.insert(seen_key(url, link.kind, self.key))?;
                     }
                 }
                 state.queue_mut(link.lane).push(link.depth, position);
             }
             Record::Fate { lane, link, .. } => {
-                self.gone.entry(lane).or_default().insert(link);
+                self.leaves(lane, link);
                 state.settled += 1;
             }
             Record::LaneState { lane, .. } => {
@@ -459,12 +487,18 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn finish(self, state: &mut State) {
-        for (lane, gone) in self.gone {
-            let queue = state.queue_mut(lane);
-            let mut links = queue.drain();
-            links.retain(|(_, position)| !gone.contains(position));
-            *queue = LaneQueue::gather(links);
+    fn leaves(&mut self, lane: LaneId, position: u64) {
+        self.gone.entry(lane).or_default().insert(position);
+        self.settled += 1;
+    }
+
+    fn take_out(&mut self, state: &mut State) -> Result<(), StoreError> {
+        self.settled = 0;
+        for (lane, gone) in self.gone.drain() {
+            let mut queue = std::mem::take(state.queue_mut(lane));
+            queue.remove(gone, &mut state.spill)?;
+            *state.queue_mut(lane) = queue;
         }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 
 use super::directory::CrawlFile;
 use super::files::{Files, Folder};
+use super::frontier::THE_ROUND;
 use super::log::LogReader;
 use super::record::Record;
 use crate::lanes::LaneNames;
@@ -20,6 +21,8 @@ pub enum Event<'a> {
     Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
+    /// All that was settled is asked for again: `--recrawl`. What follows replaces what was told before.
+    Round,
     /// What is to be remembered of a host, in place of what was said before.
     Note { host: &'a str, note: &'a [u8] },
 }
@@ -61,6 +64,7 @@ pub fn history_in(
         }
         Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),
         Record::Line { line } => each(Event::Line { line }),
+        Record::LaneState { lane: THE_ROUND, .. } => each(Event::Round),
         Record::LaneState { lane, state } => match names.name(lane) {
             Some(host) => each(Event::Note { host, note: state }),
             // Of the crawl as a whole.

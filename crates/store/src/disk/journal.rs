@@ -86,18 +86,13 @@ impl Journal {
         self.frame.len() <= FRAME
     }
 
-    /// The bytes of memory held by frames that are not on the disk yet.
-    pub fn bytes(&self) -> usize {
-        self.frame.capacity() + self.on_their_way.iter().map(Batch::bytes).sum::<usize>()
-    }
-
     /// Seals the frame in the making and begins another.
     pub fn seal(&mut self) -> (Batch, Mark) {
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
         let checksum = frame.get(8..FRAME).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
         let begins_file = self.begins_file;
-        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, snapshot: false };
+        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, snapshot: None };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
         self.on_their_way.push_back(batch.clone());
         self.begin_frame(batch.end());

@@ -38,8 +38,8 @@ pub struct Batch {
     pub(super) frame: Arc<Vec<u8>>,
     /// The number of the file that this frame is the first of, where it is.
     pub(super) begins_file: Option<u32>,
-    /// A snapshot up to the end of this frame was written aside, and comes into force with it.
-    pub(super) snapshot: bool,
+    /// A snapshot up to the end of this frame was written aside, and comes into force with it. It speaks of these runs.
+    pub(super) snapshot: Option<Arc<[u32]>>,
 }
 
 impl Batch {
@@ -159,8 +159,8 @@ impl LogWriter {
         let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
         self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
         self.file.sync().map_err(|e| error("sync", e))?;
-        if batch.snapshot {
-            super::snapshot::bring_into_force(&*self.files)?;
+        if let Some(runs) = &batch.snapshot {
+            super::snapshot::bring_into_force(&*self.files, runs)?;
         }
         Ok(())
     }

@@ -11,6 +11,9 @@
 //! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a copy of
 //! that, so that opening need not read the whole log; when in doubt it is thrown away.
 //!
+//! Memory has a limit ([`open_within`]). Beyond it fingerprints go to sorted files (`known`, `run`) and the middle of long
+//! queues to a scratch file (`spill`). Both can be made from the log as well.
+//!
 //! A call on [`DiskFrontier`] changes memory at once and appends to the frame in the making. [`DiskFrontier::commit`]
 //! seals the frame. Whoever may wait for disks hands it to [`LogWriter::write`], after syncing the outputs that it
 //! speaks of, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never waits.
@@ -24,18 +27,23 @@ mod blocks;
 mod directory;
 mod fault;
 mod files;
+mod filter;
 mod frontier;
 mod history;
 mod journal;
+mod known;
 mod lock;
 mod log;
 mod queue;
 mod record;
 mod round;
+mod run;
 mod snapshot;
+mod spill;
 
 pub use directory::{
-    CrawlFile, Opened, REPORT, Settings, crawled_by, cut_back, is_inside, open, open_in, remove, start_over,
+    CrawlFile, Opened, REPORT, Settings, crawled_by, cut_back, is_inside, open, open_in, open_within, remove,
+    start_over, start_over_in,
 };
 pub use fault::failed;
 pub use files::{File, Files, Folder};

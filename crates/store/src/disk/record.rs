@@ -212,14 +212,6 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// A length, and so many bytes.
-    pub fn piece(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (piece, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(piece)
-    }
-
     pub fn lane(&mut self) -> Option<LaneId> {
         u32::try_from(self.number()?).ok().map(LaneId)
     }

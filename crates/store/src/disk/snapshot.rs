@@ -9,19 +9,20 @@
 use super::blocks::{BlockReader, BlockWriter};
 use super::fault::failed;
 use super::files::Files;
-use super::queue::LaneQueue;
-use super::record::{Bytes, write_number};
+use super::known::Known;
+use super::queue::{EncodeFault, LaneQueue};
+use super::run;
+use super::spill::Spill;
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
 use argiope_core::{LaneId, StoreError};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
-/// Queues are written and read in portions of about this size.
-const PORTION: usize = 1 << 20;
-const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP1");
+const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP2");
 
 /// Where in the log a snapshot was taken: behind this frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,9 +33,8 @@ pub(super) struct Mark {
 }
 
 /// All that a frontier knows, apart from the links themselves.
-#[derive(Default)]
 pub(super) struct State {
-    pub seen: SeenSet,
+    pub known: Known,
     pub names: LaneNames,
     /// By lane number; shorter than `names` where the last lanes were never queued in.
     pub queues: Vec<LaneQueue>,
@@ -45,9 +45,63 @@ pub(super) struct State {
     pub lane_states: HashMap<LaneId, u64>,
     /// Up to where the output files are committed.
     pub outputs: BTreeMap<Box<str>, u64>,
+    /// Where the middle of long queues is, when memory is short.
+    pub spill: Spill,
+    /// So many bytes of memory may all of this have.
+    room: usize,
 }
 
 impl State {
+    pub fn new(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Self {
+        Self {
+            known: Known::new(Arc::clone(files), crawl),
+            names: LaneNames::default(),
+            queues: Vec::new(),
+            settled: 0,
+            lines: 0,
+            lane_states: HashMap::new(),
+            outputs: BTreeMap::new(),
+            spill: Spill::new(Arc::clone(files), crawl, room / 16),
+            room,
+        }
+    }
+
+    /// The bytes of memory that it holds, roughly.
+    pub fn bytes(&self) -> usize {
+        let queues = self.queues.capacity() * size_of::<LaneQueue>();
+        let queued: usize = self.queues.iter().map(LaneQueue::bytes).sum();
+        self.known.bytes()
+            + self.names.bytes()
+            + queues
+            + queued
+            + self.spill.bytes()
+            + self.lane_states.capacity() * 17
+    }
+
+    /// By how much the log may grow before it is time to ask again whether there is room.
+    pub fn patience(&self) -> u64 {
+        (self.room / 64) as u64
+    }
+
+    /// Moves to the disk what is too much for memory: the middle of queues when they are most of it, otherwise
+    /// fingerprints. Names of hosts stay.
+    pub fn make_room(&mut self) -> Result<(), StoreError> {
+        let room = self.room;
+        if room == usize::MAX || self.bytes() <= room {
+            return Ok(());
+        }
+        if self.known.young.bytes() < room / 4 {
+            for queue in &mut self.queues {
+                queue.spill(&mut self.spill)?;
+            }
+        }
+        // A table that is very small frees nothing.
+        if self.bytes() > room / 8 * 7 && self.known.young.bytes() > room / 32 {
+            self.known.spill(room / 4)?;
+        }
+        Ok(())
+    }
+
     pub fn queue_mut(&mut self, lane: LaneId) -> &mut LaneQueue {
         if self.queues.len() <= lane.index() {
             self.queues.resize_with(lane.index() + 1, LaneQueue::default);
@@ -64,7 +118,7 @@ pub(super) fn write(
     state: &State,
     leased: &[(LaneId, u32, u64)],
 ) -> Result<u64, StoreError> {
-    let write = || -> io::Result<u64> {
+    let write = || -> Result<u64, EncodeFault> {
         let mut out = BlockWriter::new(files.create(ASIDE)?, crawl);
         let counts = [state.settled, state.lines, state.names.len() as u64];
         for number in [MAGIC, mark.frame, mark.end, mark.checksum].into_iter().chain(counts) {
@@ -76,7 +130,7 @@ pub(super) fn write(
         for end in ends {
             out.write(&end.to_le_bytes())?;
         }
-        for (homes, slots) in state.seen.shards() {
+        for (homes, slots) in state.known.young.shards() {
             out.write(&(homes as u64).to_le_bytes())?;
             out.write(&(slots.len() as u64).to_le_bytes())?;
             for piece in slots.chunks(1 << 16) {
@@ -88,7 +142,8 @@ pub(super) fn write(
                 }
             }
         }
-        write_queues(&mut out, &state.queues)?;
+        write_list(&mut out, state.known.runs.iter().map(|run| [u64::from(run.number), run.count]))?;
+        write_queues(&mut out, state)?;
         write_list(
             &mut out,
             leased.iter().map(|(lane, depth, position)| [u64::from(lane.0), u64::from(*depth), *position]),
@@ -98,9 +153,12 @@ pub(super) fn write(
         for name in state.outputs.keys() {
             out.write(name.as_bytes())?;
         }
-        out.finish()
+        Ok(out.finish()?)
     };
-    write().map_err(|error| failed(files, ASIDE, "write", &error))
+    write().map_err(|fault| match fault {
+        EncodeFault::Write(error) => failed(files, ASIDE, "write", &error),
+        EncodeFault::Read(error) => error,
+    })
 }
 
 fn write_list<const N: usize>(out: &mut BlockWriter, list: impl ExactSizeIterator<Item = [u64; N]>) -> io::Result<()> {
@@ -111,31 +169,26 @@ fn write_list<const N: usize>(out: &mut BlockWriter, list: impl ExactSizeIterato
     Ok(())
 }
 
-/// In portions, each with its length before it.
-fn write_queues(out: &mut BlockWriter, queues: &[LaneQueue]) -> io::Result<()> {
-    let mut portion = Vec::new();
-    for (lane, queue) in (0..).zip(queues) {
-        if !matches!(queue, LaneQueue::Empty) {
-            write_number(lane, &mut portion);
-            queue.encode(&mut portion);
-        }
-        if portion.len() >= PORTION {
-            out.write(&(portion.len() as u64).to_le_bytes())?;
-            out.write(&portion)?;
-            portion.clear();
-        }
-    }
-    out.write(&(portion.len() as u64).to_le_bytes())?;
-    out.write(&portion)?;
-    if !portion.is_empty() {
-        out.write(&0_u64.to_le_bytes())?;
+fn write_queues(out: &mut BlockWriter, state: &State) -> Result<(), EncodeFault> {
+    let is_used = |queue: &&LaneQueue| !matches!(queue, LaneQueue::Empty);
+    out.write(&(state.queues.iter().filter(is_used).count() as u64).to_le_bytes())?;
+    for (lane, queue) in (0..).zip(&state.queues).filter(|(_, queue)| is_used(queue)) {
+        out.number(lane)?;
+        queue.encode(out, &state.spill)?;
     }
     Ok(())
 }
 
-/// Makes the snapshot that was written aside the one that counts.
-pub(super) fn bring_into_force(files: &dyn Files) -> Result<(), StoreError> {
+/// Makes the snapshot that was written aside the one that counts, after the runs that it speaks of were made to last.
+pub(super) fn bring_into_force(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
+    for name in runs.iter().map(|number| run::file_name(*number)) {
+        let synced = files.open(&name).and_then(|mut file| file.sync());
+        synced.map_err(|error| failed(files, &name, "sync", &error))?;
+    }
     let swap = || -> io::Result<()> {
+        if !runs.is_empty() {
+            files.sync_folder(run::FOLDER)?;
+        }
         files.open(ASIDE)?.sync()?;
         files.rename(ASIDE, NAME)?;
         files.sync_folder("")
@@ -168,15 +221,42 @@ pub(super) struct Loaded {
 }
 
 /// Reads the snapshot. `None` where there is none, or none that is whole.
-pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
-    let file = files.open(NAME).ok()?;
-    let length = file.length().ok()?;
+pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Option<Loaded>, StoreError> {
+    let Ok(file) = files.open(NAME) else { return Ok(None) };
+    let Ok(length) = file.length() else { return Ok(None) };
     let mut from = BlockReader::new(file, crawl);
+    let mut state = State::new(files, crawl, room);
+    let Some(mark) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
+    let Some(count) = from.u64() else { return Ok(None) };
+    let mut asked = 0;
+    for _ in 0..count {
+        let lane = from.number().and_then(|lane| u32::try_from(lane).ok()).map(LaneId);
+        let Some(lane) = lane.filter(|lane| state.names.name(*lane).is_some()) else { return Ok(None) };
+        let Some(queue) = LaneQueue::decode(&mut from, &mut state.spill)? else { return Ok(None) };
+        *state.queue_mut(lane) = queue;
+        if from.position() - asked > state.patience() {
+            asked = from.position();
+            state.make_room()?;
+        }
+    }
+    let Some(leased) = read_lists(&mut from, &mut state) else { return Ok(None) };
+    if !from.ends() {
+        return Ok(None);
+    }
+    for (lane, links) in leased {
+        let mut queue = std::mem::take(state.queue_mut(lane));
+        queue.insert(links, &mut state.spill)?;
+        *state.queue_mut(lane) = queue;
+    }
+    Ok(Some(Loaded { mark, state, length }))
+}
+
+fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     if from.u64()? != MAGIC {
         return None;
     }
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
-    let mut state = State { settled: from.u64()?, lines: from.u64()?, ..State::default() };
+    (state.settled, state.lines) = (from.u64()?, from.u64()?);
     let (lanes, text_length) = (from.u64()?, from.u64()?);
     let text = String::from_utf8(from.bytes(text_length)?).ok()?;
     let ends = from.bytes(lanes.checked_mul(4)?)?;
@@ -188,21 +268,18 @@ pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
         let count = from.u64()?;
         tables.push((homes, from.u64s(count)?));
     }
-    state.seen = SeenSet::from_shards(tables.into_iter());
+    state.known.young = SeenSet::from_shards(tables.into_iter());
+    let runs = from.u64()?;
+    let runs = from.u64s(runs.checked_mul(2)?)?;
+    let runs: Option<Vec<(u32, u64)>> =
+        runs.chunks_exact(2).map(|pair| Some((u32::try_from(pair[0]).ok()?, pair[1]))).collect();
+    state.known.take_up(&runs?)?;
     state.queues.reserve_exact(state.names.len());
-    loop {
-        let length = from.u64()?;
-        if length == 0 {
-            break;
-        }
-        let portion = from.bytes(length)?;
-        let mut portion = Bytes(&portion);
-        while !portion.0.is_empty() {
-            let lane = portion.lane()?;
-            state.names.name(lane)?;
-            *state.queue_mut(lane) = LaneQueue::decode(&mut portion)?;
-        }
-    }
+    Some(mark)
+}
+
+/// What was leased, by lane; the rest goes to the state.
+fn read_lists(from: &mut BlockReader, state: &mut State) -> Option<BTreeMap<LaneId, Vec<(u32, u64)>>> {
     let mut leased: BTreeMap<LaneId, Vec<(u32, u64)>> = BTreeMap::new();
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
@@ -219,13 +296,5 @@ pub(super) fn read(files: &dyn Files, crawl: u64) -> Option<Loaded> {
         let name = String::from_utf8(from.bytes(pair[1])?).ok()?;
         state.outputs.insert(name.into(), pair[0]);
     }
-    if !from.ends() {
-        return None;
-    }
-    for (lane, mut links) in leased {
-        let queue = state.queue_mut(lane);
-        links.extend(queue.drain());
-        *queue = LaneQueue::gather(links);
-    }
-    Some(Loaded { mark, state, length })
+    Some(leased)
 }

@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod basics;
+pub mod identity;
 pub mod manners;
 pub mod tls;
 
@@ -38,6 +39,8 @@ macro_rules! engine_suite {
                     per_host_is_kept, per_ip_is_shared, the_delay_is_kept, crawl_delay_is_kept, retry_after_is_kept,
                     robots_are_obeyed, robots_of_every_origin, robots_unreachable, robots_missing, private_is_refused,
                     headers_stay_at_home;
+                identity: cookies_are_kept_and_sent, a_cookie_opens_the_door, logins_are_for_their_origin, an_http_proxy,
+                    a_socks_proxy, proxies_that_fail, a_proxy_is_no_way_inside, crawls_share_nothing;
                 tls: a_good_certificate, a_self_signed_certificate, an_expired_certificate, a_wrong_name, insecure_on_demand,
                     tls_keep_alive, tls_until_close, both_families;
             );

@@ -294,7 +294,7 @@ fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit
     match reply.said {
         Said::Page(links) => follow::links(&mut visit, &links, false, rules),
         Said::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
-        Said::Sitemap(sitemap) => visit.errand = Some(Box::new(Errand::Sitemap(sitemap))),
+        Said::Sitemap(map) => visit.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
         Said::Status(status) => {
             visit.status = Some(status);
             visit.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };

@@ -136,6 +136,11 @@ impl Tls {
         self.deadline
     }
 
+    /// The handshake begins only now: a proxy had to make the connection first.
+    pub(super) fn set_deadline(&mut self, deadline: Time) {
+        self.deadline = deadline;
+    }
+
     /// Has the peer said that nothing more comes?
     pub(super) fn is_closed_cleanly(&self) -> bool {
         self.closed

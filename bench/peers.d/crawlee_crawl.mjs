@@ -1,0 +1,20 @@
+// Crawlee as a peer: `crawl.mjs ROOTS CONNECTIONS` crawls the hosts of all roots with Cheerio and keeps nothing.
+import { readFileSync } from 'node:fs';
+import { CheerioCrawler, Configuration, LogLevel, log } from 'crawlee';
+
+log.setLevel(LogLevel.ERROR);
+const roots = readFileSync(process.argv[2], 'utf8').split('\n').filter(Boolean);
+const connections = Number(process.argv[3]);
+const configuration = new Configuration({ persistStorage: false, purgeOnStart: false, systemInfoIntervalMillis: 60_000 });
+const crawler = new CheerioCrawler({
+    minConcurrency: connections,
+    maxConcurrency: connections,
+    maxRequestRetries: 0,
+    useSessionPool: false,
+    persistCookiesPerSession: false,
+    autoscaledPoolOptions: { snapshotterOptions: { maxUsedCpuRatio: 1, maxUsedMemoryRatio: 1 } },
+    async requestHandler({ enqueueLinks }) {
+        await enqueueLinks({ strategy: 'same-hostname', selector: 'a[href]' });
+    },
+}, configuration);
+await crawler.run(roots);

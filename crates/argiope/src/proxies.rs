@@ -1,0 +1,30 @@
+//! The proxies of this machine's environment, and where they are.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use argiope_core::proxy::{Proxies, Proxy, literal};
+use argiope_core::rules::{Config, ConfigError};
+
+/// The proxies under these settings. Their names are resolved once, now: a mistake shows before the crawl starts.
+pub fn located(config: &Config) -> Result<Proxies, ConfigError> {
+    // A variable that is no text cannot name a proxy.
+    let mut proxies = Proxies::new(config.proxy.as_deref(), |name| std::env::var(name).ok())?;
+    proxies.locate(look_up)?;
+    Ok(proxies)
+}
+
+fn look_up(proxy: &Proxy) -> Result<Vec<IpAddr>, ConfigError> {
+    if let Some(address) = literal(&proxy.host) {
+        return Ok(vec![address]);
+    }
+    let found = (&*proxy.host, proxy.port).to_socket_addrs();
+    let found = found.map(|found| found.map(|address| address.ip()).collect::<Vec<_>>());
+    match found {
+        Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+        _ => Err(ConfigError {
+            key: "proxy",
+            value: proxy.to_string(),
+            problem: "there is no such host; write the proxy's name or address".to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,165 @@
+//! Cookies, logins and proxies, as the built binary does them: from flags, files and the environment; and that none of
+//! them is left behind anywhere.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argiope_practice::{Answer, Proxy, Running, Seen, Site, Web};
+
+const VARIABLES: [&str; 7] =
+    ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
+
+fn argiope(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(folder).stdin(Stdio::null());
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    output
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+}
+
+fn serve(site: Site) -> Running {
+    Web::new().keep_headers().site(site).start().expect("the practice web starts")
+}
+
+fn header(seen: &Seen, name: &str) -> Option<String> {
+    seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+}
+
+/// What a header said in all requests for pages, in order.
+fn said(web: &Running, name: &str) -> Vec<Option<String>> {
+    web.log().iter().filter(|seen| seen.path != "/robots.txt").map(|seen| header(seen, name)).collect()
+}
+
+fn site(address: &str) -> Site {
+    Site::http(&format!("{address}:0")).expect("a loopback address")
+}
+
+#[test]
+fn cookies_of_a_file_are_sent_and_the_file_is_not_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let site = site("127.6.1.1").page("/", Answer::html("x").header("Set-Cookie", "new=1"));
+    let root = site.url("/");
+    let web = serve(site);
+    let file = "127.6.1.1\tFALSE\t/\tFALSE\t0\tid\t7\nother.example\tTRUE\t/\tFALSE\t0\tid\t8\n";
+    std::fs::write(folder.path().join("cookies.txt"), file).expect("a cookie file");
+    run(argiope(folder.path()).args(["crawl", &root, "--cookies", "cookies.txt"]));
+    run(argiope(folder.path()).args(["fetch", &root, "--cookies", "cookies.txt"]));
+    run(argiope(folder.path()).args(["fetch", &root, "--no-cookies"]));
+    assert_eq!(said(&web, "cookie"), [Some("id=7".to_owned()), Some("id=7".to_owned()), None]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("cookies.txt")).expect("the file"), file);
+
+    std::fs::write(folder.path().join("bad.txt"), "# a comment\n127.6.1.1 FALSE / FALSE 0 id 7\n").expect("a file");
+    let output = argiope(folder.path()).args(["crawl", &root, "--cookies", "bad.txt"]).output().expect("it runs");
+    let complaint = words(&output);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("bad.txt") && complaint.contains("line 2"), "{complaint}");
+}
+
+#[test]
+fn secrets_are_sent_and_left_nowhere() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let front = Answer::links(["/next"]).header("Set-Cookie", "sid=cookie-of-the-host");
+    let site =
+        site("127.6.1.2").page("/", front).page("/next", Answer::html("<a href='//u:link-secret@127.6.1.2/'>x</a>"));
+    let (root, origin) = (site.url("/"), site.url(""));
+    let web = serve(site);
+    let proxy = Proxy::http().login("me", "proxy-secret").start("127.6.1.3").expect("a proxy");
+    std::fs::write(folder.path().join("c.txt"), "127.6.1.2\tFALSE\t/\tFALSE\t0\tid\tcookie-secret\n").expect("a file");
+    let config = format!(
+        "cookies = \"c.txt\"\nheader = [\"X-Key: header-secret\"]\nproxy = \"http://me:proxy-secret@{}\"\n\
+         [[auth]]\norigin = \"{origin}\"\nbearer = \"token-secret\"\n",
+        proxy.address()
+    );
+    std::fs::write(folder.path().join("a.toml"), config).expect("a file");
+    let arguments =
+        ["crawl", &root, "--config", "a.toml", "--warc", "--jsonl", "-", "-vv", "--out", "out", "--with", "links"];
+    let output = run(argiope(folder.path()).args(arguments));
+    assert_eq!(said(&web, "x-key"), vec![Some("header-secret".to_owned()); 2]);
+    assert_eq!(said(&web, "authorization"), vec![Some("Bearer token-secret".to_owned()); 2]);
+    assert_eq!(said(&web, "proxy-authorization"), [None, None]);
+    let cookie = said(&web, "cookie");
+    assert_eq!(cookie[1].as_deref(), Some("id=cookie-secret; sid=cookie-of-the-host"), "{cookie:?}");
+
+    let mut left = vec![("what it says".to_owned(), output.stdout), ("its words".to_owned(), output.stderr)];
+    let mut folders = vec![folder.path().join("out")];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).expect("a file");
+            if path.extension().is_some_and(|end| end == "gz") {
+                let mut text = Vec::new();
+                std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(bytes.as_slice()), &mut text)
+                    .expect("an archive");
+                assert!(String::from_utf8_lossy(&text).contains("GET /next HTTP/1.1"), "requests are archived");
+                bytes = text;
+            }
+            left.push((path.display().to_string(), bytes));
+        }
+    }
+    assert!(left.len() > 4, "a crawl directory has files");
+    for (place, bytes) in left {
+        let text = String::from_utf8_lossy(&bytes);
+        for secret in ["header-secret", "token-secret", "proxy-secret", "cookie-secret", "link-secret", "bWU6"] {
+            // What a page says is archived as it says it.
+            let is_theirs = secret == "link-secret" && place.ends_with(".gz");
+            assert!(is_theirs || !text.contains(secret), "{secret} in {place}");
+        }
+    }
+}
+
+#[test]
+fn a_root_with_a_password_is_refused_without_repeating_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for arguments in [
+        &["crawl", "http://me:secret@127.6.1.4/"][..],
+        &["crawl", "127.6.1.4", "--proxy", "gopher://me:secret@127.0.0.1:1"],
+        &["crawl", "127.6.1.4", "--proxy", "http://me:secret@"],
+        &["crawl", "127.6.1.4", "-H", "Proxy-Authorization: Basic secret"],
+    ] {
+        let output = argiope(folder.path()).args(arguments).output().expect("it runs");
+        let complaint = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{complaint}");
+        assert!(!complaint.contains("me:secret@") && complaint.starts_with("error: "), "{complaint}");
+    }
+}
+
+#[test]
+fn the_environment_names_proxies() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let site = site("127.6.1.5").page("/", Answer::html("x"));
+    let (root, own) = (site.url_as("far.example", "/"), site.url("/"));
+    let address = site.address().ip();
+    let web = serve(site);
+    let proxy = Proxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
+    let place = format!("http://{}", proxy.address());
+    let asked = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
+        let before = (proxy.asked().len(), web.requests());
+        let mut command = argiope(folder.path());
+        change(command.args(["fetch", root, "--connect-timeout", "2s"]));
+        run(&mut command);
+        (proxy.asked().len() - before.0, web.requests() - before.1)
+    };
+    assert_eq!(asked(&|command| command.env("http_proxy", &place), &root), (1, 1));
+    assert_eq!(asked(&|command| command.env("ALL_PROXY", &place), &root), (1, 1));
+    assert_eq!(asked(&|command| command.args(["--proxy", &place]), &root), (1, 1));
+    // Not what a web server would call a request's own header, not against an exception, not for this machine.
+    assert_eq!(asked(&|command| command.env("HTTP_PROXY", &place), &own), (0, 1));
+    assert_eq!(asked(&|command| command.env("all_proxy", &place).env("no_proxy", "far.example"), &root), (0, 0));
+    assert_eq!(asked(&|command| command.env("all_proxy", &place), &own), (0, 1));
+    assert_eq!(asked(&|command| command.env("all_proxy", &place).args(["--proxy", ""]), &own), (0, 1));
+}

@@ -1,0 +1,142 @@
+//! [`SetCookie`]: one `Set-Cookie` line, read by the algorithm of RFC 6265bis, section 5.6.
+//!
+//! Invariant: name and value together have at most 4096 bytes, none of which could end a line.
+
+use super::date;
+
+/// Lines of one answer that are read, as in curl.
+pub const MOST_IN_ANSWER: usize = 50;
+/// Bytes of a name and its value.
+pub(super) const LONGEST: usize = 4_096;
+/// Bytes of an attribute's value.
+const LONGEST_ATTRIBUTE: usize = 1_024;
+
+/// What a server asked us to keep. What becomes of it is the [`Jar`](super::Jar)'s to say.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SetCookie {
+    pub(super) name: Box<[u8]>,
+    pub(super) value: Box<[u8]>,
+    /// Empty where none was given.
+    pub(super) domain: Box<str>,
+    pub(super) path: Path,
+    pub(super) expiry: Expiry,
+    pub(super) secure: bool,
+    /// `SameSite=None`, which is sound only with `Secure`.
+    pub(super) same_site_none: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// The folder of the page that set it.
+    Default,
+    Given(Box<str>),
+}
+
+/// Until when a cookie is kept; seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    Never,
+    At(i64),
+    After(i64),
+}
+
+impl SetCookie {
+    /// Reads a line. None where it is none that may be kept.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        if line.iter().copied().any(is_control) {
+            return None;
+        }
+        let mut parts = line.split(|byte| *byte == b';');
+        let (name, value) = match split(parts.next()?) {
+            (value, None) => (&[][..], value),
+            (name, Some(value)) => (name, value),
+        };
+        if (name.is_empty() && value.is_empty()) || name.len() + value.len() > LONGEST {
+            return None;
+        }
+        let mut cookie = Self {
+            name: name.into(),
+            value: value.into(),
+            domain: Box::default(),
+            path: Path::Default,
+            expiry: Expiry::Never,
+            secure: false,
+            same_site_none: false,
+        };
+        let (mut expires, mut max_age, mut domain) = (None, None, &[][..]);
+        for part in parts {
+            let (name, value) = split(part);
+            let value = value.unwrap_or_default();
+            if value.len() > LONGEST_ATTRIBUTE {
+                continue;
+            }
+            // The last of a kind counts.
+            match name.to_ascii_lowercase().as_slice() {
+                b"expires" => expires = date::parse(value).or(expires),
+                b"max-age" => max_age = parse_max_age(value).or(max_age),
+                b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
+                b"path" if value.starts_with(b"/") => {
+                    // Paths are ASCII: one that is not even text will be nobody's.
+                    cookie.path = Path::Given(String::from_utf8_lossy(value).into());
+                }
+                b"path" => cookie.path = Path::Default,
+                b"secure" => cookie.secure = true,
+                b"samesite" => cookie.same_site_none = value.eq_ignore_ascii_case(b"none"),
+                // `HttpOnly` keeps a cookie from scripts, and none runs here.
+                _ => {}
+            }
+        }
+        // A name in another script has another form in an address: this one cannot be meant.
+        cookie.domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii())?.into();
+        cookie.expiry = match (max_age, expires) {
+            (Some(seconds), _) => Expiry::After(seconds),
+            (None, Some(moment)) => Expiry::At(moment),
+            (None, None) => Expiry::Never,
+        };
+        Some(cookie)
+    }
+}
+
+impl std::fmt::Debug for SetCookie {
+    /// Values are secrets: they stay out of logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}=…", self.name.escape_ascii())
+    }
+}
+
+/// Controls, but not the tab.
+pub(super) fn is_control(byte: u8) -> bool {
+    byte.is_ascii_control() && byte != b'\t'
+}
+
+/// Name and value of an attribute, without the blanks around them.
+fn split(part: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match part.iter().position(|byte| *byte == b'=') {
+        None => (trim(part), None),
+        Some(at) => {
+            let (name, value) = part.split_at(at);
+            (trim(name), Some(trim(value.get(1..).unwrap_or_default())))
+        }
+    }
+}
+
+fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// A number of any length: what does not fit is as good as the largest.
+fn parse_max_age(value: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match value {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) || digits.is_empty() {
+        return None;
+    }
+    let digit = |number: i64, digit: &u8| number.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
+    let number = digits.iter().fold(0, digit);
+    Some(if is_negative { -number } else { number })
+}

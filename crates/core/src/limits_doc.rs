@@ -1,0 +1,97 @@
+//! Holds `docs/limits.md` to the code: every default in its tables is one that the code has.
+
+use std::time::Duration;
+
+use crate::conn::{DRAIN, Limits, ZSTD_WINDOW_LOG};
+use crate::rules::Config;
+use crate::{examine, fetch, follow, keeper, lane, retry, robots, rules, sitemap, workbench};
+
+const PAGE: &str = include_str!("../../../docs/limits.md");
+
+fn bytes(count: u64) -> String {
+    match count {
+        _ if count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
+        _ if count.is_multiple_of(1 << 10) && count >= 16 << 10 => format!("{} KiB", count >> 10),
+        _ => format!("{count} bytes"),
+    }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_secs())
+}
+
+/// What the code says, under the names that the page uses.
+fn defaults() -> Vec<(&'static str, String)> {
+    let (limits, config) = (Limits::default(), Config::default());
+    let compiled = Config { roots: vec!["http://h/".into()], ..Config::default() }.compile(0).expect("the defaults");
+    assert_eq!(*compiled.limits, limits, "settings that nobody made give the limits that the page speaks of");
+    vec![
+        ("response head", bytes(limits.max_head as u64)),
+        ("header fields", limits.max_headers.to_string()),
+        ("interim answers (1xx)", limits.max_1xx.to_string()),
+        ("chunk extensions of a body", bytes(limits.max_extensions.into())),
+        ("trailer fields of a body", bytes(limits.max_trailers.into())),
+        ("body on the wire", bytes(limits.max_wire)),
+        ("body decoded", bytes(limits.max_body)),
+        ("content codings in a chain", limits.max_codings.to_string()),
+        ("window of zstd", bytes(1 << ZSTD_WINDOW_LOG)),
+        ("bytes read only to keep a connection", bytes(DRAIN)),
+        ("redirects in a row", config.max_redirects.to_string()),
+        ("attempts at a URL", config.max_tries.to_string()),
+        ("Retry-After that is obeyed", seconds(retry::LONGEST_RETRY_AFTER)),
+        ("finding the address; connecting; TLS: each", seconds(limits.connect)),
+        ("a head that is not whole, a body that does not move", seconds(limits.idle)),
+        ("lowest rate of a body", format!("{} bytes/s", limits.min_rate)),
+        ("a whole fetch", seconds(limits.total)),
+        ("Crawl-delay that is obeyed", seconds(config.max_crawl_delay.0)),
+        ("URL", bytes(config.max_url as u64)),
+        ("links of a page", config.max_links.to_string()),
+        ("addresses of a page, all together", bytes(follow::MOST_BYTES as u64)),
+        ("one tag", bytes(examine::tokenizer::LONGEST_TAG as u64)),
+        ("attributes of a tag", fetch::MOST_ATTRIBUTES.to_string()),
+        ("title", bytes(examine::LONGEST_TITLE as u64)),
+        ("nesting of SVG and MathML that is followed", examine::DEEPEST_FOREIGN.to_string()),
+        ("robots.txt", bytes(robots::LIMIT as u64)),
+        ("one line of it", bytes(robots::LONGEST_LINE as u64)),
+        ("redirects of robots.txt", workbench::ROBOTS_REDIRECTS.to_string()),
+        ("octets that one judgement may compare", bytes(robots::MOST_WORK as u64)),
+        ("origins of a host whose rules are held", lane::MOST_ORIGINS.to_string()),
+        ("rules of all hosts in memory", bytes(workbench::ROBOTS_ROOM as u64)),
+        ("hosts without work that are held", workbench::IDLE_LANES.to_string()),
+        ("sitemap decoded", bytes(sitemap::MAX_BYTES)),
+        ("entries of a sitemap", sitemap::Bounds::default().max_entries.to_string()),
+        ("nesting of sitemap indexes", keeper::SITEMAP_DEPTH.to_string()),
+        ("fetches in flight", config.concurrency.to_string()),
+        ("bodies and sitemaps that are held", bytes(rules::HELD_BODIES)),
+        ("pages, bytes, time, depth", {
+            let set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();
+            if set || config.max_time.is_some() { "some" } else { "none" }.to_owned()
+        }),
+    ]
+}
+
+#[test]
+fn the_page_says_what_the_code_does() {
+    let rows = PAGE.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| limit "));
+    let rows: Vec<(&str, String)> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split(" | ").map(str::trim);
+            (cells.next().unwrap_or_default(), cells.next().unwrap_or_default().to_owned())
+        })
+        .collect();
+    let defaults = defaults();
+    for (name, default) in &defaults {
+        let said = rows.iter().find(|(row, _)| row == name).map(|(_, said)| said);
+        assert_eq!(said, Some(default), "{name}");
+    }
+    let unknown: Vec<_> = rows.iter().filter(|(row, _)| !defaults.iter().any(|(name, _)| name == row)).collect();
+    assert!(unknown.is_empty(), "rows that nothing holds to the code: {unknown:?}");
+}
+
+#[test]
+fn the_settings_that_it_names_are_there() {
+    for setting in PAGE.split('`').filter_map(|word| word.strip_prefix("--")) {
+        let known = Config::keys().contains(&setting) || setting == "speed-limit";
+        assert!(known, "--{setting} is no setting");
+    }
+}

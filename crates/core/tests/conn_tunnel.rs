@@ -1,0 +1,140 @@
+//! What is said to proxies before a connection is one, byte by byte; no proxy is needed for that.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "not the core, only its tests")]
+
+mod conn_kit;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use argiope_core::conn::{Conn, Step, Tunnel};
+use argiope_core::proxy::Proxies;
+use argiope_core::{ErrorKind, Failure, Url};
+use conn_kit::{After, Kept, REQUEST, at, finish, limits, write_all};
+
+const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+
+/// A connection through this proxy, with a request waiting.
+fn conn(proxy: &str, url: &str, ip: Option<&str>) -> Conn {
+    let (now, limits, url) = (at(0), limits(), Url::parse(url).expect("an address"));
+    let proxies = Proxies::new(Some(proxy), |_| None).expect("a proxy");
+    let proxy = proxies.of(url.as_ref()).expect("it is used");
+    let ip = ip.map(|ip| ip.parse::<IpAddr>().expect("an address"));
+    let tunnel = Tunnel::new(proxy, url.as_ref(), ip, now + limits.connect);
+    let mut conn = Conn::plain(Arc::new(limits.clone()), now).through(tunnel);
+    conn.ask(REQUEST.to_vec(), now + limits.total, now);
+    conn
+}
+
+/// Plays what the proxy says, byte by byte or at once; says what we said to it before the request.
+fn talk(mut conn: Conn, says: &[&[u8]], bytewise: bool) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
+    let mut kept = Kept::default();
+    let mut said = write_all(&mut conn, at(0));
+    for piece in says {
+        for part in piece.chunks(if bytewise { 1 } else { piece.len().max(1) }) {
+            conn.feed(part, at(1), &mut kept);
+        }
+        said.extend(write_all(&mut conn, at(1)));
+    }
+    let end = finish(&mut conn, &[], After::Close, &mut kept);
+    (said, end.failure.map_or(Ok(kept.body), Err))
+}
+
+fn both_ways(open: impl Fn() -> Conn, says: &[&[u8]]) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
+    let whole = talk(open(), says, false);
+    assert_eq!(talk(open(), says, true), whole);
+    whole
+}
+
+#[test]
+fn connect_is_asked_for_and_then_it_is_the_hosts_turn() {
+    let open = || conn("http://me:pw@proxy:1", "https://h.example/x", None);
+    let asked = b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n";
+    let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 Fine\r\nContent-Length: 5\r\n\r\n";
+    let (said, page) = both_ways(open, &[answer, PAGE]);
+    assert_eq!(said, [&asked[..], REQUEST].concat(), "the request waits for the proxy, and has no login in it");
+    assert_eq!(page, Ok(b"hi".to_vec()));
+    // A proxy that sends the first bytes of the host along.
+    let (_, page) = talk(open(), &[&[&answer[..], PAGE].concat()], false);
+    assert_eq!(page, Ok(b"hi".to_vec()));
+}
+
+#[test]
+fn a_whole_request_needs_no_tunnel() {
+    let (said, page) = both_ways(|| conn("http://proxy:1", "http://h.example/x", None), &[PAGE]);
+    assert_eq!((said.as_slice(), page), (REQUEST, Ok(b"hi".to_vec())));
+}
+
+#[test]
+fn socks_by_name_by_address_and_with_a_password() {
+    let (hello, fine, made): (&[u8], &[u8], &[u8]) = (&[5, 1, 0], &[5, 0], &[5, 0, 0, 1, 9, 9, 9, 9, 0, 80]);
+    let by_name = [&[5, 1, 0, 3, 9][..], b"h.example", &[0x1f, 0x90]].concat();
+    let cases: [(&str, &str, Option<&str>, Vec<u8>); 4] = [
+        ("socks5h://p", "http://h.example:8080/", None, by_name),
+        ("socks5://p", "http://h.example/", Some("192.0.2.7"), vec![5, 1, 0, 1, 192, 0, 2, 7, 0, 80]),
+        ("socks5h://p", "http://192.0.2.7/", None, vec![5, 1, 0, 1, 192, 0, 2, 7, 0, 80]),
+        ("socks5://p", "http://h/", Some("::1"), [&[5, 1, 0, 4][..], &[0; 15], &[1, 0, 80]].concat()),
+    ];
+    for (proxy, url, ip, request) in cases {
+        let (said, page) = both_ways(|| conn(proxy, url, ip), &[fine, made, PAGE]);
+        assert_eq!(said, [hello, &request, REQUEST].concat(), "{url}");
+        assert_eq!(page, Ok(b"hi".to_vec()), "{url}");
+    }
+    let open = || conn("socks5h://me:p%3Aw@p", "http://h/", None);
+    let bound_name = [&[5, 0, 0, 3, 3][..], b"abc", &[0, 80]].concat();
+    let (said, page) = both_ways(open, &[&[5, 2], &[1, 0], &bound_name, PAGE]);
+    let login = [&[5, 2, 0, 2, 1, 2][..], b"me", &[3], b"p:w"].concat();
+    assert_eq!(said, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
+    assert_eq!(page, Ok(b"hi".to_vec()));
+    // A proxy that wants no login is told none.
+    let (said, _) = both_ways(open, &[fine, made, PAGE]);
+    assert!(!said.windows(3).any(|three| three == b"p:w"));
+}
+
+#[test]
+fn what_a_proxy_refuses_is_told() {
+    let cases: &[(&str, &[&[u8]], ErrorKind, &str)] = &[
+        ("http://p", &[b"HTTP/1.1 407 No\r\n\r\n"], ErrorKind::Protocol, "407"),
+        ("http://p", &[b"HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nno!"], ErrorKind::Protocol, "403"),
+        ("http://p", &[b"HTTP/1.1 502 No\r\n\r\n"], ErrorKind::Unreachable, "502"),
+        ("http://p", &[b"220 mail\r\n"], ErrorKind::Protocol, "no HTTP"),
+        ("http://p", &[b"HTTP/1.1 200 "], ErrorKind::Reset, "the proxy closed"),
+        ("http://p", &[], ErrorKind::Reset, "the proxy closed"),
+        ("socks5h://p", &[&[4, 0]], ErrorKind::Protocol, "SOCKS 5"),
+        ("socks5h://p", &[&[5, 0xff]], ErrorKind::Protocol, "name and a password"),
+        ("socks5h://p", &[&[5, 2]], ErrorKind::Protocol, "cannot speak"),
+        ("socks5h://a:b@p", &[&[5, 2], &[1, 1]], ErrorKind::Protocol, "did not accept"),
+        ("socks5h://p", &[&[5, 0], &[5, 5, 0, 1]], ErrorKind::ConnectRefused, "refused"),
+        ("socks5h://p", &[&[5, 0], &[5, 4]], ErrorKind::Unreachable, "unreachable"),
+        ("socks5h://p", &[&[5, 0], &[5, 2]], ErrorKind::Protocol, "rules"),
+        ("socks5h://p", &[&[5, 0], &[5, 0, 0, 9]], ErrorKind::Protocol, "SOCKS 5"),
+        ("socks5h://p", &[&[5, 0], &[5, 0, 0, 3]], ErrorKind::Reset, "the proxy closed"),
+    ];
+    for (proxy, says, kind, words) in cases {
+        let (said, page) = both_ways(|| conn(proxy, "https://h/", None), says);
+        let failure = page.expect_err(words);
+        assert_eq!(failure.kind, *kind, "{failure}");
+        assert!(failure.message.contains(words), "{failure}");
+        assert!(!said.ends_with(REQUEST), "the request went to the proxy");
+    }
+}
+
+#[test]
+fn a_proxy_has_the_time_of_a_connection_and_room_for_a_head() {
+    let mut silent = conn("http://p", "https://h/", None);
+    write_all(&mut silent, at(0));
+    assert_eq!((silent.step(), silent.deadline()), (Step::Read, at(2_000)));
+    silent.expire(at(2_000), &mut Kept::default());
+    assert_eq!(silent.end().failure.map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
+
+    let mut endless = conn("http://p", "https://h/", None);
+    write_all(&mut endless, at(0));
+    let mut fed = 0;
+    endless.feed(b"HTTP/1.1 200 OK\r\n", at(1), &mut Kept::default());
+    while endless.step() == Step::Read {
+        endless.feed(b"X: y\r\n", at(1), &mut Kept::default());
+        fed += 6;
+    }
+    assert!(fed < 17 << 10, "{fed} bytes");
+    assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
+}

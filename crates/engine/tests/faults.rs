@@ -1,0 +1,52 @@
+//! What a crew does about faults of our own: it ends, and says so; nobody waits for ever.
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod common;
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use argiope_core::visit::Visit;
+use argiope_engine::{Clock, Crew, Ending, EngineKind, Reports};
+use common::{Server, job, page, rules};
+
+fn crew(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (Crew, Server) {
+    let server = Server::start(|_, stream| page(stream, "x"));
+    let crew = Crew::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &Reports::new(deliver)).unwrap();
+    crew.send(0, &mut vec![Box::new(job(0, server.address, "/"))]);
+    (crew, server)
+}
+
+/// A job that is lost to a panic is never reported: the crawl must learn of it in another way.
+#[test]
+fn a_panic_on_a_worker_ends_it_and_is_seen() {
+    for kind in EngineKind::ALL {
+        let (mut crew, _server) = crew(kind, |_| panic!("a fault of ours, on purpose"));
+        let begun = Instant::now();
+        while !crew.has_lost_one() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: nobody noticed");
+            std::thread::yield_now();
+        }
+        crew.end(Ending::AtOnce);
+        assert!(crew.join().is_some(), "{kind}");
+    }
+}
+
+/// A worker that cannot be interrupted now must not keep those who leave.
+#[test]
+fn who_leaves_at_once_waits_for_nobody() {
+    for kind in EngineKind::ALL {
+        let (reached, has_reached) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let (crew, _server) = crew(kind, move |visits| {
+            visits.clear();
+            let _ = reached.send(());
+            // Until the test lets go of the other end.
+            let _ = released.lock().map(|released| released.recv());
+        });
+        has_reached.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
+        crew.dismiss(Ending::AtOnce);
+        drop(release);
+    }
+}

@@ -1,0 +1,216 @@
+//! A proxy to practise with: HTTP (whole requests and `CONNECT`) or SOCKS 5, a thread for every connection.
+//!
+//! It knows the names that it is told and no others, and it remembers what it was asked for, with everything that a client
+//! should say to a proxy and to nobody else.
+//!
+//! Invariant: it connects to loopback addresses only.
+
+use crate::hostile::Talk;
+use crate::hostile::raw::RawServer;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A proxy that is to be.
+#[derive(Default)]
+pub struct Proxy {
+    socks: bool,
+    login: Option<(String, String)>,
+    names: Vec<(String, IpAddr)>,
+    answer: Option<Vec<u8>>,
+}
+
+/// A proxy that runs until it is dropped.
+pub struct RunningProxy {
+    server: RawServer,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Proxy {
+    pub fn http() -> Proxy {
+        Proxy::default()
+    }
+
+    pub fn socks5() -> Proxy {
+        Proxy { socks: true, ..Proxy::default() }
+    }
+
+    /// Lets in only those who know this.
+    pub fn login(mut self, name: &str, password: &str) -> Proxy {
+        self.login = Some((name.to_owned(), password.to_owned()));
+        self
+    }
+
+    /// It knows where this host is.
+    pub fn name(mut self, name: &str, address: IpAddr) -> Proxy {
+        self.names.push((name.to_owned(), address));
+        self
+    }
+
+    /// Whatever it is asked for, it says this and closes.
+    pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> Proxy {
+        self.answer = Some(answer.into());
+        self
+    }
+
+    pub fn start(self, address: &str) -> io::Result<RunningProxy> {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&asked);
+        let server = RawServer::start(TcpListener::bind((address, 0))?, move |talk| {
+            self.serve(talk, |words| log.lock().unwrap_or_else(PoisonError::into_inner).push(words))
+        })?;
+        Ok(RunningProxy { server, asked })
+    }
+
+    /// Serves one client; `note` is told what it asks for.
+    pub(crate) fn serve(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+        if self.socks { self.serve_socks(talk, note) } else { self.serve_http(talk, note) }
+    }
+
+    fn serve_http(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+        let mut client = talk.stream();
+        let head = read_head(client)?;
+        note(head.clone());
+        if let Some(answer) = &self.answer {
+            client.write_all(answer)?;
+            return client.shutdown(Shutdown::Write);
+        }
+        let known = self.login.as_ref().is_none_or(|(name, password)| {
+            let expected = format!("Proxy-Authorization: Basic {}", base64(format!("{name}:{password}").as_bytes()));
+            head.lines().any(|line| line == expected)
+        });
+        if !known {
+            return client.write_all(b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+        let mut words = head.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        if method == "CONNECT" {
+            return match self.connect(target) {
+                Ok(host) => {
+                    client.write_all(b"HTTP/1.1 200 Connected\r\nVia: 1.1 practice\r\n\r\n")?;
+                    splice(client, &host)
+                }
+                Err(_) => client.write_all(b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\n\r\n"),
+            };
+        }
+        let rest = target.strip_prefix("http://").unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let port = if authority.contains(':') { "" } else { ":80" };
+        let Ok(mut host) = self.connect(&format!("{authority}{port}")) else {
+            return client.write_all(b"HTTP/1.1 502 No such host\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        };
+        let lines = head.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("Proxy-"));
+        let lines: String = lines.map(|line| format!("{line}\r\n")).collect();
+        host.write_all(format!("GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n").as_bytes())?;
+        io::copy(&mut host, &mut client).map(drop)
+    }
+
+    fn serve_socks(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+        let mut client = talk.stream();
+        let [_, count] = read(client)?;
+        let mut methods = vec![0; usize::from(count)];
+        client.read_exact(&mut methods)?;
+        if let Some(answer) = &self.answer {
+            client.write_all(answer)?;
+            return client.shutdown(Shutdown::Write);
+        }
+        match &self.login {
+            None => client.write_all(&[5, 0])?,
+            Some(_) if !methods.contains(&2) => return client.write_all(&[5, 0xff]),
+            Some((name, password)) => {
+                client.write_all(&[5, 2])?;
+                let [_, length] = read(client)?;
+                let given = text(client, length)?;
+                let [length] = read(client)?;
+                let known = (&given, &text(client, length)?) == (name, password);
+                client.write_all(&[1, u8::from(!known)])?;
+                if !known {
+                    return Ok(());
+                }
+            }
+        }
+        let [_, _, _, kind] = read(client)?;
+        let host = match kind {
+            1 => Ipv4Addr::from(read::<4>(client)?).to_string(),
+            4 => format!("[{}]", Ipv6Addr::from(read::<16>(client)?)),
+            _ => {
+                let [length] = read(client)?;
+                text(client, length)?
+            }
+        };
+        let target = format!("{host}:{}", u16::from_be_bytes(read(client)?));
+        note(format!("SOCKS {target}"));
+        match self.connect(&target) {
+            Ok(host) => {
+                client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+                splice(client, &host)
+            }
+            Err(_) => client.write_all(&[5, 4, 0, 1, 0, 0, 0, 0, 0, 0]),
+        }
+    }
+
+    /// A connection to `host:port`.
+    fn connect(&self, target: &str) -> io::Result<TcpStream> {
+        let unknown = || io::Error::from(io::ErrorKind::NotFound);
+        let (host, port) = target.rsplit_once(':').ok_or_else(unknown)?;
+        let bare = host.trim_matches(['[', ']']);
+        let named = self.names.iter().find(|(name, _)| name == host).map(|(_, address)| *address);
+        let address = named.or_else(|| bare.parse().ok()).filter(IpAddr::is_loopback).ok_or_else(unknown)?;
+        TcpStream::connect(SocketAddr::new(address, port.parse().map_err(|_| unknown())?))
+    }
+}
+
+impl RunningProxy {
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// What it was asked for: heads of requests, or `SOCKS host:port`.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Carries bytes both ways until both sides have had enough.
+fn splice(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Whoever leaves first ends it for both.
+            let _ = io::copy(&mut host, &mut client);
+            let _ = client.shutdown(Shutdown::Write);
+        });
+        let _ = io::copy(&mut client, &mut host);
+        host.shutdown(Shutdown::Both)
+    })
+}
+
+fn read_head(stream: &TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let [byte] = read(stream)?;
+        head.push(byte);
+    }
+    String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn read<const N: usize>(mut stream: &TcpStream) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(mut stream: &TcpStream, length: u8) -> io::Result<String> {
+    let mut bytes = vec![0; usize::from(length)];
+    stream.read_exact(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let encode = |three: &[u8]| {
+        let number = three.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let digit = |at: usize| char::from(DIGITS[(number >> (18 - 6 * at) & 63) as usize]);
+        (0..4).map(|at| if at <= three.len() { digit(at) } else { '=' }).collect::<String>()
+    };
+    bytes.chunks(3).map(encode).collect()
+}

@@ -1,0 +1,93 @@
+//! [`Filter`]: whether a fingerprint may be in a run, in a byte and a half of memory each.
+//!
+//! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight words.
+//! So a question touches one line of the cache. With 12 bits to a fingerprint, about one in three hundred that is not
+//! there may seem to be. Where there is no room at all, everything may be there.
+
+/// Odd numbers that spread 32 bits over a word's bits, a different one for each word.
+const SPREAD: [u32; 8] =
+    [0x47B6_137B, 0x4497_4D91, 0x8824_AD5B, 0xA2B7_289D, 0x7054_95C7, 0x2DF1_424B, 0x9EFC_4947, 0x5C6B_FB31];
+
+pub(super) const BLOCK: usize = 32;
+
+pub(super) struct Filter {
+    blocks: Vec<[u32; 8]>,
+}
+
+impl Filter {
+    /// For so many fingerprints, with 12 bits each or what there is room for in bytes.
+    pub fn for_count(count: u64, room: usize) -> Self {
+        let wanted = usize::try_from(count / 21 + 1).unwrap_or(usize::MAX);
+        Self { blocks: vec![[0; 8]; wanted.min(room / BLOCK)] }
+    }
+
+    /// From the bytes that [`Filter::encode`] gave.
+    pub fn decode(bytes: &[u8]) -> Self {
+        let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
+        let block = |bytes: &[u8]| std::array::from_fn(|at| word(bytes.get(at * 4..at * 4 + 4).unwrap_or_default()));
+        Self { blocks: bytes.chunks_exact(BLOCK).map(block).collect() }
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.blocks.iter().flatten().flat_map(|word| word.to_le_bytes()));
+    }
+
+    pub fn insert(&mut self, fingerprint: u64) {
+        let place = self.place(fingerprint);
+        if let Some(block) = self.blocks.get_mut(place) {
+            block.iter_mut().zip(bits(fingerprint)).for_each(|(word, bit)| *word |= bit);
+        }
+    }
+
+    /// `false` only where it was never inserted.
+    pub fn may_hold(&self, fingerprint: u64) -> bool {
+        let block = self.blocks.get(self.place(fingerprint));
+        block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))
+    }
+
+    fn place(&self, fingerprint: u64) -> usize {
+        ((u128::from(fingerprint) * self.blocks.len() as u128) >> 64) as usize
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.blocks.len() * BLOCK
+    }
+}
+
+/// The block comes from the upper bits, these from the lower ones.
+fn bits(fingerprint: u64) -> [u32; 8] {
+    SPREAD.map(|odd| 1 << ((fingerprint as u32).wrapping_mul(odd) >> 27))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mix(number: u64) -> u64 {
+        let z = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z ^ (z >> 31)
+    }
+
+    #[test]
+    fn forgets_none_and_mistakes_few_and_survives_writing() {
+        let mut filter = Filter::for_count(100_000, usize::MAX);
+        (0..100_000).for_each(|number| filter.insert(mix(number)));
+        let mut bytes = Vec::new();
+        filter.encode(&mut bytes);
+        let read = Filter::decode(&bytes);
+        for filter in [&filter, &read] {
+            assert!((0..100_000).all(|number| filter.may_hold(mix(number))));
+            let mistakes = (100_000..300_000).filter(|number| filter.may_hold(mix(*number))).count();
+            assert!(mistakes < 2_000, "{mistakes} of 200,000");
+        }
+        assert!(filter.bytes() < 160_000);
+    }
+
+    #[test]
+    fn without_room_anything_may_be_there() {
+        let mut filter = Filter::for_count(1_000, 10);
+        filter.insert(7);
+        assert!(filter.bytes() == 0 && filter.may_hold(8));
+    }
+}

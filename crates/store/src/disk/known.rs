@@ -1,0 +1,232 @@
+//! [`Known`]: the fingerprints of all addresses ever met, in memory as long as there is room, then on the disk.
+//!
+//! New ones go to a table in memory. When the frontier has no more room, the table becomes a [`Run`] on the disk and
+//! starts anew. Runs are merged, so that each is more than twice as long as the next: there are few, and a fingerprint is
+//! rewritten a few times only.
+//!
+//! Invariant: no fingerprint is in two places. A run that a snapshot may speak of is not removed before the next one.
+
+use super::fault::failed;
+use super::files::Files;
+use super::run::{self, Run, RunWriter};
+use super::snapshot;
+use crate::seen::{SeenSet, stored};
+use argiope_core::{StoreError, StoreErrorKind};
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::Arc;
+
+/// All fingerprints.
+pub(super) struct Known {
+    files: Arc<dyn Files>,
+    crawl: u64,
+    pub young: SeenSet,
+    pub runs: Vec<Run>,
+    /// The number that the next run gets.
+    next: u32,
+    /// Merged away, and perhaps named by the last snapshot.
+    retired: Vec<u32>,
+    /// Some that were found in runs of late: most links of a page are those of the page before.
+    met: Vec<u64>,
+}
+
+impl Known {
+    pub fn new(files: Arc<dyn Files>, crawl: u64) -> Self {
+        Self {
+            files,
+            crawl,
+            young: SeenSet::default(),
+            runs: Vec::new(),
+            next: 1,
+            retired: Vec::new(),
+            met: Vec::new(),
+        }
+    }
+
+    /// Adds a fingerprint; says whether it was new.
+    pub fn insert(&mut self, fingerprint: u64) -> Result<bool, StoreError> {
+        if !self.runs.is_empty() {
+            let number = stored(fingerprint);
+            let place = self.place(number);
+            if self.met.get(place) == Some(&number) {
+                return Ok(false);
+            }
+            if !self.young.contains(number) && self.is_in_a_run(number)? {
+                if let Some(met) = self.met.get_mut(place) {
+                    *met = number;
+                }
+                return Ok(false);
+            }
+        }
+        Ok(self.young.insert(fingerprint))
+    }
+
+    pub fn contains(&self, fingerprint: u64) -> Result<bool, StoreError> {
+        Ok(self.young.contains(fingerprint) || self.is_in_a_run(stored(fingerprint))?)
+    }
+
+    fn is_in_a_run(&self, number: u64) -> Result<bool, StoreError> {
+        for run in &self.runs {
+            if run.holds(number).map_err(|error| self.unreadable(run.number, &error))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn place(&self, number: u64) -> usize {
+        ((u128::from(number) * self.met.len() as u128) >> 64) as usize
+    }
+
+    /// A run is not what was written, or cannot be read. Without a snapshot that speaks of it, it is made anew.
+    fn unreadable(&self, number: u32, error: &io::Error) -> StoreError {
+        let name = run::file_name(number);
+        if error.kind() != io::ErrorKind::InvalidData {
+            return failed(&*self.files, &name, "read", error);
+        }
+        let file = self.files.describe(&name);
+        let remedy = match snapshot::remove(&*self.files) {
+            Ok(()) => "run the same command again: it is made anew from the log",
+            Err(_) => "remove the file `snapshot`, and run the same command again: it is made anew from the log",
+        };
+        StoreError::new(StoreErrorKind::Damaged, format!("{file} is damaged: {error}; {remedy}"))
+    }
+
+    pub fn len(&self) -> u64 {
+        self.young.len() + self.runs.iter().map(|run| run.count).sum::<u64>()
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.young.bytes() + self.met.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
+    }
+
+    /// Writes the table in memory to the disk, and empties it. All filters together have so much room.
+    pub fn spill(&mut self, filters: usize) -> Result<(), StoreError> {
+        self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
+        let young = std::mem::take(&mut self.young);
+        // All runs that are not much longer than what joins them.
+        let (mut from, mut together) = (self.runs.len(), young.len());
+        while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
+            && before.count <= together * 2
+        {
+            together += before.count;
+            from -= 1;
+        }
+        let merging = self.runs.split_off(from);
+        self.write_run(together, filters, Merge::of(&young, &merging))?;
+        self.retired.extend(merging.iter().map(|run| run.number));
+        self.remember_some();
+        Ok(())
+    }
+
+    fn write_run(
+        &mut self,
+        count: u64,
+        filters: usize,
+        numbers: impl Iterator<Item = Result<u64, (u32, io::Error)>>,
+    ) -> Result<(), StoreError> {
+        let number = self.next;
+        let used: usize = self.runs.iter().map(Run::bytes).sum();
+        let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", &error);
+        let room = filters.saturating_sub(used);
+        let mut writer = RunWriter::begin(&*self.files, self.crawl, number, count, room).map_err(fail)?;
+        for fingerprint in numbers {
+            let fingerprint = fingerprint.map_err(|(number, error)| self.unreadable(number, &error))?;
+            writer.push(fingerprint).map_err(fail)?;
+        }
+        let run = writer.finish().map_err(fail)?;
+        self.runs.push(run);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// What no snapshot will speak of any more, once the one that is written now is in force.
+    pub fn retire(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Takes up the runs that a snapshot speaks of. `None` where one of them is not what it should be.
+    pub fn take_up(&mut self, runs: &[(u32, u64)]) -> Option<()> {
+        for &(number, count) in runs {
+            self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
+            self.next = self.next.max(number.checked_add(1)?);
+        }
+        self.remember_some();
+        Some(())
+    }
+
+    /// Makes room for some of what is found in runs: few bytes beside the rest.
+    fn remember_some(&mut self) {
+        let places = self.runs.iter().map(|run| run.count / 256).sum::<u64>().next_power_of_two();
+        self.met = vec![0; if self.runs.is_empty() { 0 } else { places.clamp(1 << 4, 1 << 16) as usize }];
+    }
+
+    /// Removes runs that nobody speaks of.
+    pub fn clear_away(&mut self) -> Result<(), StoreError> {
+        let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
+        let names = self.files.list(run::FOLDER).map_err(fail)?;
+        for number in names.iter().filter_map(|name| run::file_number(name)) {
+            self.next = self.next.max(number + 1);
+            if !self.runs.iter().any(|run| run.number == number) {
+                remove(&*self.files, &[number])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes runs.
+pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
+    for name in runs.iter().map(|number| run::file_name(*number)) {
+        match files.remove(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(failed(files, &name, "remove", &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+type Fingerprints<'a> = Box<dyn Iterator<Item = io::Result<u64>> + 'a>;
+
+/// The fingerprints of the table and of some runs in one order.
+struct Merge<'a> {
+    runs: Vec<(u32, Fingerprints<'a>)>,
+    /// The next fingerprint of each run, the smallest first.
+    heads: BinaryHeap<std::cmp::Reverse<(u64, usize)>>,
+    fault: Option<(u32, io::Error)>,
+}
+
+impl<'a> Merge<'a> {
+    fn of(young: &'a SeenSet, runs: &'a [Run]) -> Self {
+        let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(young.iter().map(Ok)))];
+        all.extend(runs.iter().map(|run| (run.number, Box::new(run.iter()) as Box<_>)));
+        let mut merge = Self { heads: BinaryHeap::with_capacity(all.len()), fault: None, runs: all };
+        (0..merge.runs.len()).for_each(|which| merge.advance(which));
+        merge
+    }
+
+    fn advance(&mut self, which: usize) {
+        let Some((number, run)) = self.runs.get_mut(which) else { return };
+        match run.next() {
+            Some(Ok(fingerprint)) => self.heads.push(std::cmp::Reverse((fingerprint, which))),
+            Some(Err(error)) => self.fault = Some((*number, error)),
+            None => {}
+        }
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = Result<u64, (u32, io::Error)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(fault) = self.fault.take() {
+            return Some(Err(fault));
+        }
+        let std::cmp::Reverse((fingerprint, which)) = self.heads.pop()?;
+        self.advance(which);
+        Some(Ok(fingerprint))
+    }
+}

@@ -1,0 +1,271 @@
+//! [`Run`]: fingerprints that left memory, in ascending order, in a file that never changes.
+//!
+//! The file is pages of 4 KiB, each with a checksum; behind them the first fingerprint of every page, a filter, and what
+//! the two are. Those are in memory too: the filter says most of the time that a fingerprint is not there, and the list of
+//! firsts says which one page it can be in. So a question costs at most one read.
+//!
+//! Runs are never needed: the log has everything that they are made from.
+
+use super::files::{File, Files};
+use super::filter::{BLOCK, Filter};
+use std::io;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+pub(super) const FOLDER: &str = "spill";
+const PAGE: usize = 4096;
+const PER_PAGE: usize = PAGE / 8 - 1;
+/// `fingerprints (8) · pages (8) · blocks of the filter (8) · checksum (8)`.
+const TRAILER: usize = 32;
+/// Pages are written and read in a row by so many.
+const IN_A_ROW: usize = 64;
+
+pub(super) fn file_name(number: u32) -> String {
+    format!("{FOLDER}/{number:06}.run")
+}
+
+/// The number of a run; `None` for whatever else is in its folder.
+pub(super) fn file_number(name: &str) -> Option<u32> {
+    let number = name.strip_suffix(".run")?.parse().ok()?;
+    (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
+}
+
+/// A page of a run is not what was written.
+fn wrong(page: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("page {page} does not match its checksum"))
+}
+
+/// Fingerprints in a file.
+pub(super) struct Run {
+    pub number: u32,
+    pub count: u64,
+    file: Box<dyn File>,
+    seed: u64,
+    /// The first fingerprint of each page.
+    firsts: Vec<u64>,
+    filter: Filter,
+}
+
+impl Run {
+    /// Opens a run that was finished. `None` where it is not whole or not the one that is meant.
+    pub fn open(files: &dyn Files, crawl: u64, number: u32, count: u64) -> Option<Self> {
+        let file = files.open(&file_name(number)).ok()?;
+        let seed = seed(crawl, number);
+        let length = file.length().ok()?;
+        let trailer_at = length.checked_sub(TRAILER as u64)?;
+        let mut trailer = [0; TRAILER];
+        file.read_at(&mut trailer, trailer_at).ok().filter(|read| *read == TRAILER)?;
+        let numbers: Vec<u64> = numbers(&trailer).collect();
+        let [held, pages, blocks, sum] = *numbers.first_chunk()?;
+        let tail_at = pages.checked_mul(PAGE as u64)?;
+        let tail_length = pages.checked_mul(8)?.checked_add(blocks.checked_mul(BLOCK as u64)?)?;
+        if held != count || tail_at.checked_add(tail_length)? != trailer_at {
+            return None;
+        }
+        let mut tail = vec![0; usize::try_from(tail_length).ok()?];
+        file.read_at(&mut tail, tail_at).ok().filter(|read| *read == tail.len())?;
+        if tail_sum(&tail, &trailer, seed) != sum {
+            return None;
+        }
+        let (firsts, filter) = tail.split_at_checked(usize::try_from(pages).ok()?.checked_mul(8)?)?;
+        Some(Self { number, count, file, seed, firsts: numbers_of(firsts), filter: Filter::decode(filter) })
+    }
+
+    /// Whether a fingerprint is in it.
+    pub fn holds(&self, fingerprint: u64) -> io::Result<bool> {
+        if !self.filter.may_hold(fingerprint) {
+            return Ok(false);
+        }
+        let Some(page) = self.firsts.partition_point(|first| *first <= fingerprint).checked_sub(1) else {
+            return Ok(false);
+        };
+        let mut bytes = [0; PAGE];
+        self.read_pages(page, &mut bytes)?;
+        let held = |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
+        // Behind the last fingerprint of a page that is not full are zeros, which are none.
+        let (mut low, mut high) = (1, PER_PAGE + 1);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match held(middle) {
+                number if number == fingerprint => return Ok(true),
+                number if number == 0 || number > fingerprint => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads whole pages and checks them.
+    fn read_pages(&self, first: usize, into: &mut [u8]) -> io::Result<()> {
+        if self.file.read_at(into, (first * PAGE) as u64)? < into.len() {
+            return Err(wrong(first));
+        }
+        for (number, page) in (first..).zip(into.chunks_exact(PAGE)) {
+            let (sum, fingerprints) = page.split_at(8);
+            if xxh3_64_with_seed(fingerprints, self.seed ^ number as u64).to_le_bytes() != sum {
+                return Err(wrong(number));
+            }
+        }
+        Ok(())
+    }
+
+    /// All fingerprints in order.
+    pub fn iter(&self) -> impl Iterator<Item = io::Result<u64>> + '_ {
+        let rows = (0..self.firsts.len()).step_by(IN_A_ROW);
+        rows.flat_map(move |first| {
+            let mut bytes = vec![0; IN_A_ROW.min(self.firsts.len() - first) * PAGE];
+            let (fault, bytes) = match self.read_pages(first, &mut bytes) {
+                Ok(()) => (None, bytes),
+                Err(error) => (Some(Err(error)), Vec::new()),
+            };
+            let fingerprints = (0..bytes.len() / 8).filter(|place| place % (PER_PAGE + 1) != 0);
+            let fingerprints = fingerprints
+                .map(move |place| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default()));
+            fault.into_iter().chain(fingerprints.filter(|fingerprint| *fingerprint != 0).map(Ok))
+        })
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.firsts.len() * 8 + self.filter.bytes()
+    }
+}
+
+/// Writes a run.
+pub(super) struct RunWriter {
+    run: Run,
+    row: Vec<u8>,
+    /// How many fingerprints the last page has.
+    in_page: usize,
+}
+
+impl RunWriter {
+    /// Begins a run of about so many fingerprints; its filter has so much room.
+    pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, room: usize) -> io::Result<Self> {
+        let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
+        let filter = Filter::for_count(count, room);
+        let run = Run { number, count: 0, file, seed, firsts: Vec::new(), filter };
+        Ok(Self { run, row: Vec::with_capacity(IN_A_ROW * PAGE), in_page: PER_PAGE })
+    }
+
+    /// Adds a fingerprint; they come in ascending order.
+    pub fn push(&mut self, fingerprint: u64) -> io::Result<()> {
+        if self.in_page == PER_PAGE {
+            self.end_page();
+            if self.row.len() >= IN_A_ROW * PAGE {
+                self.write_row()?;
+            }
+            self.run.firsts.push(fingerprint);
+            self.row.extend([0; 8]);
+            self.in_page = 0;
+        }
+        self.row.extend(fingerprint.to_le_bytes());
+        self.in_page += 1;
+        self.run.count += 1;
+        self.run.filter.insert(fingerprint);
+        Ok(())
+    }
+
+    /// Fills up the last page and sets its checksum.
+    fn end_page(&mut self) {
+        self.row.resize(self.row.len().next_multiple_of(PAGE), 0);
+        let Some(start) = self.row.len().checked_sub(PAGE) else { return };
+        let number = self.run.firsts.len() as u64 - 1;
+        let (head, fingerprints) = self.row[start..].split_at_mut(8);
+        head.copy_from_slice(&xxh3_64_with_seed(fingerprints, self.run.seed ^ number).to_le_bytes());
+    }
+
+    fn write_row(&mut self) -> io::Result<()> {
+        let pages_before = self.run.firsts.len() - self.row.len() / PAGE;
+        self.run.file.write_at(&self.row, (pages_before * PAGE) as u64)?;
+        self.row.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, and what stands behind the pages. Nothing is synced.
+    pub fn finish(mut self) -> io::Result<Run> {
+        self.end_page();
+        self.write_row()?;
+        let mut run = self.run;
+        let mut tail = Vec::with_capacity(run.bytes() + TRAILER);
+        tail.extend(run.firsts.iter().flat_map(|first| first.to_le_bytes()));
+        run.filter.encode(&mut tail);
+        let blocks = run.filter.bytes() / BLOCK;
+        let mut trailer = [0; TRAILER];
+        for (place, number) in trailer.chunks_exact_mut(8).zip([run.count, run.firsts.len() as u64, blocks as u64]) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let sum = tail_sum(&tail, &trailer, run.seed);
+        trailer[TRAILER - 8..].copy_from_slice(&sum.to_le_bytes());
+        tail.extend(trailer);
+        run.file.write_at(&tail, (run.firsts.len() * PAGE) as u64)?;
+        Ok(run)
+    }
+}
+
+fn seed(crawl: u64, number: u32) -> u64 {
+    crawl ^ (u64::from(number) << 32)
+}
+
+fn tail_sum(tail: &[u8], trailer: &[u8; TRAILER], seed: u64) -> u64 {
+    xxh3_64_with_seed(tail, seed ^ xxh3_64_with_seed(&trailer[..TRAILER - 8], seed))
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default()))
+}
+
+fn numbers_of(bytes: &[u8]) -> Vec<u64> {
+    numbers(bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::Folder;
+    use super::*;
+
+    #[test]
+    fn holds_what_was_written_and_nothing_else_and_opens_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Folder::new(folder.path());
+        files.make_folder(FOLDER).expect("a folder");
+        // None, less than a page, one page, one more than that, more than a row of pages.
+        for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
+            for room in [0, usize::MAX] {
+                let mut writer = RunWriter::begin(&files, 9, 3, count, room).expect("begins");
+                (1..=count).try_for_each(|number| writer.push(number << 32)).expect("writes");
+                let written = writer.finish().expect("finishes");
+                let opened = Run::open(&files, 9, 3, count).expect("whole");
+                for run in [&written, &opened] {
+                    assert_eq!(run.iter().filter(Result::is_ok).count() as u64, count);
+                    let step = 1 + count as usize / 500;
+                    for number in (1..=count).step_by(step) {
+                        assert!(run.holds(number << 32).expect("reads"), "{number} of {count}");
+                        assert!(!run.holds((number << 32) + 1).expect("reads"));
+                    }
+                    assert!(!run.holds(1).expect("reads") && !run.holds(u64::MAX).expect("reads"));
+                }
+                assert!(Run::open(&files, 8, 3, count).is_none(), "of another crawl");
+                assert!(Run::open(&files, 9, 3, count + 1).is_none(), "of another time");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Folder::new(folder.path());
+        files.make_folder(FOLDER).expect("a folder");
+        let mut writer = RunWriter::begin(&files, 9, 3, 2_000, usize::MAX).expect("begins");
+        (1..=2_000_u64).try_for_each(|number| writer.push(number << 40)).expect("writes");
+        writer.finish().expect("finishes");
+        let path = folder.path().join(file_name(3));
+        let bytes = std::fs::read(&path).expect("reads");
+        for at in (0..bytes.len()).step_by(97) {
+            let mut changed = bytes.clone();
+            changed[at] ^= 4;
+            std::fs::write(&path, changed).expect("writes");
+            let Some(run) = Run::open(&files, 9, 3, 2_000) else { continue };
+            assert!(run.iter().any(|number| number.is_err()), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! [`Spill`]: pieces of long queues that wait on the disk instead of in memory.
+//!
+//! A scratch file of equal places, `spill/queues`. What is in it belongs to this process alone: the next one makes its
+//! queues from the snapshot and the log. A piece is checked when it comes back.
+
+use super::fault::{damaged, failed};
+use super::files::{File, Files};
+use super::run::FOLDER;
+use crate::bytequeue::LARGEST_SEGMENT;
+use argiope_core::StoreError;
+use std::io;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+pub(super) const NAME: &str = "spill/queues";
+/// A checksum and the piece.
+const PLACE: usize = 8 + LARGEST_SEGMENT;
+
+pub(super) struct Spill {
+    files: Arc<dyn Files>,
+    crawl: u64,
+    file: Option<Box<dyn File>>,
+    places: u32,
+    free: Vec<u32>,
+    /// A level of a queue that is read should not have more than this in memory.
+    pub long: usize,
+}
+
+/// A piece that is away.
+#[derive(Clone, Copy)]
+pub(super) struct Away {
+    place: u32,
+    pub length: u32,
+}
+
+impl Spill {
+    pub fn new(files: Arc<dyn Files>, crawl: u64, long: usize) -> Self {
+        Self { files, crawl, file: None, places: 0, free: Vec::new(), long }
+    }
+
+    /// Puts a piece on the disk. It is no longer than a segment of a queue.
+    pub fn store(&mut self, piece: &[u8]) -> Result<Away, StoreError> {
+        let place = self.free.pop().unwrap_or(self.places);
+        let mut bytes = xxh3_64_with_seed(piece, self.crawl ^ u64::from(place)).to_le_bytes().to_vec();
+        bytes.extend_from_slice(piece);
+        let mut write = || -> io::Result<()> {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => {
+                    self.files.make_folder(FOLDER)?;
+                    none.insert(self.files.create(NAME)?)
+                }
+            };
+            file.write_at(&bytes, u64::from(place) * PLACE as u64)
+        };
+        write().map_err(|error| failed(&*self.files, NAME, "write", &error))?;
+        self.places = self.places.max(place + 1);
+        Ok(Away { place, length: piece.len() as u32 })
+    }
+
+    /// Reads a piece and leaves it there.
+    pub fn read(&self, away: Away) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0; 8 + away.length as usize];
+        let read =
+            self.file.as_ref().map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(away.place) * PLACE as u64));
+        let read = read.map_err(|error| failed(&*self.files, NAME, "read", &error))?;
+        let piece = bytes.split_off(8);
+        if read < 8 + piece.len()
+            || xxh3_64_with_seed(&piece, self.crawl ^ u64::from(away.place)).to_le_bytes() != bytes.as_slice()
+        {
+            return Err(damaged(&*self.files, NAME, &format!("place {} is not what was written", away.place)));
+        }
+        Ok(piece)
+    }
+
+    /// Brings a piece back.
+    pub fn take(&mut self, away: Away) -> Result<Vec<u8>, StoreError> {
+        let piece = self.read(away)?;
+        self.free.push(away.place);
+        Ok(piece)
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.free.capacity() * 4
+    }
+}
+
+/// Removes what an earlier process left.
+pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
+    match files.remove(NAME) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(files, NAME, "remove", &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,246 @@
+//! Who is told what: cookies, credentials and proxies.
+
+use std::net::IpAddr;
+
+use argiope_core::rules::{Config, EngineName, Login};
+use argiope_core::{ErrorKind, Outcome};
+use argiope_practice::{Answer, Certificate, Proxy, Running, RunningProxy, Seen, Site, Web};
+
+use super::site;
+use crate::crawling::{config, crawl, trust};
+
+fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
+    sites.into_iter().fold(Web::new().keep_headers(), Web::site).start().expect("the practice web starts")
+}
+
+fn header<'a>(seen: &'a Seen, name: &str) -> Option<&'a str> {
+    seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+/// What a header said in the last request for this path.
+fn said(web: &Running, path: &str, name: &str) -> Option<String> {
+    let log = web.log();
+    let seen = log.iter().rfind(|seen| seen.path == path).unwrap_or_else(|| panic!("{path} was not asked for"));
+    header(seen, name).map(str::to_owned)
+}
+
+pub fn cookies_are_kept_and_sent(engine: EngineName) {
+    let other = site("127.6.0.2").page("/", Answer::html("x"));
+    let front =
+        Answer::links(["/a/b", &other.url("/")]).header("Set-Cookie", "s=1").header("Set-Cookie", "p=2; Path=/a");
+    let home = site("127.6.0.1").page("/", front).page("/a/b", Answer::links(["/c"])).page("/c", Answer::html("x"));
+    let root = home.url("/");
+    let strangers = other.url("/");
+    let web = serve([home, other]);
+    let mut config = config(engine, &[&root, &strangers]);
+    config.per_host = Some(1);
+    assert_eq!(crawl(&config).pages.len(), 4);
+    let log = web.log();
+    let of =
+        |host: &str, path: &str| log.iter().find(|seen| seen.host == host && seen.path == path).expect("asked for");
+    let cookie = |host: &str, path: &str| header(of(host, path), "cookie").map(str::to_owned);
+    assert_eq!(cookie("127.6.0.1", "/"), None);
+    assert_eq!(cookie("127.6.0.1", "/a/b").as_deref(), Some("p=2; s=1"));
+    assert_eq!(cookie("127.6.0.1", "/c").as_deref(), Some("s=1"));
+    assert_eq!(cookie("127.6.0.2", "/"), None);
+    config.no_cookies = true;
+    crawl(&config);
+    assert_eq!(said(&web, "/c", "cookie"), None);
+}
+
+pub fn a_cookie_opens_the_door(engine: EngineName) {
+    let sent_back = || Answer::redirect("/", 302).header("Set-Cookie", "seen=1");
+    let home = site("127.6.0.3").sequence("/", [sent_back(), Answer::html("<title>in</title>")]);
+    let root = home.url("/");
+    let web = serve([home]);
+    let crawled = crawl(&config(engine, &[&root]));
+    assert_eq!((crawled.pages.len(), crawled.pages[0].title.as_deref()), (1, Some("in")));
+    assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
+    // One that never lets us in ends like any chain of redirects; one that sets nothing new is asked once.
+    let endless = (0..40).map(|n| Answer::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
+    let home = site("127.6.0.4").sequence("/", endless).page("/same", Answer::redirect("/same", 302));
+    let (root, same) = (home.url("/"), home.url("/same"));
+    let web = serve([home]);
+    let mut config = config(engine, &[&root, &same]);
+    config.max_redirects = 3;
+    let crawled = crawl(&config);
+    let failure = crawled.page(&root).error.as_ref().map(|failure| failure.kind);
+    assert_eq!((failure, crawled.page(&same).error.is_none()), (Some(ErrorKind::RedirectLimit), true));
+    let asked = |path: &str| web.log().iter().filter(|seen| seen.path == path).count();
+    assert_eq!((asked("/"), asked("/same")), (4, 1));
+}
+
+pub fn logins_are_for_their_origin(engine: EngineName) {
+    let away = site("127.6.0.6").page("/", Answer::html("x"));
+    let guarded = site("127.6.0.7").page("/", Answer::html("x"));
+    let home = site("127.6.0.5").page("/", Answer::links([away.url("/"), guarded.url("/"), "/deep".to_owned()]));
+    let home = home.redirect("/deep", &away.url("/moved"), 302);
+    let (root, guard) = (home.url("/"), guarded.url(""));
+    let web = serve([home, away, guarded]);
+    let mut config = config(engine, &[&root]);
+    config.scope = argiope_core::rules::Breadth::Any;
+    config.allow_private = true;
+    config.user = Some("me:pw".parse().expect("credentials"));
+    config.header = vec!["X-Key: 1".parse().expect("a header")];
+    config.auth = vec![Login { origin: guard, bearer: Some("t0k".parse().expect("a token")), user: None }];
+    assert_eq!(crawl(&config).pages.len(), 5);
+    for seen in web.log() {
+        let expected = match seen.host.as_str() {
+            "127.6.0.5" => (Some("Basic bWU6cHc="), Some("1")),
+            "127.6.0.7" => (Some("Bearer t0k"), None),
+            _ => (None, None),
+        };
+        assert_eq!((header(&seen, "authorization"), header(&seen, "x-key")), expected, "{}{}", seen.host, seen.path);
+        assert_eq!(header(&seen, "referer"), None);
+    }
+}
+
+fn through(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -> Config {
+    let mut config = config(engine, &[root]);
+    config.proxy = Some(format!("{scheme}://{}", proxy.address()));
+    config
+}
+
+/// A site that only the proxy can find, over http or https.
+fn far(certificate: Option<Certificate>) -> (Site, IpAddr) {
+    let place = "127.6.0.8:0";
+    let site = match certificate {
+        Some(certificate) => Site::https(place, certificate).expect("a loopback address").name("far.example"),
+        None => Site::http(place).expect("a loopback address"),
+    };
+    let address = site.address().ip();
+    (site.page("/", Answer::links(["/a", "/b"])).fallback(Answer::html("<title>far</title>")), address)
+}
+
+/// Crawls the far site through a proxy, and says what the proxy was asked for.
+fn crawl_far(engine: EngineName, scheme: &str, proxy: Proxy, certificate: Option<Certificate>) -> Vec<String> {
+    let (site, address) = far(certificate);
+    let root = site.url_as("far.example", "/");
+    let web = serve([site]);
+    let proxy = proxy.login("me", "p@ss").name("far.example", address).start("127.6.0.9").expect("a proxy");
+    let mut config = config(engine, &[&root]);
+    config.proxy = Some(format!("{scheme}://me:p%40ss@{}", proxy.address()));
+    let _ca = trust(&mut config, &web);
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 3);
+    for page in &crawled.pages {
+        assert_eq!((page.outcome, page.ip, &page.error), (Outcome::Ok, None, &None), "{}", page.link.url);
+    }
+    for seen in web.log() {
+        assert!(seen.path.starts_with('/') && seen.host == "far.example", "{seen:?}");
+        assert!(!seen.headers.iter().any(|(name, _)| name.to_lowercase().starts_with("proxy-")), "{seen:?}");
+    }
+    proxy.asked()
+}
+
+pub fn an_http_proxy(engine: EngineName) {
+    let asked = crawl_far(engine, "http", Proxy::http(), None);
+    assert!(asked.iter().all(|head| head.starts_with("GET http://far.example:")), "{asked:?}");
+    let asked = crawl_far(engine, "http", Proxy::http(), Some(Certificate::Good));
+    assert!(
+        asked.iter().all(|head| head.starts_with("CONNECT far.example:") && !head.contains("User-Agent")),
+        "{asked:?}"
+    );
+}
+
+pub fn a_socks_proxy(engine: EngineName) {
+    for certificate in [None, Some(Certificate::Good)] {
+        let asked = crawl_far(engine, "socks5h", Proxy::socks5(), certificate);
+        assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
+    }
+    // By address: the name is resolved here.
+    let (site, address) = far(None);
+    let port = site.address().port();
+    let root = site.url_as("near.example", "/");
+    let _web = serve([site]);
+    let proxy = Proxy::socks5().start("127.6.0.9").expect("a proxy");
+    let mut config = through(engine, &root, "socks5", &proxy);
+    config.resolve = vec![format!("near.example:{port}:{address}").parse().expect("a mapping")];
+    let crawled = crawl(&config);
+    assert!(crawled.pages.iter().all(|page| (page.outcome, page.ip) == (Outcome::Ok, Some(address))));
+    assert!(proxy.asked().iter().all(|target| *target == format!("SOCKS {address}:{port}")), "{:?}", proxy.asked());
+}
+
+pub fn proxies_that_fail(engine: EngineName) {
+    let cases: [(&str, &str, Proxy, ErrorKind, &str); 9] = [
+        ("http", "http", Proxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
+        ("https", "http", Proxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
+        ("https", "http", Proxy::http(), ErrorKind::Unreachable, "502"),
+        ("https", "http", Proxy::http().saying("HTTP/1.1 403 No\r\n\r\n"), ErrorKind::Protocol, "403"),
+        ("https", "http", Proxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "no HTTP"),
+        ("https", "http", Proxy::http().saying(""), ErrorKind::Reset, "the proxy closed"),
+        (
+            "https",
+            "http",
+            Proxy::http().saying(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(20_000))),
+            ErrorKind::Protocol,
+            "16 KiB",
+        ),
+        ("http", "socks5h", Proxy::socks5().login("me", "pw"), ErrorKind::Protocol, "name and a password"),
+        ("http", "socks5h", Proxy::socks5().saying("HTTP/1.1 400 Bad\r\n\r\n"), ErrorKind::Protocol, "SOCKS 5"),
+    ];
+    for (scheme, kind, proxy, expected, words) in cases {
+        let proxy = proxy.start("127.6.0.10").expect("a proxy");
+        let mut config = through(engine, &format!("{scheme}://nowhere.example/"), kind, &proxy);
+        config.max_tries = 1;
+        let crawled = crawl(&config);
+        let failure = crawled.pages[0].error.as_ref().expect("a failure");
+        assert_eq!((crawled.pages[0].outcome, failure.kind), (Outcome::Failed, expected), "{words}: {failure}");
+        assert!(failure.message.contains(words), "{failure}");
+    }
+    // One that is not there at all.
+    let gone = Proxy::http().start("127.6.0.10").expect("a proxy").address();
+    let mut config = config(engine, &["http://nowhere.example/"]);
+    (config.proxy, config.max_tries) = (Some(gone.to_string()), 1);
+    let crawled = crawl(&config);
+    let failure = crawled.pages[0].error.as_ref().expect("a failure");
+    assert!(failure.kind == ErrorKind::ConnectRefused && failure.message.contains("the proxy http://"), "{failure}");
+}
+
+pub fn a_proxy_is_no_way_inside(engine: EngineName) {
+    let inside = [
+        "http://127.6.0.12/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://10.0.0.1/",
+        "http://x.internal/",
+        "https://localhost/",
+    ];
+    for (scheme, proxy) in [("http", Proxy::http()), ("socks5h", Proxy::socks5())] {
+        let (site, address) = far(None);
+        let site = site.page("/", Answer::links(inside));
+        let root = site.url_as("far.example", "/");
+        let _web = serve([site]);
+        let proxy = proxy.name("far.example", address).start("127.6.0.11").expect("a proxy");
+        let mut config = through(engine, &root, scheme, &proxy);
+        config.scope = argiope_core::rules::Breadth::Any;
+        let crawled = crawl(&config);
+        for url in inside {
+            let page = crawled.page(url);
+            let kind = page.error.as_ref().map(|failure| failure.kind);
+            assert_eq!((page.outcome, kind), (Outcome::Refused, Some(ErrorKind::PrivateAddress)), "{url}");
+        }
+        assert_eq!(proxy.asked().len(), 1, "{:?}", proxy.asked());
+    }
+}
+
+/// Crawls of one origin under two identities: neither a connection nor a TLS session of one serves the other.
+pub fn crawls_share_nothing(engine: EngineName) {
+    let (site, _) = far(Some(Certificate::Good));
+    let root = site.url("/");
+    let web = serve([site]);
+    for user in ["one:pw", "two:pw", "one:pw"] {
+        let mut config = config(engine, &[&root]);
+        config.per_host = Some(1);
+        config.user = Some(user.parse().expect("credentials"));
+        let _ca = trust(&mut config, &web);
+        assert_eq!(crawl(&config).pages.len(), 3);
+    }
+    let stats = web.stats();
+    assert_eq!((stats.connections, stats.handshakes_full), (3, 3));
+    let log = web.log();
+    for one in &log {
+        let same = log.iter().filter(|other| other.connection == one.connection);
+        assert!(same.into_iter().all(|other| header(other, "authorization") == header(one, "authorization")));
+    }
+}

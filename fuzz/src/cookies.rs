@@ -1,0 +1,49 @@
+//! Cookies: whatever hosts set, the jar stays small, and each host hears only what it may.
+
+use argiope_core::Url;
+use argiope_core::cookies::{Jar, SetCookie, parse_date};
+
+use super::steered;
+
+const NOW: i64 = 1_800_000_000;
+/// All of them, but the first two and the last two, are strangers to each other.
+const PAGES: [&str; 8] = [
+    "https://example.org/a/b",
+    "http://www.example.org/",
+    "http://notexample.org/a",
+    "https://x.co.uk/",
+    "http://co.uk/a/b/c",
+    "http://127.0.0.1/",
+    "https://a.github.io/",
+    "http://a.github.io./a",
+];
+
+/// A line feed ends a `Set-Cookie` line; the last bytes say which page sets which.
+pub fn cookies(data: &[u8]) {
+    let (lines, steer) = steered(data, 16);
+    let mut jar = Jar::default();
+    let urls = PAGES.map(|page| Url::parse(page).expect("an address"));
+    for (number, line) in lines.split(|byte| *byte == b'\n').enumerate() {
+        let _ = parse_date(line);
+        let Some(cookie) = SetCookie::parse(line) else { continue };
+        let page = usize::from(steer.get(number % 16).copied().unwrap_or(number as u8)) % PAGES.len();
+        let before = jar.clone();
+        let is_new = jar.store(&cookie, urls[page].as_ref(), NOW);
+        assert!(!jar.store(&cookie, urls[page].as_ref(), NOW), "the same is not new");
+        for (other, url) in urls.iter().enumerate() {
+            let is_kin = other == page || (other < 2 && page < 2) || (other > 5 && page > 5);
+            let (old, new) = (before.clone().header(url.as_ref(), NOW), jar.clone().header(url.as_ref(), NOW));
+            assert!(is_kin || old == new, "{} has changed what {} hears", PAGES[page], PAGES[other]);
+            assert!(
+                is_new || other != page || old == new || new.is_none() || old.is_some(),
+                "a cookie that is no news"
+            );
+            let Some(header) = new else { continue };
+            let bytes = header.as_bytes();
+            assert!(bytes.len() <= 8_182, "{} bytes", bytes.len());
+            assert!(!bytes.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t'), "a header of two lines");
+        }
+    }
+    assert!(jar.len() <= 50 * PAGES.len());
+    let _ = Jar::from_netscape(lines, NOW);
+}

@@ -1,0 +1,170 @@
+//! State files that somebody changed: recovered or refused, never wrong, and never a fault of ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
+use argiope_store::disk::{File, Files, Settings, history_in, open_in};
+
+type Bytes = Arc<Mutex<Vec<u8>>>;
+
+/// Files in memory.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<BTreeMap<String, Bytes>>>);
+
+struct Open(Bytes);
+
+impl Memory {
+    fn all<T>(&self, act: impl FnOnce(&mut BTreeMap<String, Bytes>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A copy whose files are their own.
+    fn copy(&self) -> Self {
+        let contents = self.all(|files| {
+            let copy = |bytes: &Bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            files.iter().map(|(name, bytes)| (name.clone(), Arc::new(Mutex::new(copy(bytes))))).collect()
+        });
+        Self(Arc::new(Mutex::new(contents)))
+    }
+}
+
+impl Files for Memory {
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let bytes = self.all(|files| files.get(name).cloned()).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(Open(bytes)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let bytes = Bytes::default();
+        self.all(|files| files.insert(name.to_owned(), Arc::clone(&bytes)));
+        Ok(Box::new(Open(bytes)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.all(|files| files.remove(from).map(|bytes| drop(files.insert(to.to_owned(), bytes))))
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.all(|files| files.remove(name)).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn make_folder(&self, _name: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let name = |full: &String| Some(full.strip_prefix(&prefix)?.split('/').next()?.to_owned());
+        let names: BTreeSet<String> = self.all(|files| files.keys().filter_map(name).collect());
+        Ok(names.into_iter().collect())
+    }
+
+    fn sync_folder(&self, _folder: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn describe(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl File for Open {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).len() as u64)
+    }
+
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = bytes.get(usize::try_from(position).unwrap_or(usize::MAX)..).unwrap_or(&[]);
+        let count = from.len().min(into.len());
+        into[..count].copy_from_slice(&from[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&mut self, new: &[u8], position: u64) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = usize::try_from(position).map_err(io::Error::other)?;
+        let end = start + new.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[start..end].copy_from_slice(new);
+        Ok(())
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).resize(len, 0);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A crawl directory with commits, a snapshot, and commits behind it; and all addresses that it knows.
+fn golden() -> &'static (Memory, BTreeSet<String>) {
+    static GOLDEN: OnceLock<(Memory, BTreeSet<String>)> = OnceLock::new();
+    GOLDEN.get_or_init(|| {
+        let (files, mut all) = (Memory::default(), BTreeSet::new());
+        for round in 0..3 {
+            let mut opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("it opens");
+            let mut links = Vec::new();
+            for number in 0..20 {
+                let url = Url::parse(&format!("http://h{}.example/{round}/{number}", number % 3)).expect("an address");
+                all.insert(url.to_string());
+                links.push(Link { url, via: None, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor });
+            }
+            let lanes = opened.frontier.put(links).expect("it puts").lanes;
+            for link in opened.frontier.take(lanes[0], 4).expect("it takes") {
+                let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: b"{\"type\":\"page\"}" };
+                opened.frontier.settle(&link, fate).expect("it settles");
+            }
+            opened.frontier.keep_note(Some(lanes[0]), b"{\"rest\":1}").expect("it keeps");
+            let outputs: &[(&str, u64)] = &[("pages.jsonl", 64 * (round + 1))];
+            let frontier = &mut opened.frontier;
+            let batch = if round == 1 { frontier.commit_at_end(outputs) } else { frontier.commit(outputs) };
+            opened.writer.write(&batch.expect("it commits").expect("a batch")).expect("it writes");
+        }
+        (files, all)
+    })
+}
+
+/// Changes files by a script, and opens them.
+pub fn state(data: &[u8]) {
+    let (golden, all) = golden();
+    let files = golden.copy();
+    let names: Vec<String> = files.all(|files| files.keys().cloned().collect());
+    for change in data.chunks_exact(5) {
+        let [which, what, high, low, value] = [change[0], change[1], change[2], change[3], change[4]];
+        let Some(bytes) = files.all(|files| files.get(&names[usize::from(which) % names.len()]).cloned()) else {
+            continue;
+        };
+        let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = usize::from(high) << 8 | usize::from(low);
+        let place = if bytes.is_empty() { 0 } else { place % bytes.len() };
+        match what % 5 {
+            0 if !bytes.is_empty() => bytes[place] ^= value,
+            1 => bytes.truncate(place),
+            2 => bytes.insert(place, value),
+            3 => bytes.extend(std::iter::repeat_n(value, usize::from(low))),
+            _ => bytes.clear(),
+        }
+    }
+    let shared: Arc<dyn Files> = Arc::new(files.clone());
+    let _ = history_in(Arc::clone(&shared), |_| Ok(()));
+    let Ok(mut opened) = open_in(shared, &Settings::new()) else { return };
+    let counts = opened.frontier.counts();
+    assert_eq!(counts.known, counts.queued + counts.settled, "counts that do not add up");
+    assert!(counts.known <= all.len() as u64, "more than there ever was");
+    for lane in opened.frontier.lanes_with_work() {
+        let Ok(links) = opened.frontier.take(lane, 1_000) else { continue };
+        for link in links {
+            assert!(all.contains(link.url.as_str()), "{} was never put", link.url);
+        }
+    }
+}
