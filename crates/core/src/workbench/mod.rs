@@ -660,8 +660,10 @@ impl Workbench {
 
     fn rank(&mut self, id: LaneId) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
-        let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
-        let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
+        let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
+        // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
+        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
+        let weight = if lane.pace.is_fresh() { u64::MAX } else { ahead };
         self.seq += 1;
         Some(Ready { weight, seq: Reverse(self.seq), lane: id })
     }

@@ -46,12 +46,15 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     }
 }
 
-fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
-    std::iter::from_fn(|| match bench.next(now) {
+fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
+    match bench.next(now) {
         Next::Fetch(job) => Some(job),
         _ => None,
-    })
-    .collect()
+    }
+}
+
+fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
+    std::iter::from_fn(|| fetch(bench, now)).collect()
 }
 
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
@@ -389,4 +392,21 @@ fn what_is_held_and_not_under_way_is_surrendered() {
     assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
     end(&mut bench, jobs.remove(0), 200, at(40));
     assert_eq!((bench.held(), bench.in_flight()), (0, 0));
+}
+
+#[test]
+fn fetches_spread_over_hosts_that_are_nearly_alike() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
+    let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
+    for job in first {
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 100 } else { 60 });
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
+        (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
+        bench.finish(&visit, at(1));
+    }
+    let jobs = fetches(&mut bench, at(1));
+    let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert_eq!((jobs.len(), slower), (8, 5));
 }

@@ -6,6 +6,7 @@ use crate::proxy::Proxy;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PRIVATE: Expect = Expect::error("private_address");
 
