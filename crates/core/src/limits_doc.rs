@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::conn::{DRAIN, Limits, ZSTD_WINDOW_LOG};
+use crate::conn::{DRAIN, Limits, PROXY_HEAD, ZSTD_WINDOW_LOG};
 use crate::rules::Config;
-use crate::{examine, fetch, follow, keeper, lane, retry, robots, rules, sitemap, workbench};
+use crate::{cookies, examine, fetch, follow, keeper, lane, retry, robots, rules, sitemap, workbench};
 
 const PAGE: &str = include_str!("../../../docs/limits.md");
 
@@ -61,6 +61,15 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("sitemap decoded", bytes(sitemap::MAX_BYTES)),
         ("entries of a sitemap", sitemap::Bounds::default().max_entries.to_string()),
         ("nesting of sitemap indexes", keeper::SITEMAP_DEPTH.to_string()),
+        ("name and value of a cookie", bytes(cookies::LONGEST as u64)),
+        ("an attribute of a cookie", bytes(cookies::LONGEST_ATTRIBUTE as u64)),
+        ("`Set-Cookie` lines of an answer", cookies::MOST_IN_ANSWER.to_string()),
+        ("cookies of a domain", cookies::MOST_IN_DOMAIN.to_string()),
+        ("cookies of a registrable domain", cookies::MOST_IN_SITE.to_string()),
+        ("all cookies", bytes(cookies::MOST_BYTES as u64)),
+        ("`Cookie` header", bytes(cookies::LONGEST_HEADER as u64)),
+        ("life of a cookie", format!("{} days", cookies::LONGEST_LIFE / 86_400)),
+        ("answer of a proxy to `CONNECT`", bytes(PROXY_HEAD as u64)),
         ("fetches in flight", config.concurrency.to_string()),
         ("bodies and sitemaps that are held", bytes(rules::HELD_BODIES)),
         ("pages, bytes, time, depth", {

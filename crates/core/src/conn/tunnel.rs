@@ -17,7 +17,7 @@ use super::head::{self, Head, Parsed};
 use super::limits::Limits;
 
 /// Bytes of an answer to `CONNECT`, interim answers included.
-const LONGEST_HEAD: usize = 16 << 10;
+pub(crate) const LONGEST_HEAD: usize = 16 << 10;
 const VERSION: u8 = 5;
 /// SOCKS: how we may say who we are.
 const NOBODY: u8 = 0;

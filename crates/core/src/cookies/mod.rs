@@ -34,17 +34,21 @@ pub use file::BadLine;
 pub use set_cookie::{MOST_IN_ANSWER, SetCookie};
 
 use set_cookie::{Expiry, Path};
+#[cfg(test)]
+pub(crate) use set_cookie::{LONGEST, LONGEST_ATTRIBUTE};
 
 /// Cookies that share a domain.
-const MOST_IN_DOMAIN: usize = 50;
+pub(crate) const MOST_IN_DOMAIN: usize = 50;
 /// Cookies of one registrable domain, however many names below it there are.
-const MOST_IN_SITE: usize = 1_000;
+pub(crate) const MOST_IN_SITE: usize = 1_000;
 /// What all cookies may weigh.
 pub const MOST_BYTES: usize = 16 << 20;
 /// What a jar that was full is emptied to, so that it is not full again at once.
 const ENOUGH_BYTES: usize = MOST_BYTES / 8 * 7;
 /// `Cookie: ` and its value, as curl: servers refuse larger headers.
-const LONGEST_HEADER: usize = 8_190;
+pub(crate) const LONGEST_HEADER: usize = 8_190;
+/// Seconds that a cookie is kept: 400 days.
+pub(crate) const LONGEST_LIFE: i64 = 400 * 86_400;
 /// What a cookie weighs beside its texts.
 const WEIGHT: usize = size_of::<Cookie>();
 
@@ -340,13 +344,11 @@ fn path_matches(path: &str, cookie: &str) -> bool {
 impl Expiry {
     /// When it is over, for somebody who reads it now.
     fn moment(self, now: i64) -> i64 {
-        /// 400 days.
-        const LONGEST: i64 = 400 * 86_400;
         match self {
             Self::Never => i64::MAX,
-            Self::At(moment) => moment.min(now.saturating_add(LONGEST)),
+            Self::At(moment) => moment.min(now.saturating_add(LONGEST_LIFE)),
             Self::After(seconds) if seconds <= 0 => i64::MIN,
-            Self::After(seconds) => now.saturating_add(seconds.min(LONGEST)),
+            Self::After(seconds) => now.saturating_add(seconds.min(LONGEST_LIFE)),
         }
     }
 }

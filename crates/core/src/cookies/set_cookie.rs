@@ -7,9 +7,9 @@ use super::date;
 /// Lines of one answer that are read, as in curl.
 pub const MOST_IN_ANSWER: usize = 50;
 /// Bytes of a name and its value.
-pub(super) const LONGEST: usize = 4_096;
+pub(crate) const LONGEST: usize = 4_096;
 /// Bytes of an attribute's value.
-const LONGEST_ATTRIBUTE: usize = 1_024;
+pub(crate) const LONGEST_ATTRIBUTE: usize = 1_024;
 
 /// What a server asked us to keep. What becomes of it is the [`Jar`](super::Jar)'s to say.
 #[derive(Clone, PartialEq, Eq)]
