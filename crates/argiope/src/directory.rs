@@ -31,11 +31,13 @@ impl Directory {
     /// Opens the directory of this crawl, or makes it. What was written to its own output files after the last commit is
     /// cut off.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
+        may_be_folder(path)?;
         Self::of(path, disk::open(path, &settings(rules, config), room(rules))?)
     }
 
     /// The same, after removing what an earlier crawl made there; gives the names of what was removed.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
+        may_be_folder(path)?;
         let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
         let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref(), room(rules))?;
         Ok((Self::of(path, opened)?, removed))
@@ -98,6 +100,15 @@ impl Directory {
     pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, Desk) {
         (self.frontier, Desk { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
     }
+}
+
+/// A crawl directory is a folder, or is made as one.
+fn may_be_folder(path: &Path) -> Result<(), StoreError> {
+    if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
+        let message = format!("{} is a file, and a crawl needs a folder; give another --out", path.display());
+        return Err(StoreError::new(StoreErrorKind::File, message));
+    }
+    Ok(())
 }
 
 /// Where the directory of this crawl is: `--out`, or `./HOST.crawl` by the first root, with its port where that names

@@ -320,3 +320,15 @@ fn a_redirect_of_robots_txt_opens_no_door() {
     assert_eq!(kind(&crawl(&config), &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     assert!(web.log().iter().all(|seen| seen.site == 0));
 }
+
+#[test]
+fn a_redirect_of_robots_txt_to_another_protocol_is_told_as_that() {
+    let site = site("127.6.0.24").redirect("/robots.txt", "ftp://ftp.example/robots.txt", 302);
+    let root = site.url("/");
+    let _web = serve([site.fallback(Answer::html("page"))]);
+    let crawled = crawl(&obeying(&root));
+    assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
+    let page = crawled.pages.iter().find(|page| page.link.url.as_str() == root).expect("a record");
+    let message = &page.error.as_ref().expect("a failure").message;
+    assert!(message.contains("redirects to nowhere") && message.contains("ftp://ftp.example"), "{message}");
+}

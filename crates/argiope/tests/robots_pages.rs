@@ -275,7 +275,7 @@ fn bad_sitemaps_give_what_came_before_their_fault_and_say_so() {
     let (crawled, asked) = crawl_site(site.robots(robots), |config| config.robots = RobotsPolicy::Obey);
     assert!(asked.is_superset(&set(&["/before-laughs", "/before-fault", "/same"])), "{asked:?}");
     let fault = |path: &str| aux(&crawled, path).error.as_ref().map(|failure| failure.kind);
-    assert_eq!(fault("/laughs"), Some(ErrorKind::Decode));
+    assert_eq!(fault("/laughs"), Some(ErrorKind::ParseLimit));
     assert_eq!(fault("/broken"), Some(ErrorKind::Decode));
     assert_eq!(fault("/many"), Some(ErrorKind::ParseLimit));
     assert!(asked.contains("/level2") && !asked.contains("/level3"), "nested no deeper than that: {asked:?}");

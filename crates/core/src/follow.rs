@@ -82,6 +82,11 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
             return;
         }
     };
+    if target.as_str().len() > rules.max_url {
+        let message = format!("Location of {} bytes, longer than --max-url", target.as_str().len());
+        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+        return;
+    }
     visit.redirect = Some(target.clone());
     if !visit.is_page() {
         return; // the keeper follows these

@@ -3,7 +3,7 @@
 //! A host with several addresses is tried at all of them, IPv6 and IPv4 in turn, each attempt 250 ms after the one
 //! before it, or at once when that one has failed; the first that connects wins. Engines only connect and wait.
 //!
-//! Invariant: every address is tried at most once, and nothing is tried after the deadline.
+//! Invariant: every address is tried at most once, few of them in all, and nothing is tried after the deadline.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use crate::{ErrorKind, Failure, Time};
 
 /// How long an attempt stays alone before the next one joins it (RFC 8305, section 5: the recommended value).
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// A name may have a thousand addresses; who has tried so many in vain learns nothing from the others.
+const MOST_ADDRESSES: usize = 4;
 
 /// One host's addresses on their way to one connection.
 ///
@@ -85,7 +88,7 @@ impl Race {
     }
 
     fn count(&self) -> usize {
-        self.addresses.len().min(usize::from(u16::MAX))
+        self.addresses.len().min(MOST_ADDRESSES)
     }
 
     /// The n-th address in connecting order: the families take turns, IPv6 first, each in the order given, and what
@@ -159,14 +162,14 @@ mod tests {
 
     #[test]
     fn families_take_turns_with_ipv6_first() {
-        let mut race = race(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1", "2001:db8::2"]);
+        let mut race = race(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"]);
         let mut now = Time::ZERO;
         let mut order = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..4 {
             order.push(connects_to(race.next(now)));
             now += ATTEMPT_DELAY;
         }
-        assert_eq!(order, ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2", "192.0.2.3"]);
+        assert_eq!(order, ["2001:db8::1", "192.0.2.1", "192.0.2.2", "192.0.2.3"]);
         assert_eq!(race.next(now), RaceStep::Wait(Time::ZERO + LIMIT));
     }
 

@@ -1,7 +1,7 @@
 //! The resolver: host names in, checked-for-form addresses out, on a service thread of its own.
 //!
-//! Invariant: every query gets exactly one answer. Nothing is started for what needs no name server: IP literals and
-//! `--resolve` overrides are answered on the spot; the thread, its runtime and hickory come with the first real name.
+//! Invariant: every query gets exactly one answer. Nothing is started for what needs no name server: IP literals are
+//! answered on the spot (and for what `--resolve` gives nobody asks); the thread, its runtime and hickory come with the first real name.
 //!
 //! Whether an address may be connected to is not decided here (that is the core's `address`).
 
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use argiope_core::job::LaneId;
-use argiope_core::rules::{Resolve, Rules};
+use argiope_core::rules::Rules;
 use argiope_core::{ErrorKind, Failure};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;
@@ -45,9 +45,6 @@ pub struct Settings {
     pub timeout: Duration,
     /// The name server to use instead of the system's (`--dns`).
     pub server: Option<SocketAddr>,
-    /// Addresses that the user gave (`--resolve`). A host that is given for one port is looked for at the same address
-    /// on its other ports; where those are given too, whoever connects takes the address of the port.
-    pub given: Vec<Resolve>,
 }
 
 /// A question: where is the host that this lane stands for?
@@ -78,7 +75,7 @@ pub struct Resolver {
 impl Resolver {
     /// `answers` is called on the asker's thread for what is known at once, and on the service thread otherwise.
     pub fn start(rules: &Rules, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
-        let settings = Settings { timeout: rules.connect_timeout, server: rules.dns, given: rules.resolve.clone() };
+        let settings = Settings { timeout: rules.connect_timeout, server: rules.dns };
         Self::with(settings, answers)
     }
 
@@ -95,10 +92,6 @@ impl Resolver {
 
     /// What can be answered without asking anyone.
     fn known(&self, name: &str) -> Option<Vec<IpAddr>> {
-        let given = self.settings.given.iter().find(|given| given.host.eq_ignore_ascii_case(name));
-        if let Some(given) = given {
-            return Some(given.addresses.clone());
-        }
         let literal = name.trim_start_matches('[').trim_end_matches(']');
         literal.parse().ok().map(|address| vec![address])
     }
@@ -228,11 +221,14 @@ impl Directory {
             Ok(servers) => servers,
             Err(error) => return failed(ErrorKind::DnsServfail, format!("no name server: {error}")),
         };
-        match timeout(self.timeout, both_families(servers, name)).await {
+        match timeout(self.timeout, both_families(servers, name.clone())).await {
             Ok(Ok(lookups)) => match combine(&lookups) {
                 Some(found) => Ok(found),
                 None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
             },
+            Ok(Err(error)) if is_endless(servers, &name, &error, self.timeout).await => {
+                failed(ErrorKind::DnsInvalid, format!("{host} stands for a name that stands for another, and so on"))
+            }
             Ok(Err(error)) => {
                 let (kind, words) = meaning(&error);
                 failed(kind, format!("{host} {words}"))
@@ -240,6 +236,17 @@ impl Directory {
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
         }
     }
+}
+
+/// Whether a name has no address because its aliases lead on and on: the last one that was followed is an alias itself.
+async fn is_endless(servers: &TokioResolver, name: &Name, error: &NetError, patience: Duration) -> bool {
+    let NetError::Dns(DnsError::NoRecordsFound(none)) = error else { return false };
+    let last = none.query.name();
+    if error.is_nx_domain() || last == name {
+        return false;
+    }
+    let alias = timeout(patience, servers.lookup(last.clone(), RecordType::CNAME)).await;
+    alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
 fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {

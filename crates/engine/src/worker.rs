@@ -123,16 +123,9 @@ impl Worker {
     pub fn race(&self, job: &Job, started: Time) -> Race {
         let (addresses, port) = match self.rules.proxies.of(job.link.url.as_ref()) {
             Some(proxy) => (Arc::clone(&proxy.addresses), proxy.port),
-            None => (self.addresses(job), job.link.url.port()),
+            None => (Arc::clone(&job.addresses), job.link.url.port()),
         };
         Race::new(addresses, port, started, self.rules.connect_timeout)
-    }
-
-    /// Where the host is, as far as we know.
-    fn addresses(&self, job: &Job) -> Arc<[IpAddr]> {
-        let (host, port) = (job.link.url.host(), job.link.url.port());
-        let given = self.rules.resolve.iter().find(|given| given.port == port && *given.host == *host);
-        given.map_or_else(|| Arc::clone(&job.addresses), |given| given.addresses.as_slice().into())
     }
 
     /// The host's own address, for a socket that leads to `peer`: none where a proxy looks for it.
@@ -141,7 +134,7 @@ impl Worker {
             None => Some(peer),
             Some(proxy) if proxy.resolves() => None,
             // A proxy is told one address. Another try takes another one.
-            Some(_) => self.addresses(job).iter().copied().cycle().nth(usize::from(job.link.tries)),
+            Some(_) => job.addresses.iter().copied().cycle().nth(usize::from(job.link.tries)),
         }
     }
 
@@ -159,16 +152,19 @@ impl Worker {
         let proxy = self.rules.proxies.of(url.as_ref());
         let tunnel = proxy.and_then(|proxy| Tunnel::new(proxy, url.as_ref(), ip, now + self.rules.connect_timeout));
         let conn = conn.map(|conn| conn.through(tunnel));
-        let origins = Origins { started, connected: Some(now), ip };
+        let origins = Origins { started, connected: Some(now) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
+            Ok(mut conn) => {
+                conn.peer = ip;
+                Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now))
+            }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
-        let origins = Origins { started: now, connected: None, ip: self.address(&job, ip) };
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, now: Time) -> Fetch {
+        let origins = Origins { started: now, connected: None };
         Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
     }
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use argiope_core::ErrorKind;
 use argiope_core::job::LaneId;
-use argiope_core::rules::Resolve;
 use argiope_engine::resolver::{Answer, Finding, Query, Resolver, Settings};
 
 const A: u16 = 1;
@@ -93,9 +92,9 @@ struct Bench {
     answers: mpsc::Receiver<Answer>,
 }
 
-fn bench(server: SocketAddr, timeout: Duration, given: Vec<Resolve>) -> Bench {
+fn bench(server: SocketAddr, timeout: Duration) -> Bench {
     let (sender, answers) = mpsc::channel();
-    let settings = Settings { timeout, server: Some(server), given };
+    let settings = Settings { timeout, server: Some(server) };
     let resolver = Resolver::with(settings, move |answer| sender.send(answer).unwrap());
     Bench { resolver, answers }
 }
@@ -122,28 +121,24 @@ impl Bench {
 }
 
 #[test]
-fn literals_and_given_addresses_need_no_server() {
-    let addresses = vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2])];
-    let given = vec![Resolve { host: "site.test".into(), port: 80, addresses }];
+fn literals_need_no_server() {
     // A server that is not there: asking it would fail.
-    let bench = bench(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Duration::from_millis(200), given);
+    let bench = bench(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Duration::from_millis(200));
     assert_eq!(bench.addresses("192.0.2.8"), ["192.0.2.8"]);
     assert_eq!(bench.addresses("[2001:db8::5]"), ["2001:db8::5"]);
-    assert_eq!(bench.addresses("site.test"), ["10.0.0.1", "10.0.0.2"]);
-    assert_eq!(bench.addresses("Site.test."), ["10.0.0.1", "10.0.0.2"]);
     assert!(bench.ask("other.test").is_err());
 }
 
 #[test]
 fn addresses_of_both_families_come_with_ipv6_first() {
-    let bench = bench(name_server().0, Duration::from_secs(10), Vec::new());
+    let bench = bench(name_server().0, Duration::from_secs(10));
     assert_eq!(bench.addresses("four.test"), ["192.0.2.1", "192.0.2.2"]);
     assert_eq!(bench.addresses("both.test"), ["2001:db8::7", "192.0.2.3"]);
 }
 
 #[test]
 fn answers_live_as_long_as_the_server_says_within_bounds() {
-    let bench = bench(name_server().0, Duration::from_secs(10), Vec::new());
+    let bench = bench(name_server().0, Duration::from_secs(10));
     assert_eq!(bench.lifetime("four.test"), 300);
     assert_eq!(bench.lifetime("brief.test"), 5);
     assert_eq!(bench.lifetime("lasting.test"), 86_400);
@@ -151,7 +146,7 @@ fn answers_live_as_long_as_the_server_says_within_bounds() {
 
 #[test]
 fn failures_are_told_apart() {
-    let bench = bench(name_server().0, Duration::from_millis(600), Vec::new());
+    let bench = bench(name_server().0, Duration::from_millis(600));
     assert_eq!(bench.failure("missing.test"), ErrorKind::DnsNxdomain);
     assert_eq!(bench.failure("empty.test"), ErrorKind::DnsNxdomain);
     assert_eq!(bench.failure("broken.test"), ErrorKind::DnsServfail);
@@ -162,7 +157,7 @@ fn failures_are_told_apart() {
 
 #[test]
 fn a_family_that_stays_silent_does_not_hold_up_the_other() {
-    let bench = bench(name_server().0, Duration::from_secs(10), Vec::new());
+    let bench = bench(name_server().0, Duration::from_secs(10));
     let begun = Instant::now();
     assert_eq!(bench.addresses("half.test"), ["192.0.2.6"]);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
@@ -171,7 +166,7 @@ fn a_family_that_stays_silent_does_not_hold_up_the_other() {
 #[test]
 fn a_name_that_is_under_way_is_not_asked_for_again() {
     let (server, questions) = name_server();
-    let bench = bench(server, Duration::from_secs(10), Vec::new());
+    let bench = bench(server, Duration::from_secs(10));
     for lane in 0..100 {
         bench.resolver.ask(Query { host: "four.test".into(), lane: LaneId(lane) });
     }
@@ -183,7 +178,7 @@ fn a_name_that_is_under_way_is_not_asked_for_again() {
 
 #[test]
 fn thousands_of_names_are_in_flight_at_once() {
-    let bench = bench(name_server().0, Duration::from_secs(30), Vec::new());
+    let bench = bench(name_server().0, Duration::from_secs(30));
     for lane in 0..3_000 {
         bench.resolver.ask(Query { host: format!("many{lane}.test").into(), lane: LaneId(lane) });
     }
@@ -195,6 +190,6 @@ fn thousands_of_names_are_in_flight_at_once() {
 
 #[test]
 fn the_hosts_file_knows_localhost() {
-    let bench = bench(name_server().0, Duration::from_secs(10), Vec::new());
+    let bench = bench(name_server().0, Duration::from_secs(10));
     assert!(bench.ask("localhost").unwrap().0.iter().all(IpAddr::is_loopback));
 }

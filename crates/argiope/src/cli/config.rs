@@ -63,13 +63,30 @@ fn from_text(text: &str, name: &str) -> Result<Config, Usage> {
 
 /// Where a file is wrong, and how, in one line.
 fn complaint(text: &str, name: &str, error: &toml::de::Error) -> Usage {
-    let message = error.message().lines().collect::<Vec<_>>().join(" ");
+    let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));
     let Some(before) = before else { return Usage(format!("{name}: {}", visible(&message))) };
     let number = before.matches('\n').count() + 1;
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let key = line.split_once('=').map(|(key, _)| format!("{}: ", key.trim())).unwrap_or_default();
     Usage(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
+}
+
+/// What a value should have been, without the names that a programmer has for it.
+fn in_plain_words(message: String) -> String {
+    let Some((before, wanted)) = message.rsplit_once("expected ") else { return message };
+    let plain = match wanted {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "f32" | "f64" => "a number",
+        "path string" => "a path in quotes",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list in brackets",
+        "a boolean" => "true or false",
+        _ => return message,
+    };
+    format!("{before}expected {plain}")
 }
 
 /// The known key that was probably meant.
@@ -161,7 +178,12 @@ mod tests {
             refusal("pace = 'fast'"),
             "my.toml, line 1: pace: \"fast\" is not known; write one of: gentle steady full"
         );
-        assert!(refusal("depth = 'x'").starts_with("my.toml, line 1: depth: invalid type"));
+        assert_eq!(
+            refusal("depth = 'x'"),
+            "my.toml, line 1: depth: invalid type: string \"x\", expected a whole number, 0 or more"
+        );
+        assert!(refusal("max-tries = 300").ends_with("expected a whole number from 0 to 255"));
+        assert!(refusal("assets = 1").ends_with("expected true or false"));
         assert!(refusal("depth = ").starts_with("my.toml, line 1: depth: "));
         assert!(!refusal("delay = 'a\u{1b}[2J'").contains('\u{1b}'));
     }

@@ -53,7 +53,10 @@ fn the_cases_are_those_of_the_catalogue() {
         }
         assert_eq!(theirs["expect"]["class"], case.expect.class(), "{}", case.id);
         match case.expect {
-            Expect::Error(kind) => assert_eq!(theirs["expect"]["error"], kind, "{}", case.id),
+            // Not every error of the catalogue is one of a URL.
+            Expect::Error(kind) if !theirs["expect"]["error"].is_null() => {
+                assert_eq!(theirs["expect"]["error"], kind, "{}", case.id)
+            }
             Expect::Truncated(how, _) => assert_eq!(theirs["expect"]["truncated"], how, "{}", case.id),
             _ => {}
         }

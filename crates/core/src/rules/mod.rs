@@ -7,7 +7,7 @@ mod compile;
 mod config;
 mod value;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
     BadValue, Bearer, Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy,
-    Size, Span, With,
+    Size, Span, TrapPolicy, With,
 };
 
 /// The configuration, compiled once.
@@ -46,6 +46,12 @@ pub struct Rules {
     /// What is taken out of addresses that pages and sitemaps name.
     pub strip_params: StripParams,
     pub follow_nofollow: bool,
+    /// Whether budgets keep the crawl out of what has no end.
+    pub traps: TrapPolicy,
+    /// What all of them are derived from: see [`crate::trap`].
+    pub trap_budget: u32,
+    /// Links to one host that are taken up.
+    pub max_pages_per_host: Option<u64>,
 
     // Pace
     pub pace: Pace,
@@ -165,6 +171,13 @@ impl Rules {
     /// Whether this origin may see the user's own certificate: as with headers, only where a crawl begins.
     pub fn identifies_to(&self, url: &Url) -> bool {
         self.seed_origins.contains(&url.origin())
+    }
+
+    /// The addresses that the user gave for this host and port. Other ports of the host have none of it, as with curl.
+    pub fn given(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
+        let bare = host.trim_end_matches('.');
+        let mut given = self.resolve.iter().filter(|given| given.port == port);
+        given.find(|given| given.host.trim_end_matches('.').eq_ignore_ascii_case(bare)).map(|given| &*given.addresses)
     }
 
     /// Whether this host and port may turn out to be on a private network.

@@ -8,7 +8,9 @@ use std::fmt;
 use hashbrown::{HashMap, HashSet};
 use regex::{RegexSet, RegexSetBuilder};
 
+use crate::address;
 use crate::link::LinkKind;
+use crate::trap;
 use crate::url::{self, Url, UrlRef};
 
 /// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
@@ -32,6 +34,7 @@ pub struct Scope {
     depth: Option<u32>,
     max_url: usize,
     assets: bool,
+    avoid_traps: bool,
 }
 
 /// What becomes of an address.
@@ -47,6 +50,7 @@ pub enum Verdict {
 pub enum ScopeRule {
     Exclude,
     MaxUrl,
+    Name,
     Kind,
     Depth,
     Page,
@@ -54,6 +58,8 @@ pub enum ScopeRule {
     Host,
     Domain,
     Include,
+    PathDepth,
+    PathRepeats,
 }
 
 /// A pattern that cannot be used.
@@ -89,6 +95,7 @@ impl Scope {
             depth,
             max_url,
             assets: false,
+            avoid_traps: false,
         })
     }
 
@@ -96,6 +103,12 @@ impl Scope {
     #[must_use]
     pub fn with_assets(self, assets: bool) -> Self {
         Self { assets, ..self }
+    }
+
+    /// Also rejects paths that go round in circles or are very deep.
+    #[must_use]
+    pub fn avoiding_traps(self, avoid_traps: bool) -> Self {
+        Self { avoid_traps, ..self }
     }
 
     /// Whether to follow a link of this kind to this address, at this depth.
@@ -114,6 +127,9 @@ impl Scope {
         if text.len() > self.max_url {
             return Some(ScopeRule::MaxUrl);
         }
+        if kind != LinkKind::Root && !address::is_resolvable(url.host()) {
+            return Some(ScopeRule::Name);
+        }
         match kind {
             LinkKind::Root => return None,
             // A list of pages is no page: it has no depth, and no pattern for pages is meant for it.
@@ -128,8 +144,15 @@ impl Scope {
         if let Some(rule) = self.too_far(url, kind) {
             return Some(rule);
         }
-        let wanted = self.include.as_ref().is_none_or(|set| set.is_match(text));
-        (!wanted).then_some(ScopeRule::Include)
+        if !self.include.as_ref().is_none_or(|set| set.is_match(text)) {
+            return Some(ScopeRule::Include);
+        }
+        if !self.avoid_traps || !trap::is_judged(kind) {
+            return None;
+        }
+        let path = url.path();
+        let circular = trap::is_circular(path).then_some(ScopeRule::PathRepeats);
+        circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
     }
 
     fn too_far(&self, url: UrlRef<'_>, kind: LinkKind) -> Option<ScopeRule> {
@@ -160,6 +183,7 @@ impl ScopeRule {
     pub const ALL: &'static [Self] = &[
         Self::Exclude,
         Self::MaxUrl,
+        Self::Name,
         Self::Kind,
         Self::Depth,
         Self::Page,
@@ -167,6 +191,8 @@ impl ScopeRule {
         Self::Host,
         Self::Domain,
         Self::Include,
+        Self::PathDepth,
+        Self::PathRepeats,
     ];
 
     /// The name in records.
@@ -174,6 +200,7 @@ impl ScopeRule {
         match self {
             Self::Exclude => "exclude",
             Self::MaxUrl => "max_url",
+            Self::Name => "name",
             Self::Kind => "kind",
             Self::Depth => "depth",
             Self::Page => "page",
@@ -181,6 +208,8 @@ impl ScopeRule {
             Self::Host => "host",
             Self::Domain => "domain",
             Self::Include => "include",
+            Self::PathDepth => "path_depth",
+            Self::PathRepeats => "path_repeats",
         }
     }
 
@@ -189,6 +218,7 @@ impl ScopeRule {
         match self {
             Self::Exclude => "drop or narrow --exclude",
             Self::MaxUrl => "raise --max-url",
+            Self::Name => "there can be no such host",
             Self::Kind => "use --assets for what pages need to be shown; other kinds are recorded only",
             Self::Depth => "raise --depth",
             Self::Page => "use --scope prefix or host",
@@ -196,6 +226,7 @@ impl ScopeRule {
             Self::Host => "use --scope domain, or give that host as a root",
             Self::Domain => "give that domain as a root, or use --scope any",
             Self::Include => "drop or widen --include",
+            Self::PathDepth | Self::PathRepeats => "use --traps ignore",
         }
     }
 }
@@ -205,6 +236,7 @@ impl fmt::Display for ScopeRule {
         f.write_str(match self {
             Self::Exclude => "matches an --exclude pattern",
             Self::MaxUrl => "longer than --max-url",
+            Self::Name => "on a host whose name DNS cannot carry",
             Self::Kind => "a kind of link that is not followed",
             Self::Depth => "deeper than --depth",
             Self::Page => "not one of the roots (--scope page)",
@@ -212,6 +244,8 @@ impl fmt::Display for ScopeRule {
             Self::Host => "on another host (--scope host)",
             Self::Domain => "in another domain (--scope domain)",
             Self::Include => "matches no --include pattern",
+            Self::PathDepth => "its path is very deep, as in a trap",
+            Self::PathRepeats => "its path repeats itself, as in a trap",
         })
     }
 }

@@ -143,7 +143,10 @@ impl Markup {
         found.sitemap.format = Some(match local {
             "urlset" => Format::UrlSet,
             "sitemapindex" if found.bounds.index => Format::Index,
-            "sitemapindex" => return Err(Fault("an index inside an index is not followed".to_owned())),
+            "sitemapindex" => {
+                found.sitemap.limited = true;
+                return Err(Fault("an index inside an index is not followed".to_owned()));
+            }
             "rss" | "rdf" => Format::Rss,
             "feed" => Format::Atom,
             _ => return Err(Fault(format!("the element {:?} begins no sitemap", local.get(..40).unwrap_or(local)))),
@@ -215,7 +218,9 @@ impl Markup {
                 None => {
                     self.spoiled = true;
                     let name: String = reference.chars().take(40).collect();
-                    found.fault(format!("the entity {name:?} is not one of XML's own"));
+                    // To expand what a document declares for itself would be to run its program.
+                    found.sitemap.limited |= found.sitemap.fault.is_none();
+                    found.fault(format!("the entity {name:?} is not one of XML's own, and is not expanded"));
                 }
             },
         }

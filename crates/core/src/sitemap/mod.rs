@@ -46,6 +46,8 @@ pub struct Sitemap {
     pub fault: Option<String>,
     /// The fault is a limit that was reached.
     pub limited: bool,
+    /// It was not read to its end.
+    pub cut: bool,
 }
 
 /// An address that a sitemap lists.
@@ -227,6 +229,7 @@ impl Reader {
             self.measure(&rest);
             if cut && !self.done {
                 self.found.fault("the gzip data is cut");
+                self.found.sitemap.cut = true;
             }
         }
         if !self.done {
@@ -251,6 +254,7 @@ impl Reader {
             self.measure(&unpacked);
             if result.is_err() && !self.done {
                 self.found.fault("the gzip data is broken");
+                self.found.sitemap.cut = true;
                 self.decode(&[], true);
                 self.done = true;
             }
@@ -272,6 +276,7 @@ impl Reader {
         self.decode(taken, cut);
         if cut && !self.done {
             self.found.sitemap.limited = true;
+            self.found.sitemap.cut = true;
             self.found.fault(format!("longer than {} bytes: the rest was not read", self.found.bounds.max_bytes));
             self.done = true;
         }
@@ -317,6 +322,7 @@ impl Reader {
 
     fn stop(&mut self, fault: impl Into<String>) {
         self.found.fault(fault);
+        self.found.sitemap.cut = true;
         self.done = true;
     }
 }

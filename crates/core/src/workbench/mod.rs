@@ -33,7 +33,7 @@ pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
@@ -313,11 +313,16 @@ impl Workbench {
         self.held -= 1;
         let lane = &mut entry.lane;
         lane.pace.ended(pick::sign(visit), visit.started, now);
-        if lane.pace.is_hopeless()
-            && let Some(last) = &visit.error
-        {
+        if lane.pace.is_hopeless() {
             lane.pace.forget_silence();
-            let failure = Failure::new(last.kind, format!("the host was given up on: {}", last.message));
+            let failure = match (&visit.error, visit.status) {
+                (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
+                (None, status) => {
+                    let status = status.unwrap_or_default();
+                    let words = format!("the host was given up on: it answers nothing but {status}");
+                    Failure::new(ErrorKind::Unreachable, words)
+                }
+            };
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&addresses);
@@ -497,16 +502,22 @@ impl Workbench {
         }
         let list = match &lane.addresses {
             Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
+            addresses if pick::is_given(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
             Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
             Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
-                return Choice::Blocked(Time::NEVER);
+                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::is_given(&entry.lane, &rules));
+                return if is_left { self.choose(id, now) } else { Choice::Blocked(Time::NEVER) };
             }
             // Nobody here need know where it is.
             _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
+                // What its name or its port forbids ended when it came, and is not looked up: others would learn of it.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
+                if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
+                    return Choice::Blocked(Time::NEVER);
+                }
                 lane.addresses = Addresses::Asked { since: now, tries };
                 self.names.push_back(id);
                 return Choice::Blocked(Time::NEVER);
@@ -531,7 +542,8 @@ impl Workbench {
                 }
                 Pick::Nothing(until) => return Choice::Blocked(until),
             };
-            let addresses = match pick::permitted(&rules, &link.url, &list) {
+            let given = rules.given(link.url.host(), link.url.port()).map(Arc::from);
+            let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
                     self.verdicts.push_back(pick::refused(link, purpose, failure, now));
@@ -568,18 +580,23 @@ impl Workbench {
             return;
         };
         let lane = &mut entry.lane;
-        let Addresses::Failed { failure, tries, until } = &lane.addresses else {
-            return;
+        let (failure, tries) = match &lane.addresses {
+            Addresses::Failed { failure, tries, until } if *until > now => (failure.clone(), *tries),
+            _ => return,
         };
-        if *until <= now {
-            return;
-        }
         let queued = lane.queue.drain(..).map(|link| (link, None));
         let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
-        for (link, purpose) in queued.chain(errands).chain(retries) {
+        let is_named = !is_dead(&lane.addresses, now);
+        let all: Vec<_> = queued.chain(errands).chain(retries).collect();
+        for (link, purpose) in all {
+            // Where the user said where it is, nobody's answer counts.
+            if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
+                pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
+                continue;
+            }
             let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
-            visit.link.tries = visit.link.tries.max(*tries);
+            visit.link.tries = visit.link.tries.max(tries);
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;
             }
@@ -643,8 +660,10 @@ impl Workbench {
 
     fn rank(&mut self, id: LaneId) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
-        let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
-        let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
+        let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
+        // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
+        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
+        let weight = if lane.pace.is_fresh() { u64::MAX } else { ahead };
         self.seq += 1;
         Some(Ready { weight, seq: Reverse(self.seq), lane: id })
     }
@@ -720,4 +739,11 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
 /// The state after a robots.txt was read.
 pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
     RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE }
+}
+
+/// Whether a host was given up on for what its servers do, and not for what name servers say.
+fn is_dead(addresses: &Addresses, now: Time) -> bool {
+    use crate::outcome::ErrorKind as E;
+    let about_name = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
+    matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !about_name(failure.kind))
 }

@@ -178,6 +178,16 @@ pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     }
 }
 
+/// Whether the user gave the addresses of every link that waits: then nobody is asked for the name.
+pub(super) fn is_given(lane: &Lane, rules: &Rules) -> bool {
+    if rules.resolve.is_empty() {
+        return false;
+    }
+    let queued = lane.queue.iter().chain(lane.errands.iter().map(|(link, _)| link));
+    let mut links = queued.chain(lane.retries.iter().map(|Reverse(retry)| &retry.link)).peekable();
+    links.peek().is_some() && links.all(|link| rules.given(link.url.host(), link.url.port()).is_some())
+}
+
 /// The addresses of a link's host that may be connected to. Where a proxy resolves the name there are none to judge: then
 /// the name is judged, and the rest is the proxy's to refuse.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
@@ -188,9 +198,7 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     if rules.allows_private(url.host(), url.port()) {
         return Ok(Arc::clone(list));
     }
-    if rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves())
-        && let Some(why) = address::name_refusal(url.host())
-    {
+    if let Some(why) = address::name_refusal(url.host()) {
         let message = format!("{} is a {why} name; --allow-private allows it", url.host());
         return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }

@@ -1,7 +1,7 @@
 //! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
 
 use super::*;
-use crate::outcome::ErrorKind;
+use crate::lane::{LanePace, Sign};
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
@@ -46,12 +46,15 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     }
 }
 
-fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
-    std::iter::from_fn(|| match bench.next(now) {
+fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
+    match bench.next(now) {
         Next::Fetch(job) => Some(job),
         _ => None,
-    })
-    .collect()
+    }
+}
+
+fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
+    std::iter::from_fn(|| fetch(bench, now)).collect()
 }
 
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
@@ -151,6 +154,76 @@ fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
     assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
 }
 
+/// A lane that nobody named as a root, with one link for each of these moments.
+fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
+    let id = LaneId(7);
+    bench.offer(id, name, 0, at(0));
+    bench.give(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
+    id
+}
+
+#[test]
+fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
+    let mut bench = bench(|config| config.per_host = Some(1));
+    let id = stranger(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
+    let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
+    // The name is public for one question, private for the next, and both for the third.
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
+    let job = fetches(&mut bench, at(1)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]));
+    end(&mut bench, job, 200, at(2));
+    assert!(matches!(bench.next(at(2)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1", "127.0.0.1", "::ffff:10.0.0.1"]), Duration::ZERO)), at(3));
+    let job = fetches(&mut bench, at(3)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "whoever connects has no other addresses");
+    end(&mut bench, job, 200, at(4));
+    assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
+    let Next::Settle(visit) = bench.next(at(5)) else { panic!("refused without a connection") };
+    assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(ErrorKind::PrivateAddress)));
+}
+
+#[test]
+fn an_address_that_the_user_gave_is_for_its_port_alone() {
+    let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
+    // Only the port that was given: nobody is asked.
+    let id = stranger(&mut bench, "h7.example", &[":8080/1"]);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
+    end(&mut bench, job, 200, at(1));
+    // Another one: it is looked up, and what was given is no answer to that. It does not suffer from it either.
+    bench.give(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
+    assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
+    bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
+    let mut fates = Vec::new();
+    loop {
+        match bench.next(at(2)) {
+            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.error.map(|failure| failure.kind))),
+            Next::Fetch(job) => fates.push((job.link.url.port(), None)),
+            Next::Wait(_) => break,
+            Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
+        }
+    }
+    assert_eq!(fates, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
+}
+
+#[test]
+fn names_and_ports_that_are_refused_are_not_even_looked_up() {
+    for (name, links, kind) in [
+        ("printer.local", ["/1", "/2"], ErrorKind::PrivateAddress),
+        ("www.example", [":22/", ":25/"], ErrorKind::BlockedPort),
+    ] {
+        let mut bench = bench(|_| {});
+        stranger(&mut bench, name, &links);
+        for _ in links {
+            let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
+            assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
+        }
+        assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    }
+}
+
 #[test]
 fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     let mut bench = bench(|config| config.max_tries = 2);
@@ -197,6 +270,40 @@ fn a_host_that_never_answers_is_given_up_on() {
     }
     assert_eq!((asked, settled, bench.held()), (10, 60, 0));
     assert!(now - Time::ZERO < Duration::from_secs(300));
+}
+
+#[test]
+fn a_host_that_is_overloaded_for_good_is_given_up_on() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut asked, mut ended) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                asked += 1;
+                end(&mut bench, job, 503, now);
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                ended += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
+            Next::Recall(..) => panic!("rules are known"),
+        }
+    }
+    assert_eq!((asked, ended, bench.held()), (40, 20, 0));
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
+    // One answer that is none of these, and it begins anew.
+    let mut pace = LanePace::new(&bench.rules);
+    for moment in 0..100 {
+        pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
+        assert!(!pace.is_hopeless());
+        if moment % 30 == 29 {
+            pace.ended(Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO }, at(2 * moment), at(2 * moment));
+        }
+    }
 }
 
 #[test]
@@ -285,4 +392,21 @@ fn what_is_held_and_not_under_way_is_surrendered() {
     assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
     end(&mut bench, jobs.remove(0), 200, at(40));
     assert_eq!((bench.held(), bench.in_flight()), (0, 0));
+}
+
+#[test]
+fn fetches_spread_over_hosts_that_are_nearly_alike() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
+    let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
+    for job in first {
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 100 } else { 60 });
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
+        (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
+        bench.finish(&visit, at(1));
+    }
+    let jobs = fetches(&mut bench, at(1));
+    let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert_eq!((jobs.len(), slower), (8, 5));
 }

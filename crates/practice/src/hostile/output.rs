@@ -1,7 +1,233 @@
 //! What tries to get out of the output files and onto the terminal.
 
-use super::Case;
+use super::report::{Report, Verdict};
+use super::{Case, Expect, Stage, demand};
+use crate::answer::Answer;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Moves the cursor, sets the title of the window, rings, clears the screen: as C0, as C1, and from right to left.
+const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
-    Vec::new()
+    vec![
+        Case::new("OUT01", "paths that climb", Expect::Ok, |stage| {
+            let paths = ["/..%2f..%2f..%2fetc%2fcron.d%2fx", "/%2e%2e/%2e%2e/x", "/..\\..\\y", "/a/../../z"];
+            stage.set("warc", true);
+            stays_inside(stage);
+            let site = stage.site()?.page("/", Answer::links(paths));
+            for path in ["/", "/..%2f..%2f..%2fetc%2fcron.d%2fx", "/x", "/y", "/z"] {
+                stage.judge(site.url(path));
+            }
+            stage.root(site.url("/"));
+            stage.open(site.fallback(Answer::html("here")));
+            Ok(())
+        }),
+        Case::new("OUT02", "file names that climb", Expect::Ok, |stage| {
+            stage.set("warc", true);
+            stays_inside(stage);
+            let named = |name: &str| Answer::bytes("here").header("Content-Disposition", format!("attachment; {name}"));
+            stage.pages([
+                ("/a", named("filename=\"../../../../tmp/evil\"")),
+                ("/b", named("filename*=UTF-8''..%2f..%2fx")),
+                ("/c", named("filename=\"/etc/cron.d/x\"")),
+            ])
+        }),
+        Case::new("OUT04", "names that mean something to a system", Expect::Ok, |stage| {
+            let long = format!("/{}", "n".repeat(300));
+            let paths = ["/CON", "/NUL.txt", "/a.", "/a%20", "/a:b", &long, "/%00", "/.bashrc", "/-rf"];
+            stage.set("warc", true);
+            stays_inside(stage);
+            all_kept(stage, &paths)
+        }),
+        Case::new("OUT07", "one letter in two forms", Expect::Ok, |stage| {
+            stays_inside(stage);
+            all_kept(stage, &["/%C3%A9", "/e%CC%81"])
+        }),
+        Case::new("OUT08", "text that acts on a terminal", Expect::Ok, |stage| {
+            let site = stage.site()?;
+            let page =
+                format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
+            let root = site.url("/");
+            stage.root(root.as_str());
+            stage.judge(root.as_str());
+            stage.set("with", vec!["headers", "links"]);
+            let odd = Answer::html(page).header("X-Odd", "a\u{9b}31m\u{202e}").header("Server", b"\xff\x9b".to_vec());
+            let site = site
+                .page("/", odd)
+                .page("/moved", Answer::redirect("http://[\u{9b}31m\u{202e}", 302))
+                .page("/odd", Answer::raw("HTTP/1.1 200 \u{1b}[2J\r\nX: \u{1b}\r\n\r\n"));
+            stage.open(site);
+            stage.check("nothing of it is raw in any output", move |report| {
+                let folder = report.directory.to_string_lossy().into_owned();
+                for arguments in [
+                    vec!["report", &folder],
+                    vec!["report", &folder, "--html", "-"],
+                    vec!["explain", &folder, &root],
+                    vec!["export", &folder, "--format", "jsonl"],
+                    vec!["export", &folder, "--format", "csv"],
+                    vec!["export", &folder, "--format", "links"],
+                    vec!["export", &folder, "--format", "graphml"],
+                    vec!["export", &folder, "--format", "sitemap"],
+                    vec!["fetch", &root],
+                ] {
+                    let output = report.run(&arguments).map_err(|error| error.to_string())?;
+                    for shown in [output.stdout, output.stderr] {
+                        let shown = String::from_utf8(shown).map_err(|_| format!("{arguments:?}: not UTF-8"))?;
+                        let raw = |c: char| c.is_control() && !"\n\r\t".contains(c) || c == '\u{202e}';
+                        demand(!shown.contains(raw), format!("{arguments:?} shows {:?}", shown.find(raw)))?;
+                    }
+                }
+                Ok(())
+            });
+            Ok(())
+        }),
+        Case::new("OUT10", "titles that are formulas", Expect::Ok, |stage| {
+            let titles = ["=HYPERLINK(\"http://evil\",\"x\")", "+cmd|' /C calc'!A0", "-1+1", "@SUM(1+1)"];
+            let site = stage.site()?;
+            let pages: Vec<String> = (0..titles.len()).map(|n| format!("/{n}")).collect();
+            let mut site = site.page("/", Answer::links(&pages));
+            for (path, title) in pages.iter().zip(titles) {
+                site = site.page(path, Answer::html(format!("<title>{title}</title>")));
+                stage.judge(site.url(path));
+            }
+            stage.root(site.url("/"));
+            stage.open(site);
+            stage.check("a table has none, and records have them all", move |report| {
+                for title in titles {
+                    demand(report.pages().any(|page| page["title"] == title), format!("{title} is not in a record"))?;
+                }
+                let folder = report.directory.to_string_lossy();
+                let table = report.run(&["export", &folder, "--format", "csv"]).map_err(|error| error.to_string())?;
+                let table = String::from_utf8_lossy(&table.stdout).into_owned();
+                let formula = |field: &str| field.trim_start_matches('"').starts_with(['=', '+', '-', '@']);
+                let fields = table.lines().flat_map(|line| line.split(','));
+                let found: Vec<&str> = fields.filter(|field| formula(field)).collect();
+                demand(found.is_empty(), format!("{found:?}"))?;
+                demand(table.contains("'=HYPERLINK") && table.contains("'@SUM"), "the titles are not there")
+            });
+            Ok(())
+        }),
+        Case::new("OUT11", "markup for the report", Expect::Ok, |stage| {
+            let hostile = "<img src=x onerror=alert(1)>";
+            let site = stage.site()?;
+            let page =
+                format!("<title>{hostile}</title><a href='/\"><script>alert(1)</script>'>x</a><a href=/moved>y</a>");
+            stage.root(site.url("/"));
+            stage.judge(site.url("/"));
+            let site = site
+                .page("/", Answer::html(page).content_type("text/html;<script>alert(1)</script>"))
+                .page("/moved", Answer::redirect("javascript:alert(1)", 302));
+            stage.open(site);
+            stage.check("the page of the report has none of it", |report| {
+                let folder = report.directory.to_string_lossy();
+                let page = report.run(&["report", &folder, "--html", "-"]).map_err(|error| error.to_string())?;
+                let page = String::from_utf8_lossy(&page.stdout).into_owned();
+                let has = |text: &str| page.contains(text);
+                demand(!has("<script") && !has("<img") && !has("href=\"javascript:"), "markup got in")?;
+                demand(has("Content-Security-Policy") && has("default-src 'none'"), "it has no policy")
+            });
+            Ok(())
+        }),
+        Case::new("OUT13", "archives within archives", Expect::Ok, |stage| {
+            let record = "WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n";
+            stage.set("warc", true);
+            let site = stage.site()?;
+            let crlf = "/a%0d%0aWARC-Type:%20metadata%0d%0a";
+            let site = site
+                .page("/", Answer::links([crlf, "/body"]))
+                .page(crlf, Answer::html("here").header("X-Odd", "WARC/1.1"))
+                .page("/body", Answer::bytes(format!("\r\n\r\n{record}{record}")));
+            stage.root(site.url("/"));
+            for path in ["/", "/body", crlf] {
+                stage.judge(site.url(path));
+            }
+            stage.open(site);
+            stage.check("every archive has the records that it should have, and no others", |report| {
+                let answers = archived(&report.directory.join("archive"))?;
+                let told = report.records.iter().filter(|record| record["warc"].is_object()).count();
+                demand(answers == told && told > 3, format!("{answers} answers in the archive, {told} in the records"))
+            });
+            Ok(())
+        }),
+        Case::new("OUT14", "bytes that are no text", Expect::Ok, |stage| {
+            stage.set("with", vec!["headers", "links"]);
+            let odd = |bytes: &[u8]| bytes.to_vec();
+            // Every line of the output is parsed by whoever runs this.
+            stage.page(
+                Answer::html(odd(b"<title>\xff\xfe\xed\xa0\x80</title><a href=\"/\xff\">x</a>"))
+                    .header("X-Odd", odd(b"\xff\xed\xa0\x80"))
+                    .header("ETag", odd(b"\"\xff\""))
+                    .header("Last-Modified", odd(b"\xc3\x28")),
+            )
+        }),
+        Case::elsewhere(
+            "OUT15",
+            "the folder goes away",
+            Expect::error("internal"),
+            "crates/argiope/tests/directory_faults.rs",
+            "a_folder_that_goes_away_is_noticed",
+        ),
+    ]
+}
+
+/// A page with links to all of these. Each is asked for once, as it is written.
+fn all_kept(stage: &mut Stage, paths: &[&str]) -> io::Result<()> {
+    let site = stage.site()?.page("/", Answer::links(paths));
+    stage.root(site.url("/"));
+    for path in paths {
+        stage.judge(site.url(path));
+    }
+    let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+    stage.check("each is asked for once", move |report| {
+        let wrong: Vec<_> = paths.iter().filter(|path| report.asked(path) != 1).collect();
+        demand(wrong.is_empty(), format!("{wrong:?} are not"))
+    });
+    stage.open(site.fallback(Answer::html("here")));
+    Ok(())
+}
+
+/// Beside the crawl directory there is nothing but what was there before, and in it nothing that the web named.
+fn stays_inside(stage: &mut Stage) {
+    stage.check("nothing is written but what a crawl writes", |report: &Report| -> Verdict {
+        let around = report.directory.parent().ok_or("no folder around it")?;
+        let names = |folder: &Path| -> Result<Vec<String>, String> {
+            let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+            Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        };
+        let outside: Vec<String> = names(around)?
+            .into_iter()
+            .filter(|name| !["argiope.toml", "ca.pem", "crawl"].contains(&name.as_str()))
+            .collect();
+        demand(outside.is_empty(), format!("outside: {outside:?}"))?;
+        let own = |name: &String| {
+            let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            let known = ["crawl.json", "lock", "log", "archive", "report.txt", "snapshot", "queue", "seen", "records"];
+            known.iter().any(|known| name.starts_with(known) || stem.starts_with(known))
+        };
+        let inside: Vec<String> = names(&report.directory)?.into_iter().filter(|name| !own(name)).collect();
+        demand(inside.is_empty(), format!("inside: {inside:?}"))
+    });
+}
+
+/// How many answers there are in the archives of a folder, read as a reader of archives reads them.
+fn archived(folder: &Path) -> Result<usize, String> {
+    let mut answers = 0;
+    for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
+        let file = std::fs::File::open(entry.path()).map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let end = rest.windows(4).position(|four| four == b"\r\n\r\n").ok_or("a record without an end")?;
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            demand(head.starts_with("WARC/1.1\r\n"), format!("no record begins with {head:?}"))?;
+            let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            let length: usize = field("Content-Length:").and_then(|text| text.parse().ok()).ok_or("no length")?;
+            answers += usize::from(matches!(field("WARC-Type:"), Some("response" | "revisit")));
+            let after = rest.get(end + 4 + length..).ok_or("a record that is cut")?;
+            rest = after.strip_prefix(b"\r\n\r\n").ok_or("a record that does not end where it says")?;
+        }
+    }
+    Ok(answers)
 }

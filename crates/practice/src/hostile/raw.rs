@@ -58,6 +58,13 @@ impl Talk {
         }
     }
 
+    /// A header of the last request.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let seen = locked(&self.shared.seen);
+        let last = seen.iter().rev().find(|seen| seen.connection == self.nth as u64)?;
+        last.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+    }
+
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         (&*self.stream).write_all(bytes.as_ref())
     }

@@ -1,7 +1,149 @@
 //! robots.txt that is missing, endless, hostile or in the way.
 
-use super::Case;
+use super::{Case, Expect, Stage, demand};
+use crate::answer::Answer;
+use std::io;
+use std::time::Duration;
+
+/// What a page that is no robots.txt could be mistaken for.
+const DISALLOW_ALL: &str = "User-agent: *\nDisallow: /\n";
+
+const SCENARIOS: &str = "crates/testkit/tests/sim_scenarios.rs";
 
 pub(super) fn cases() -> Vec<Case> {
-    Vec::new()
+    vec![
+        Case::new("ROB01", "404", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(404))),
+        Case::new("ROB02", "410", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(410))),
+        Case::new("ROB03", "401", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(401)))
+            .choosing("401 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
+        Case::new("ROB04", "403", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(403)))
+            .choosing("403 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
+        Case::new("ROB05", "429 with Retry-After", Expect::Skip, |stage| {
+            stage.check("asked again, and not before it is time", |report| {
+                let asked: Vec<Duration> =
+                    report.seen.iter().filter(|seen| seen.path == "/robots.txt").map(|seen| seen.start).collect();
+                let [first, second] = asked[..] else { return Err(format!("asked {} times", asked.len())) };
+                demand(second - first >= Duration::from_secs(3), format!("asked again after {:?}", second - first))
+            });
+            unreachable(stage, Answer::status(429).header("Retry-After", "3"))
+        }),
+        Case::new("ROB06", "500", Expect::Skip, |stage| unreachable(stage, Answer::status(500))),
+        Case::new("ROB07", "503", Expect::Skip, |stage| unreachable(stage, Answer::status(503))),
+        Case::elsewhere(
+            "ROB09",
+            "5xx for more than thirty days",
+            Expect::Ok,
+            SCENARIOS,
+            "a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go",
+        )
+        .choosing(
+            "a host whose robots.txt stays unreachable is given up on with `robots_unreachable`, and asked again by the \
+             next crawl; nothing is ever fetched on the strength of a missing answer",
+        ),
+        Case::new("ROB12", "a redirect to a login page", Expect::Ok, |stage| {
+            let login = "<!doctype html><title>Log in</title><form>User-agent: *<input name=\"Disallow: /\"></form>";
+            let site = stage.site()?.redirect("/robots.txt", "/login", 302).page("/login", Answer::html(login));
+            stage.root(site.url("/"));
+            stage.open(site.page("/", Answer::html("here")));
+            Ok(())
+        }),
+        Case::new("ROB13", "a page instead of a file", Expect::Ok, |stage| {
+            answered(stage, Answer::html("<!doctype html>\n<title>Not here</title>\n<p>Sorry!</p>\n"))
+        }),
+        Case::new("ROB15", "endless", Expect::Ok, |stage| {
+            let address = stage.raw(|talk| {
+                while let Some(path) = talk.request()? {
+                    if path == "/robots.txt" {
+                        talk.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nUser-agent: *\n")?;
+                        talk.send_forever("Disallow: /x\n".repeat(1_000).as_bytes())?;
+                    }
+                    let page = "<a href=/x>x</a><a href=/y>y</a>";
+                    talk.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()))?;
+                }
+                Ok(())
+            })?;
+            stage.root(format!("http://{address}/"));
+            stage.check("the rules that came are obeyed", |report| {
+                demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
+            });
+            Ok(())
+        }),
+        Case::new("ROB17", "a bomb", Expect::Ok, |stage| {
+            // Rules first, then 256 MiB of nothing to speak of.
+            let bomb = Answer::filled("User-agent: *\nDisallow: /x\n", 256 << 20).gzip().content_type("text/plain");
+            stage.check("the rules that came are obeyed", |report| {
+                demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
+            });
+            let site = stage.site()?.page("/robots.txt", bomb).page("/", Answer::links(["/x", "/y"]));
+            stage.root(site.url("/"));
+            stage.open(site.fallback(Answer::html("here")));
+            Ok(())
+        }),
+        Case::new("ROB20", "a pattern that takes for ever", Expect::Ok, |stage| {
+            let path = format!("/{}", "a".repeat(4_000));
+            let rule = format!("User-agent: *\nDisallow: /{}b$\n", "*a".repeat(60));
+            let site = stage.site()?.robots(&rule).page(&path, Answer::html("here"));
+            stage.root(site.url(&path));
+            stage.open(site);
+            Ok(())
+        }),
+        Case::new("ROB21", "forty thousand rules", Expect::Ok, |stage| {
+            let rules: String = (0..36_000).map(|n| format!("Disallow:/{n}\n")).collect();
+            let links: Vec<String> = (0..9_000).map(|n| format!("/{n}")).collect();
+            let site = stage.site()?.robots(&format!("User-agent: *\n{rules}")).page("/", Answer::links(links));
+            stage.root(site.url("/"));
+            stage.open(site);
+            stage.check("all links are judged, and none is asked for", |report| {
+                let denied = report.pages().filter(|page| page["outcome"] == "robots").count();
+                demand(denied == 9_000 && report.asked("/8999") == 0, format!("{denied} were denied"))
+            });
+            Ok(())
+        }),
+        Case::elsewhere(
+            "ROB24",
+            "robots.txt changes while the crawl runs",
+            Expect::Skip,
+            SCENARIOS,
+            "a_renewed_robots_txt_that_forbids_more_is_obeyed",
+        ),
+        Case::new("ROB25", "X-Robots-Tag", Expect::Ok, |stage| {
+            let tagged = |tag: &str| Answer::links(["/next"]).header("X-Robots-Tag", tag);
+            let site = stage.site()?;
+            let (ours, theirs) = (site.url("/"), site.url("/theirs"));
+            for url in [&ours, &theirs] {
+                stage.root(url.as_str());
+            }
+            let page = tagged("argiope: noindex, nofollow").header("X-Robots-Tag", "otherbot: none");
+            stage.open(site.page("/", page).page("/theirs", Answer::html("x").header("X-Robots-Tag", "otherbot: none")));
+            stage.check("only what is said to us counts", move |report| {
+                let flag = |url: &str, name: &str| report.record(url).is_some_and(|record| record[name] == true);
+                demand(flag(&ours, "noindex") && flag(&ours, "nofollow"), "ours does not")?;
+                demand(!flag(&theirs, "noindex") && !flag(&theirs, "nofollow"), "theirs does")?;
+                demand(report.asked("/next") == 0, "a link was followed")
+            });
+            Ok(())
+        }),
+    ]
+}
+
+/// robots.txt answers so; the front page is what is judged.
+fn answered(stage: &mut Stage, robots: Answer) -> io::Result<()> {
+    let site = stage.site()?.page("/robots.txt", robots).page("/", Answer::html("here"));
+    stage.root(site.url("/"));
+    stage.open(site);
+    Ok(())
+}
+
+/// The same, where nothing may be fetched.
+fn unreachable(stage: &mut Stage, robots: Answer) -> io::Result<()> {
+    let site = stage.site()?;
+    let root = site.url("/");
+    stage.check("the page is never asked for, and its record says why", move |report| {
+        demand(report.asked("/") == 0, "it was asked for")?;
+        let kind = report.record(&root).map(|record| record["error"]["kind"].clone());
+        demand(kind.as_ref().is_some_and(|kind| kind == "robots_unreachable"), format!("the kind is {kind:?}"))
+    });
+    stage.root(site.url("/"));
+    stage.open(site.page("/robots.txt", robots).page("/", Answer::html("here")));
+    Ok(())
 }

@@ -1,23 +1,264 @@
 //! Names and addresses that lead into private networks, or nowhere.
 
-use super::{Case, Expect, demand};
+use super::{Case, Expect, Reply, Stage, demand, trap};
 use crate::answer::Answer;
 use crate::proxy::Proxy;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const PRIVATE: Expect = Expect::error("private_address");
+
+/// Private addresses, as they may be written, and what each of them is.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("http://127.0.0.1/", "http://127.0.0.1/"),
+    ("http://127.255.255.254/", "http://127.255.255.254/"),
+    ("http://0.0.0.0/", "http://0.0.0.0/"),
+    ("http://10.0.0.1/", "http://10.0.0.1/"),
+    ("http://172.31.255.255/", "http://172.31.255.255/"),
+    ("http://192.168.0.1/", "http://192.168.0.1/"),
+    ("http://100.64.0.1/", "http://100.64.0.1/"),
+    ("http://169.254.169.254/latest/meta-data/", "http://169.254.169.254/latest/meta-data/"),
+    ("http://192.0.0.192/", "http://192.0.0.192/"),
+    ("http://198.18.0.1/", "http://198.18.0.1/"),
+    ("http://224.0.0.1/", "http://224.0.0.1/"),
+    ("http://255.255.255.255/", "http://255.255.255.255/"),
+    ("http://168.63.129.16/", "http://168.63.129.16/"),
+    ("http://2130706433/decimal", "http://127.0.0.1/decimal"),
+    ("http://0x7f000001/hex", "http://127.0.0.1/hex"),
+    ("http://0x7f.1/mixed", "http://127.0.0.1/mixed"),
+    ("http://0177.0.0.1/octal", "http://127.0.0.1/octal"),
+    ("http://127.1/two", "http://127.0.0.1/two"),
+    ("http://127.0.0.1./dot", "http://127.0.0.1/dot"),
+    ("http://0/zero", "http://0.0.0.0/zero"),
+    ("http://%31%32%37.0.0.1/percent", "http://127.0.0.1/percent"),
+    ("http://\u{2460}\u{2461}\u{2466}.\u{24ea}.\u{24ea}.\u{2460}/enclosed", "http://127.0.0.1/enclosed"),
+    ("http://127\u{3002}0\u{3002}0\u{3002}1/ideographic", "http://127.0.0.1/ideographic"),
+    ("http://\u{ff11}\u{ff12}\u{ff17}.0.0.1/wide", "http://127.0.0.1/wide"),
+    ("http://127.0.0.1\\@example.com/backslash", "http://127.0.0.1/@example.com/backslash"),
+    ("http://0xA9FEA9FE/metadata", "http://169.254.169.254/metadata"),
+    ("http://[::1]/", "http://[::1]/"),
+    ("http://[::]/", "http://[::]/"),
+    ("http://[0:0:0:0:0:0:0:1]/long", "http://[::1]/long"),
+    ("http://[fe80::1]/", "http://[fe80::1]/"),
+    ("http://[fd00:ec2::254]/", "http://[fd00:ec2::254]/"),
+    ("http://[fec0::1]/", "http://[fec0::1]/"),
+    ("http://[ff02::1]/", "http://[ff02::1]/"),
+    ("http://[2001:db8::1]/", "http://[2001:db8::1]/"),
+    ("http://localhost/", "http://localhost/"),
+    ("http://LOCALHOST./", "http://localhost./"),
+    ("http://printer.local/", "http://printer.local/"),
+    ("http://metadata.google.internal/", "http://metadata.google.internal/"),
+];
+
+/// IPv6 addresses that are IPv4 addresses in disguise.
+const DISGUISES: &[(&str, &str)] = &[
+    ("http://[::ffff:169.254.169.254]/", "http://[::ffff:a9fe:a9fe]/"),
+    ("http://[64:ff9b::a9fe:a9fe]/", "http://[64:ff9b::a9fe:a9fe]/"),
+    ("http://[2002:a9fe:a9fe::]/", "http://[2002:a9fe:a9fe::]/"),
+    ("http://[::a9fe:a9fe]/", "http://[::a9fe:a9fe]/"),
+    ("http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/"),
+    ("http://[64:ff9b:1::7f00:1]/", "http://[64:ff9b:1::7f00:1]/"),
+    ("http://[2001:0:7f00:1::1]/", "http://[2001:0:7f00:1::1]/"),
+];
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::new("NET18", "private targets through a proxy", Expect::Skip, |stage| {
-        let site = stage.site()?;
-        let inside = [site.url("/inside"), site.url_as("localhost", "/inside"), site.url_as("db.internal", "/inside")];
-        let proxy = Proxy::http().name("far.test", site.address().ip());
-        let proxy = stage.raw(move |talk| proxy.serve(talk, |_| {}))?;
-        stage.set("proxy", format!("http://{proxy}"));
-        stage.set("scope", "any");
-        stage.root(site.url_as("far.test", "/"));
-        stage.open(site.page("/", Answer::links(&inside)).fallback(Answer::html("a secret")));
-        inside.into_iter().for_each(|url| stage.judge(url));
-        stage.check("the proxy is used, and not for these", |report| {
-            demand(report.asked("/") > 0 && report.asked("/inside") == 0, "a private target was asked for")
-        });
-        Ok(())
-    })]
+    vec![
+        Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |stage| {
+            stage.name("gone.test", Reply::NoSuchName);
+            stage.root("http://gone.test/");
+            stage.root("http://gone.test/again");
+            stage.check("asked about once, for each family", |report| {
+                let asked = report.names_asked.iter().filter(|name| *name == "gone.test").count();
+                demand(asked <= 2, format!("asked {asked} times"))
+            });
+            Ok(())
+        }),
+        Case::new("NET02", "a name server that fails", Expect::error("dns_servfail"), |stage| {
+            stage.name("broken.test", Reply::Failure);
+            stage.root("http://broken.test/");
+            Ok(())
+        }),
+        Case::new("NET03", "a name server that keeps silent", Expect::error("dns_timeout"), |stage| {
+            stage.name("silent.test", Reply::Silence);
+            let site = stage.site()?.page("/", Answer::html("here"));
+            stage.name("other.test", Reply::address(site.address().ip()));
+            let other = site.url_as("other.test", "/");
+            stage.root("http://silent.test/");
+            stage.root(other.as_str());
+            stage.judge("http://silent.test/");
+            stage.open(site);
+            stage.check("other names do not wait for it", move |report| report.judge(&other, Expect::Ok));
+            Ok(())
+        }),
+        Case::new("NET05", "two names that stand for each other", Expect::error("dns_invalid"), |stage| {
+            stage.name("a.test", Reply::Alias("b.test".to_owned()));
+            stage.name("b.test", Reply::Alias("a.test".to_owned()));
+            stage.root("http://a.test/");
+            Ok(())
+        }),
+        Case::new("NET06", "sixty-four names in a row", Expect::error("dns_invalid"), |stage| {
+            for n in 0..64 {
+                stage.name(&format!("n{n}.test"), Reply::Alias(format!("n{}.test", n + 1)));
+            }
+            stage.name("n64.test", Reply::address([127, 0, 0, 1]));
+            stage.root("http://n0.test/");
+            Ok(())
+        })
+        .choosing("a chain of names is followed eight times: longer ones are mistakes or mischief"),
+        Case::new("NET07", "a thousand addresses", Expect::Ok, |stage| {
+            let site = stage.site()?.page("/", Answer::html("here"));
+            let good = site.address().ip();
+            // Nothing listens at the others.
+            let dead = |n: u32| IpAddr::from((0x7f63_0000 + 2 + n).to_be_bytes());
+            let addresses = [dead(0), dead(1), good].into_iter().chain((2..999).map(dead)).collect();
+            stage.name("many.test", Reply::Addresses(addresses));
+            stage.root(site.url_as("many.test", "/"));
+            stage.open(site);
+            Ok(())
+        }),
+        Case::new("NET08", "packets that are none", Expect::error("dns_invalid"), |stage| {
+            stage.name("loop.test", Reply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
+            stage.name(
+                "short.test",
+                Reply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])),
+            );
+            stage.root("http://loop.test/");
+            stage.root("http://short.test/");
+            Ok(())
+        }),
+        Case::new("NET09", "one family leads nowhere", Expect::Ok, |stage| {
+            let site = stage.site()?.page("/", Answer::html("here"));
+            let nowhere: IpAddr = [0x100, 0, 0, 0, 0, 0, 0, 1].into();
+            stage.name("both.test", Reply::Addresses(vec![nowhere, site.address().ip()]));
+            stage.root(site.url_as("both.test", "/"));
+            stage.open(site);
+            Ok(())
+        }),
+        Case::elsewhere(
+            "NET12",
+            "a name that changes between check and connect",
+            PRIVATE,
+            "crates/core/src/workbench/tests.rs",
+            "the_addresses_that_were_checked_are_the_ones_that_are_connected_to",
+        ),
+        Case::new("NET13", "private addresses in every spelling", Expect::Skip, |stage| leads_inside(stage, SPELLINGS)),
+        Case::new("NET14", "private addresses inside IPv6", Expect::Skip, |stage| leads_inside(stage, DISGUISES)),
+        Case::new("NET16", "robots.txt leads inside", PRIVATE, |stage| {
+            let inside = "http://169.254.169.254/latest/meta-data/";
+            let site = stage.site()?.redirect("/robots.txt", inside, 302).page("/", Answer::html("here"));
+            let root = site.url("/");
+            stage.root(root.as_str());
+            stage.judge(inside);
+            stage.open(site);
+            stage.check("the page is not asked for", move |report| {
+                demand(report.asked("/") == 0, "it was asked for")?;
+                report.judge(&root, Expect::Skip)
+            });
+            Ok(())
+        }),
+        Case::new("NET18", "private targets through a proxy", Expect::Skip, |stage| {
+            let site = stage.site()?;
+            let inside =
+                [site.url("/inside"), site.url_as("localhost", "/inside"), site.url_as("db.internal", "/inside")];
+            let proxy = Proxy::http().name("far.test", site.address().ip());
+            let proxy = stage.raw(move |talk| proxy.serve(talk, |_| {}))?;
+            stage.set("proxy", format!("http://{proxy}"));
+            stage.set("scope", "any");
+            stage.root(site.url_as("far.test", "/"));
+            stage.open(site.page("/", Answer::links(&inside)).fallback(Answer::html("a secret")));
+            inside.into_iter().for_each(|url| stage.judge(url));
+            stage.check("the proxy is used, and not for these", |report| {
+                demand(report.asked("/") > 0 && report.asked("/inside") == 0, "a private target was asked for")
+            });
+            Ok(())
+        }),
+        Case::new("NET19", "ports of other protocols", Expect::Skip, |stage| {
+            let links = ["http://www.test:22/", "http://www.test:25/", "http://www.test:6667/"];
+            stage.name("www.test", Reply::address([127, 0, 0, 1]));
+            stage.set("scope", "any");
+            let site = stage.site()?.page("/", Answer::links(links));
+            stage.root(site.url("/"));
+            stage.open(site);
+            for link in links {
+                stage.judge(link);
+            }
+            stage.check("refused by name of their port, and nobody is asked where they are", move |report| {
+                let kinds = links.map(|link| report.record(link).map(|record| record["error"]["kind"].clone()));
+                let blocked =
+                    |kind: &Option<serde_json::Value>| kind.as_ref().is_some_and(|kind| kind == "blocked_port");
+                demand(kinds.iter().all(blocked), format!("{kinds:?}"))?;
+                demand(report.names_asked.is_empty(), "the name was looked up")
+            });
+            Ok(())
+        })
+        .choosing("the ports that browsers refuse are refused (WHATWG Fetch); 6379 is not one of them"),
+        Case::new("NET22", "names that are too long", Expect::Skip, |stage| {
+            let label = format!("http://{}.test/", "a".repeat(64));
+            let name = format!("http://{}test/", "abcdefghi.".repeat(26));
+            stage.name("test", Reply::NoSuchName);
+            stage.set("scope", "any");
+            let site = stage.site()?.page("/", Answer::links([&label, &name]));
+            stage.root(site.url("/"));
+            stage.judge(label);
+            stage.judge(name);
+            stage.open(site);
+            stage.check("nobody is asked about them", |report| demand(report.names_asked.is_empty(), "somebody was"));
+            Ok(())
+        }),
+        Case::new("NET23", "wildcard DNS", Expect::Ok, |stage| {
+            stage.set("scope", "domain");
+            stage.set("allow-private", true);
+            stage.set("trap-budget", 64 * 8);
+            let address = trap::wild(stage, 10)?;
+            stage.root(format!("http://trap.test:{}/", address.port()));
+            trap::hosts_at_most(stage, 1 + 8);
+            Ok(())
+        }),
+    ]
+}
+
+/// A packet that answers this question, with these bytes for its one record.
+fn packet(question: &[u8], record: &[u8]) -> Vec<u8> {
+    // The question ends behind the name's last, empty label, its type and its class.
+    let end = 12 + question.get(12..).and_then(|rest| rest.iter().position(|byte| *byte == 0)).unwrap_or(0) + 5;
+    let mut packet = question.get(..end).unwrap_or(question).to_vec();
+    if let Some(flags) = packet.get_mut(2..12) {
+        flags.copy_from_slice(&[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    }
+    packet.extend_from_slice(record);
+    packet
+}
+
+/// A page with links that all lead inside: each gets a record, none gets a connection.
+fn leads_inside(stage: &mut Stage, targets: &'static [(&'static str, &'static str)]) -> io::Result<()> {
+    let came = Arc::new(AtomicUsize::new(0));
+    let trap = {
+        let came = Arc::clone(&came);
+        stage.raw(move |talk| {
+            came.fetch_add(1, SeqCst);
+            talk.wait_for_the_end()
+        })?
+    };
+    stage.name("inside.test", Reply::address(trap.ip()));
+    let inside = format!("http://inside.test:{}/", trap.port());
+    let links = targets.iter().map(|(link, _)| *link).chain([inside.as_str()]);
+    let site = stage.site()?.page("/", Answer::links(links));
+    stage.set("scope", "any");
+    stage.root(site.url("/"));
+    stage.open(site);
+    let all: Vec<String> = targets.iter().map(|(_, url)| (*url).to_owned()).chain([inside]).collect();
+    for url in &all {
+        stage.judge(url.as_str());
+    }
+    stage.check("each is refused by its address, and no connection is made", move |report| {
+        for url in &all {
+            let record = report.record(url).ok_or_else(|| format!("{url} has no record"))?;
+            demand(record["error"]["kind"] == "private_address", record.to_string())?;
+        }
+        demand(came.load(SeqCst) == 0, "somebody connected")?;
+        demand(report.names_asked.iter().all(|name| name == "inside.test"), format!("{:?}", report.names_asked))
+    });
+    Ok(())
 }

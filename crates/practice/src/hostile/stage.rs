@@ -27,6 +27,7 @@ pub struct Stage {
     sites: Vec<Site>,
     raw: Vec<RawServer>,
     zone: Zone,
+    trusted: String,
     roots: Vec<String>,
     judged: Vec<String>,
     settings: Vec<(&'static str, Value)>,
@@ -43,6 +44,7 @@ impl Stage {
             sites: Vec::new(),
             raw: Vec::new(),
             zone: Zone::default(),
+            trusted: String::new(),
             roots: Vec::new(),
             judged: Vec::new(),
             settings: Vec::new(),
@@ -99,6 +101,11 @@ impl Stage {
         let address = server.address;
         self.raw.push(server);
         Ok(address)
+    }
+
+    /// An authority to trust, as PEM, beside that of the sites.
+    pub fn trust(&mut self, pem: String) {
+        self.trusted.push_str(&pem);
     }
 
     /// A server that speaks by hand, except that it says politely that there is no robots.txt. Its front page is the
@@ -160,8 +167,10 @@ impl Stage {
         let web = self.sites.into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
         let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
         let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
+        let trusted = web.ca_pem() + &self.trusted;
         Ok(Scene {
             web,
+            trusted,
             raw: self.raw,
             names,
             roots: self.roots,
@@ -178,6 +187,7 @@ pub struct Scene {
     web: Running,
     raw: Vec<RawServer>,
     names: Option<NameServer>,
+    trusted: String,
     pub roots: Vec<String>,
     pub judged: Vec<String>,
     pub settings: Vec<(&'static str, Value)>,
@@ -196,9 +206,9 @@ impl Scene {
         self.names.as_ref().map(NameServer::asked).unwrap_or_default()
     }
 
-    /// The authority to trust, as PEM.
-    pub fn ca_pem(&self) -> String {
-        self.web.ca_pem()
+    /// The authorities to trust, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.trusted
     }
 
     /// Every request so far: those of the sites, then those of the raw servers.

@@ -1,7 +1,324 @@
 //! Certificates and handshakes that must not be accepted, or not be waited for.
 
-use super::Case;
+use super::raw::Talk;
+use super::report::{Report, Verdict};
+use super::{Case, Expect, Stage, demand};
+use crate::answer::Answer;
+use crate::certificate::Certificate;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, CrlDistributionPoint, DnType, IsCa, Issuer, KeyPair,
+    PKCS_RSA_SHA256, RsaKeySize, SanType, SerialNumber,
+};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+const TLS: Expect = Expect::error("tls");
+const LATE: Expect = Expect::error("connect_timeout");
 
 pub(super) fn cases() -> Vec<Case> {
-    Vec::new()
+    vec![
+        Case::new("TLS01", "a certificate that has expired", TLS, |stage| {
+            let root = bad_site(stage, Certificate::Expired, "expired since 2002-01-01")?;
+            // Who insists gets the page, and is told at every step that nobody knows from whom.
+            stage.check("insecure only where that is asked for, and marked", move |report| {
+                let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
+                let told = String::from_utf8_lossy(&fetched.stdout).into_owned();
+                demand(told.contains("NOT CHECKED") && told.contains("\"insecure\": true"), told)?;
+                let warned = String::from_utf8_lossy(&fetched.stderr).into_owned();
+                demand(warned.contains("WARNING"), warned)
+            });
+            Ok(())
+        }),
+        Case::new("TLS03", "a certificate that vouches for itself", TLS, |stage| {
+            bad_site(stage, Certificate::SelfSigned, "self-signed").map(|_| ())
+        }),
+        Case::new("TLS04", "an authority that nobody trusts", TLS, |stage| {
+            let stranger = Authority::new("Stranger")?;
+            refused(stage, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
+        }),
+        Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |stage| {
+            let (came, authority) = (Arc::new(AtomicUsize::new(0)), Authority::new("Known")?);
+            let list = {
+                let came = Arc::clone(&came);
+                stage.raw(move |talk| {
+                    came.fetch_add(1, SeqCst);
+                    talk.wait_for_the_end()
+                })?
+            };
+            stage.check("nobody asks for the list", move |_| demand(came.load(SeqCst) == 0, "somebody did"));
+            stage.trust(authority.root.pem());
+            let address = secure(stage, move |site| {
+                let mut params = authority.params(site)?;
+                params.crl_distribution_points =
+                    vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
+                Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
+            })?;
+            stage.root(format!("https://{address}/"));
+            Ok(())
+        })
+        .choosing(
+            "revocation is not asked about, as with curl and wget: lists and OCSP would tell third parties what is \
+             crawled, and a server that wants to deceive withholds them",
+        ),
+        Case::new("TLS07", "a chain with a gap", TLS, |stage| {
+            let authority = Authority::new("Known")?;
+            stage.trust(authority.root.pem());
+            refused(stage, "unknown issuer", move |site| {
+                // The authority in the middle is not sent along.
+                let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
+                let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
+                Ok((vec![leaf.der().clone()], authority.leaf_key()?))
+            })
+        })
+        .choosing(
+            "certificates that a server forgot are not fetched from where the others name them: that would be a fetch \
+                   that nobody asked for, to an address that a stranger chose",
+        ),
+        Case::new("TLS08", "an authority signed with SHA-1", TLS, |stage| {
+            let authority = Authority::with("Known", rsa_key()?)?;
+            stage.trust(authority.root.pem());
+            refused(stage, "SHA-1", move |site| {
+                let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
+                let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
+                Ok((vec![leaf.der().clone(), with_sha1(middle.der())], authority.leaf_key()?))
+            })
+        }),
+        Case::new("TLS09", "a certificate for ten thousand names", Expect::Ok, |stage| {
+            let authority = Authority::new("Known")?;
+            stage.trust(authority.root.pem());
+            let address = secure(stage, move |site| {
+                let mut params = authority.params(site)?;
+                for n in 0..9_999u32 {
+                    // As short as so many can be: no handshake holds more than 64 KiB.
+                    let [_, a, b, c] = n.to_be_bytes();
+                    params.subject_alt_names.push(SanType::IpAddress(IpAddr::from([198, 18 + a, b, c])));
+                }
+                Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
+            })?;
+            stage.root(format!("https://{address}/"));
+            Ok(())
+        }),
+        Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |stage| {
+            // A hello of a server that knows no later version: its version, 32 random bytes, no session, one cipher.
+            let mut hello = vec![0x16, 3, 1, 0, 42, 2, 0, 0, 38, 3, 1];
+            hello.extend([7; 32]);
+            hello.extend([0, 0, 0x2f, 0]);
+            let address = stage.raw(move |talk| {
+                talk.send(&hello)?;
+                talk.wait_for_the_end()
+            })?;
+            says(stage, address, "version")
+        }),
+        Case::new("TLS13", "a handshake that stalls", LATE, |stage| {
+            let address = stage.raw(Talk::wait_for_the_end)?;
+            says(stage, address, "TLS handshake")
+        }),
+        Case::new("TLS14", "a handshake that drips", LATE, |stage| {
+            let address = stage.raw(|talk| {
+                for byte in [0x16, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
+                    talk.send([byte])?;
+                    talk.pause(Duration::from_millis(500))?;
+                }
+                talk.wait_for_the_end()
+            })?;
+            says(stage, address, "TLS handshake")
+        }),
+        Case::new("TLS15", "plain HTTP where TLS is expected", TLS, |stage| {
+            let address = stage.raw(|talk| {
+                talk.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
+                talk.wait_for_the_end()
+            })?;
+            says(stage, address, "does not speak TLS")
+        }),
+        Case::new("TLS17", "a name that the server does not know", TLS, |stage| {
+            let address = stage.raw(|talk| {
+                talk.send([0x15, 3, 3, 0, 2, 2, 112])?;
+                talk.wait_for_the_end()
+            })?;
+            says(stage, address, "does not know this name")
+        }),
+        Case::new("TLS18", "an end without a goodbye", Expect::truncated("disconnect", "reset"), |stage| {
+            let authority = Authority::new("Known")?;
+            stage.trust(authority.root.pem());
+            let address = secure(stage, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
+            stage.root(format!("https://{address}/until-close"));
+            let whole = format!("https://{address}/");
+            stage.judge(format!("https://{address}/until-close"));
+            stage.root(whole.as_str());
+            stage.check("what says its length is whole without a goodbye", move |report| {
+                report.judge(&whole, Expect::Ok)
+            });
+            Ok(())
+        })
+        .choosing(
+            "a body that only the end of the connection ends is whole only with TLS's goodbye: anybody in between \
+                   could have cut it",
+        ),
+        Case::new("TLS19", "a chain that leads everywhere", TLS, |stage| {
+            let authority = Authority::new("Maze")?;
+            refused(stage, "", move |site| {
+                // Forty authorities of one name and one key: each could have signed each.
+                let mut chain = vec![authority.leaf(site)?];
+                for number in 0..40u64 {
+                    let mut params = authority_params("Maze");
+                    params.serial_number = Some(SerialNumber::from(number + 1));
+                    chain.push(params.signed_by(authority.root.key(), &authority.root).map_err(fault)?.der().clone());
+                }
+                Ok((chain, authority.leaf_key()?))
+            })
+        }),
+    ]
+}
+
+fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::other(error)
+}
+
+/// A site with one of the usual bad certificates. Its front page is what is judged.
+fn bad_site(stage: &mut Stage, certificate: Certificate, words: &'static str) -> io::Result<String> {
+    let site = stage.secure_site(certificate)?.page("/", Answer::html("here"));
+    let root = site.url("/");
+    stage.root(root.as_str());
+    stage.open(site);
+    told(stage, root.clone(), words);
+    stage.check("nothing is asked of it", |report| demand(report.seen.is_empty(), "something was"));
+    Ok(root)
+}
+
+/// A server whose handshake fails. The failure is told in these words.
+fn says(stage: &mut Stage, address: SocketAddr, words: &'static str) -> io::Result<()> {
+    let root = format!("https://{address}/");
+    stage.set("robots", "ignore");
+    stage.root(root.as_str());
+    told(stage, root, words);
+    Ok(())
+}
+
+fn told(stage: &mut Stage, url: String, words: &'static str) {
+    stage.check("the reason is named", move |report: &Report| -> Verdict {
+        let record = report.record(&url).ok_or("no record")?;
+        let message = record["error"]["message"].as_str().unwrap_or_default();
+        demand(message.contains(words), format!("it says {message:?}"))
+    });
+}
+
+/// A chain of certificates, and the key of the first.
+type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// A server that shows this chain, which is refused for a reason with these words in it.
+fn refused(
+    stage: &mut Stage,
+    words: &'static str,
+    show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
+) -> io::Result<()> {
+    let address = secure(stage, show)?;
+    says(stage, address, words)
+}
+
+/// A server that speaks TLS and shows this chain, made for its own address. It never says goodbye.
+fn secure(
+    stage: &mut Stage,
+    show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
+) -> io::Result<SocketAddr> {
+    stage.set("robots", "ignore");
+    let made = std::sync::OnceLock::new();
+    stage.raw(move |talk| {
+        let address = talk.stream().local_addr()?.ip();
+        let config: &Result<Arc<ServerConfig>, String> = made.get_or_init(|| {
+            let (chain, key) = show(address).map_err(|error| error.to_string())?;
+            let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| error.to_string())?
+                .with_no_client_auth();
+            builder.with_single_cert(chain, key).map(Arc::new).map_err(|error| error.to_string())
+        });
+        let config = config.as_ref().map_err(|why| io::Error::other(why.as_str()))?;
+        let mut session = ServerConnection::new(Arc::clone(config)).map_err(fault)?;
+        let mut socket = talk.stream();
+        let mut stream = rustls::Stream::new(&mut session, &mut socket);
+        let mut request = Vec::new();
+        let mut buffer = [0; 4096];
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                n => request.extend_from_slice(&buffer[..n]),
+            }
+        }
+        let body = "<title>here</title>";
+        let length = if request.starts_with(b"GET /until-close ") {
+            "Connection: close\r\n".to_owned()
+        } else {
+            format!("Content-Length: {}\r\n", body.len())
+        };
+        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{length}\r\n{body}").as_bytes())?;
+        stream.flush()
+    })
+}
+
+/// An authority of one's own, and the key of whoever it vouches for.
+struct Authority {
+    root: CertifiedIssuer<'static, KeyPair>,
+    key: KeyPair,
+}
+
+fn authority_params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+impl Authority {
+    fn new(name: &str) -> io::Result<Authority> {
+        Authority::with(name, KeyPair::generate().map_err(fault)?)
+    }
+
+    fn with(name: &str, key: KeyPair) -> io::Result<Authority> {
+        let root = CertifiedIssuer::self_signed(authority_params(name), key).map_err(fault)?;
+        Ok(Authority { root, key: KeyPair::generate().map_err(fault)? })
+    }
+
+    /// An authority that this one vouches for.
+    fn below(&self, name: &str, key: KeyPair) -> io::Result<CertifiedIssuer<'static, KeyPair>> {
+        CertifiedIssuer::signed_by(authority_params(name), key, &self.root).map_err(fault)
+    }
+
+    fn params(&self, site: IpAddr) -> io::Result<CertificateParams> {
+        CertificateParams::new(vec![site.to_string()]).map_err(fault)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> io::Result<CertificateDer<'static>> {
+        let issuer: &Issuer<'static, KeyPair> = &self.root;
+        Ok(params.signed_by(&self.key, issuer).map_err(fault)?.der().clone())
+    }
+
+    fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
+        self.sign(&self.params(site)?)
+    }
+
+    fn leaf_key(&self) -> io::Result<PrivateKeyDer<'static>> {
+        Ok(PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der())))
+    }
+}
+
+fn rsa_key() -> io::Result<KeyPair> {
+    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(fault)
+}
+
+/// The same certificate, said to be signed with SHA-1. Whoever looks at the signature before the algorithm has lost.
+fn with_sha1(certificate: &CertificateDer<'_>) -> CertificateDer<'static> {
+    const SHA256_WITH_RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11];
+    let mut der = certificate.to_vec();
+    for at in 0..der.len().saturating_sub(SHA256_WITH_RSA.len()) {
+        if der[at..].starts_with(&SHA256_WITH_RSA) {
+            der[at + SHA256_WITH_RSA.len() - 1] = 5;
+        }
+    }
+    CertificateDer::from(der)
 }

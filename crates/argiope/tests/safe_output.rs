@@ -1,0 +1,118 @@
+//! Files without following links, bad identities in words, and what `fetch` shows, as the built binary does them.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argiope_practice::{Answer, Certificate, Running, Site, Web};
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
+}
+
+fn serve(site: Site) -> Running {
+    Web::new().site(site).start().expect("the practice web starts")
+}
+
+#[test]
+fn no_file_is_written_through_a_link() {
+    let site = Site::http("127.6.7.1:0").expect("a loopback address").page("/", Answer::html("<title>x</title>"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("precious"), "precious").expect("written");
+    for name in ["pages.jsonl", "page.html", "table.csv", "table.csv.part", "page.html.part"] {
+        symlink(at("precious"), at(name)).expect("a link");
+    }
+    let refused = run(folder.path(), &["crawl", &root, "-q", "--out", "d", "--jsonl", "pages.jsonl"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused).contains("pages.jsonl cannot be written: it is a link"), "{}", words(&refused));
+
+    assert_eq!(run(folder.path(), &["crawl", &root, "-q", "--out", "e"]).status.code(), Some(0));
+    for arguments in
+        [vec!["report", "e", "--html", "page.html"], vec!["export", "e", "--format", "csv", "-o", "table.csv"]]
+    {
+        let output = run(folder.path(), &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    }
+    assert_eq!(fs::read_to_string(at("precious")).expect("there"), "precious");
+    assert!(fs::read_to_string(at("page.html")).expect("there").starts_with("<!doctype html>"));
+    assert!(!at("table.csv").is_symlink());
+    // What is no file can be written to by any name it has.
+    let output = run(folder.path(), &["report", "e", "--html", "/dev/stdout"]);
+    assert!(output.stdout.starts_with(b"<!doctype html>"));
+}
+
+#[test]
+fn a_file_in_place_of_the_folder_is_told_as_that() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("f"), "x").expect("written");
+    for more in [&["--out", "f"][..], &["--out", "f", "--fresh"]] {
+        let output = run(folder.path(), &[&["crawl", "http://127.0.0.1:1/", "-q"][..], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(words(&output).contains("f is a file, and a crawl needs a folder"), "{}", words(&output));
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("f")).expect("there"), "x");
+}
+
+#[test]
+fn an_identity_that_is_none_is_named_by_its_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("junk.pem"), "\u{1b}[2Jjunk").expect("written");
+    let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--cert", "junk.pem", "--key", "junk.pem"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        words(&output).contains("junk.pem") && words(&output).contains("no certificate in PEM"),
+        "{}",
+        words(&output)
+    );
+    let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "junk.pem"]);
+    assert!(words(&output).contains("no certificate in PEM"), "{}", words(&output));
+}
+
+#[test]
+fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
+    let site = Site::https("127.6.7.2:0", Certificate::Expired).expect("a loopback address");
+    let site = site.page("/", Answer::html("x"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let shown = |arguments: &[&str]| {
+        let output = run(folder.path(), arguments);
+        (String::from_utf8(output.stdout.clone()).expect("UTF-8"), words(&output))
+    };
+    let (text, said) = shown(&["fetch", &root, "--insecure"]);
+    for part in [
+        "secured     TLS 1.3, ",
+        "certificate of Argiope practice site, by Argiope practice authority",
+        "for 127.6.7.2",
+        "from 2001-01-01T00:00:00Z to 2002-01-01T00:00:00Z",
+        "NOT CHECKED",
+        "\"insecure\": true",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(said.contains("WARNING: certificates are NOT checked"), "{said}");
+    let (text, said) = shown(&["fetch", &root]);
+    assert!(text.contains("unknown issuer") || text.contains("expired since"), "{text}");
+    assert!(!text.contains("insecure") && said.is_empty(), "{text}{said}");
+}
+
+#[test]
+fn a_head_with_bare_line_feeds_is_shown_as_a_head() {
+    let site = Site::http("127.6.7.3:0").expect("a loopback address");
+    let site = site.page("/", Answer::raw("HTTP/1.1 200 OK\nContent-Length: 6\nX-Last: 1\n\nsecret"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = run(folder.path(), &["fetch", &root]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(text.contains("< X-Last: 1\n") && !text.contains("secret"), "{text}");
+}
