@@ -1,6 +1,6 @@
 // Crawlee as a peer: `crawl.mjs ROOTS CONNECTIONS` crawls the hosts of all roots with Cheerio and keeps nothing.
 import { readFileSync } from 'node:fs';
-import { CheerioCrawler, Configuration, LogLevel, log } from 'crawlee';
+import { CheerioCrawler, Configuration, LogLevel, log } from '@crawlee/cheerio';
 
 log.setLevel(LogLevel.ERROR);
 const roots = readFileSync(process.argv[2], 'utf8').split('\n').filter(Boolean);
@@ -12,7 +12,7 @@ const crawler = new CheerioCrawler({
     maxRequestRetries: 0,
     useSessionPool: false,
     persistCookiesPerSession: false,
-    autoscaledPoolOptions: { snapshotterOptions: { maxUsedCpuRatio: 1, maxUsedMemoryRatio: 1 } },
+    autoscaledPoolOptions: { systemStatusOptions: { maxCpuOverloadedRatio: 1, maxMemoryOverloadedRatio: 1, maxEventLoopOverloadedRatio: 1 } },
     async requestHandler({ enqueueLinks }) {
         await enqueueLinks({ strategy: 'same-hostname', selector: 'a[href]' });
     },

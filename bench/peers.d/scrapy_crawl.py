@@ -31,7 +31,6 @@ process = CrawlerProcess(
         "TELNETCONSOLE_ENABLED": False,
         "LOG_ENABLED": False,
         "HTTPCACHE_ENABLED": False,
-        "SCHEDULER_DISK_QUEUE": None,
     }
 )
 process.crawl(Peer)

@@ -2,7 +2,7 @@
 
 from html import escape
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 860, 330, 150, 46, 44
+WIDTH, LEFT, RIGHT, ROW, TOP = 900, 350, 190, 46, 44
 INK, FAINT, OURS, BAR, GOAL = "#222", "#bbb", "#b8860b", "#c0392b", "#2e7d32"
 
 
@@ -45,7 +45,7 @@ def row(line, y):
     median = x(line["median"])
     parts.append(f'<line x1="{median:.1f}" y1="{y - 8}" x2="{median:.1f}" y2="{y + 8}" stroke="{INK}" stroke-width="3"/>')
     words = f'{line["median"]:.3g}{" " + line["unit"] if line["unit"] else ""}, {line["verdict"]}'
-    parts.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y + 4}" font-size="11">{escape(shorten(words, 24))}</text>')
+    parts.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y + 4}" font-size="11">{escape(shorten(words, 30))}</text>')
     return parts
 
 

@@ -147,7 +147,6 @@ class Peer:
     name = ""
     rounds = 99
     most = {}
-    only = None  # scenarios it is used in, where not in all
 
     def installed(self):
         raise NotImplementedError
@@ -234,6 +233,7 @@ class Siteone(Peer):
             "--max-visited-urls=100000000", "--max-queue-length=100000000", "--ignore-robots-txt", "--http-cache-dir=",
             "--output=json", "--hide-progress-bar", "--disable-javascript", "--disable-styles", "--disable-fonts",
             "--disable-images", "--disable-files", "--allowed-domain-for-crawling=127.*",
+            "--analyzer-filter-regex=/^none$/i", "--output-html-report=", "--output-json-file=", "--output-text-file=",
         ]  # fmt: skip
 
 
@@ -258,11 +258,14 @@ class Crawlee(Peer):
     most = {"S2": 800, "S3 openjdk": 0}
 
     def installed(self):
-        folder = os.path.join(PEERS, "crawlee", "node_modules", "crawlee")
+        folder = os.path.join(PEERS, "crawlee", "node_modules", "@crawlee", "cheerio")
         return os.path.isdir(folder) and shutil.which("node")
 
     def command(self, web, work, task):
-        return ["node", os.path.join(PEERS, "crawlee", "crawl.mjs"), web.roots_file, task.connections]
+        # Node looks for packages beside the program.
+        program = os.path.join(PEERS, "crawlee", "crawl.mjs")
+        shutil.copy(os.path.join(HERE, "peers.d", "crawlee_crawl.mjs"), program)
+        return ["node", program, web.roots_file, task.connections]
 
     def environment(self):
         return {"CRAWLEE_PERSIST_STORAGE": "false", "CRAWLEE_LOG_LEVEL": "ERROR"}

@@ -40,7 +40,7 @@ def read_all(folder):
 def number(value, unit=""):
     if value is None:
         return "-"
-    if abs(value) >= 100:
+    if abs(value) >= 100 or value == int(value):
         text = f"{value:,.0f}"
     elif abs(value) >= 10:
         text = f"{value:.1f}"
@@ -111,15 +111,39 @@ def machine_words(machine):
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 
-def document(results, path):
-    """Writes the tables between the markers of docs/performance.md."""
+# What the README shows.
+HEADLINES = ("S1", "S2", "S3", "S4", "S5", "S7")
+
+
+def document(results, root):
+    """Writes the tables between the markers of docs/performance.md and of the README, where it has them."""
+    if not results:
+        raise SystemExit("bench/results has no results: run bench/run first")
+    replace(os.path.join(root, "docs", "performance.md"), generated(results), True)
+    replace(os.path.join(root, "README.md"), headlines(results), False)
+
+
+def replace(path, words, needed):
     with open(path) as file:
-        before, _, rest = file.read().partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
+        before, begun, rest = file.read().partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if begun and ended:
+        with open(path, "w") as file:
+            file.write(f"{before}{BEGIN}\n{words}\n{END}{after}")
+    elif needed:
         raise SystemExit(f"{path}: the markers {BEGIN} and {END} are not there")
-    with open(path, "w") as file:
-        file.write(f"{before}{BEGIN}\n{generated(results)}\n{END}{after}")
+
+
+def headlines(results):
+    rows = []
+    for result in results:
+        if result["scenario"] in HEADLINES:
+            for line in result["measures"]:
+                name, bar, _, middle, spread, fate = measure_row(line)
+                rows.append([f"{result['scenario']} {name}", bar, middle, fate])
+    machine = results[0]["machine"]
+    words = f"Medians of {results[0]['rounds']} rounds on {machine['cores']} cores of {machine['cpu']}, {machine['date'].split()[0]}."
+    return f"{words} All twelve scenarios: [docs/performance.md](docs/performance.md).\n\n" + markdown(["", "bar", "measured", ""], rows)
 
 
 def generated(results):

@@ -67,11 +67,10 @@ def verdict(value, bar, goal, higher):
         return "goal reached"
     if meets(bar):
         return "bar reached"
-    # How far it is from the bar, as a factor of what is still missing.
-    if bar == 0 or value == 0:
+    if bar == 0:
         return f"missed: {value:g} instead of {bar:g}"
-    factor = bar / value if higher else value / bar
-    return f"missed by {100 * (factor - 1):.3g} %" if factor < 2 else f"missed by a factor of {factor:.2g}"
+    share = value / bar
+    return f"missed: {100 * share:.0f} % of the bar" if higher else f"missed: {share:.2f} times the bar"
 
 
 def round_to(value, digits=5):

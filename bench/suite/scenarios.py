@@ -1,6 +1,6 @@
-"""The twelve scenarios by name."""
+"""The scenarios by name."""
 
-from . import speed, storing, waiting
+from . import beside, speed, storing, waiting
 
 SCENARIOS = {
     "S1": waiting.s1,
@@ -15,4 +15,5 @@ SCENARIOS = {
     "S10": storing.s10,
     "S11": speed.s11,
     "S12": speed.s12,
+    "S13": beside.s13,
 }

@@ -9,6 +9,7 @@ use argiope_core::notes::LaneNote;
 use argiope_core::robots::{Robots, RobotsVerdict};
 use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::scope::{ScopeRule, Verdict};
+use argiope_core::trap::Cut;
 use argiope_core::url::StripParams;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
 use argiope_store::disk::{self, Event};
@@ -30,6 +31,8 @@ pub struct Explanation {
     pub fate: Fate,
     /// Who is crawling just now: then all this may change.
     pub crawled_by: Option<String>,
+    /// Where it was never seen: the places where links like it were left out as endless.
+    pub cuts: Vec<Cut>,
 }
 
 /// Whether it belongs to the crawl.
@@ -123,7 +126,9 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, Unexplained>
     let lane = LaneAnswer { rest: note.rest, crawl_delay, ..found.lane };
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
     let crawled_by = disk::crawled_by(directory);
-    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by })
+    let mut cuts = found.cuts;
+    cuts.retain(|cut| fate == Fate::NeverSeen && cut.covers(found.url.as_ref()));
+    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by, cuts })
 }
 
 /// What the text may mean: one address, or https and http where no scheme was written, as with roots.
@@ -146,6 +151,8 @@ struct Found {
     lane: LaneAnswer,
     note: Option<Vec<u8>>,
     config: Option<Config>,
+    /// Of the last run that has any.
+    cuts: Vec<Cut>,
 }
 
 fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
@@ -155,10 +162,13 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
         url: std::borrow::Cow<'a, str>,
         #[serde(default)]
         settings: Option<Config>,
+        #[serde(default)]
+        traps: Vec<Cut>,
     }
     let url = candidates.remove(0);
     let lane = LaneAnswer { host: url.host().to_owned(), ..LaneAnswer::default() };
-    let mut found = Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None };
+    let mut found =
+        Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None, cuts: Vec::new() };
     past::walk(directory, |event| {
         match event {
             Event::Link { url, via, depth, kind, tries, again } => {
@@ -179,6 +189,9 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
             }
             Event::Fate { line, .. } | Event::Line { line } => {
                 let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return Ok(()) };
+                if !head.traps.is_empty() {
+                    found.cuts = head.traps;
+                }
                 if let Some(settings) = head.settings {
                     let strip = StripParams::new(&settings.strip_param);
                     if let Some(stripped) = strip.strip(found.url.as_ref()) {
@@ -284,6 +297,7 @@ impl Explanation {
             Fate::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
             Fate::Queued { .. } => "queued".to_owned(),
             Fate::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),
+            Fate::NeverSeen if !self.cuts.is_empty() => "left_out".to_owned(),
             Fate::NeverSeen => "never_seen".to_owned(),
         }
     }

@@ -13,6 +13,7 @@ use argiope_core::job::Job;
 use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
+use argiope_core::trap::Cut;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
@@ -73,6 +74,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// How pages compare with the last time, where there was one.
     pub changes: Option<Changes>,
+    /// Where links were left out because there is no end to them.
+    pub cuts: Vec<Cut>,
     /// What people should know about how it ran.
     pub notices: Vec<String>,
 }
@@ -173,7 +176,7 @@ where
     let end = end.and_then(|end| {
         if tells_runs {
             let changes = keeper.progress().changes;
-            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes);
+            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
             outbox.line(last, keeper.frontier_mut(), clock.now())?;
         }
         keeper.note_progress(clock.now())?;
@@ -188,7 +191,7 @@ where
     crew.dismiss(ending);
     let end = end?;
     written?;
-    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, notices })
+    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
 }
 
 /// What the wall clock says at the crawl's time zero.

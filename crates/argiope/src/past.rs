@@ -7,6 +7,7 @@ use std::path::Path;
 
 use argiope_core::record::Place;
 use argiope_core::rules::Config;
+use argiope_core::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
 use argiope_store::disk::{self, CrawlFile, Event};
 use serde::Deserialize;
@@ -51,6 +52,7 @@ pub struct Line {
     pub reason: Option<String>,
     pub seconds: Option<f64>,
     pub queued: Option<u64>,
+    pub traps: Vec<Cut>,
 }
 
 /// How long each phase took.

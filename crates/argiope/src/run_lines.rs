@@ -5,6 +5,7 @@ use std::time::Duration;
 use argiope_core::keeper::{Changes, End};
 use argiope_core::record::VERSION;
 use argiope_core::rules::Config;
+use argiope_core::trap::Cut;
 use argiope_core::visible::write_json;
 use serde::Serialize;
 
@@ -32,6 +33,9 @@ struct Last {
     /// Since the last time, with `--recrawl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
+    /// Where links were left out because there is no end to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traps: Vec<Cut>,
 }
 
 /// The line that comes first, with its line feed. `started` is the wall-clock time, as in page records.
@@ -47,6 +51,7 @@ pub fn last(
     end: End,
     elapsed: Duration,
     changes: Option<Changes>,
+    traps: Vec<Cut>,
 ) -> Vec<u8> {
     line(&Last {
         v: VERSION,
@@ -57,6 +62,7 @@ pub fn last(
         bytes_wire,
         seconds: (elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
         changes,
+        traps,
     })
 }
 
@@ -93,7 +99,7 @@ mod tests {
     #[test]
     fn the_last_line_says_how_it_ended() {
         let outcomes = [(Outcome::Ok, 3), (Outcome::Robots, 1)].into_iter().collect();
-        let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567), None);
+        let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567), None, Vec::new());
         assert_eq!(
             String::from_utf8(line).unwrap(),
             "{\"v\":1,\"type\":\"run\",\"reason\":\"max_pages\",\"outcomes\":{\"ok\":3,\"robots\":1},\

@@ -98,26 +98,68 @@ fn records_that_are_removed_while_it_runs_are_missed() {
     assert!(gone.is_ok() && status.code() == Some(1), "{gone:?}, {status}");
 }
 
-/// As a user whom permissions bind; others skip it loudly.
+/// A disk that really is full: a small file system in memory, which then gets more room.
+#[test]
+fn a_small_file_system_fills_up_and_grows() {
+    let practice = practice();
+    let bench = Bench::new(&practice.roots, &["-q"]);
+    let command = bench.command(&[]);
+    let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
+    let words: Vec<String> = [command.get_program()].into_iter().chain(command.get_args()).map(quoted).collect();
+    let words = words.join(" ");
+    fs::create_dir(bench.path("disk")).expect("a folder");
+    // Mounted for this shell and its children alone.
+    let script = format!(
+        "mount -t tmpfs -o size=200k none disk || exit 77; cd disk; {words}; test $? = 1 || exit 78; \
+         mount -o remount,size=64m . || exit 79; {words} || exit 80; cp p.jsonl .."
+    );
+    let mut shell = Command::new("unshare");
+    let output = shell.current_dir(bench.folder.path()).args(["-m", "/bin/sh", "-c", &script]).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("No space left") && said.contains("make room"), "{said}");
+            practice.check(&bench.records());
+        }
+        Ok(output) if matches!(output.status.code(), Some(78..=80)) => {
+            panic!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        }
+        _ => eprintln!("NOTE: this user may not mount anything: the test of a small file system is left out"),
+    }
+}
+
+/// As a user whom permissions bind: nobody, where this one is not bound.
 #[test]
 fn a_folder_that_may_not_be_written_is_refused_by_name() {
     use std::os::unix::fs::PermissionsExt;
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     bench.succeed(&["--max-pages", "20"]);
-    for name in ["d.crawl", "d.crawl/log"] {
-        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o555)).expect("set");
-    }
-    fs::set_permissions(bench.path("d.crawl/log/000001.log"), fs::Permissions::from_mode(0o444)).expect("set");
-    if fs::write(bench.path("d.crawl/probe"), "").is_ok() {
-        eprintln!("NOTE: permissions do not bind this user: the test of a read-only directory is left out");
-        return;
-    }
-    let said = bench.fail(1, &[]);
+    let set = |name: &str, mode| fs::set_permissions(bench.path(name), fs::Permissions::from_mode(mode)).expect("set");
+    let closed = [("d.crawl", 0o555), ("d.crawl/log", 0o555), ("d.crawl/log/000001.log", 0o444)];
+    closed.into_iter().for_each(|(name, mode)| set(name, mode));
+    let said = if fs::write(bench.path("d.crawl/probe"), "").is_ok() {
+        fs::remove_file(bench.path("d.crawl/probe")).expect("removes");
+        // Nobody may look, and hold the lock, and run the program, and that is all.
+        set(".", 0o755);
+        set("d.crawl/lock", 0o666);
+        set("p.jsonl", 0o666);
+        fs::copy(env!("CARGO_BIN_EXE_argiope"), bench.path("argiope")).expect("a copy");
+        let mut nobody = Command::new("setpriv");
+        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./argiope"]);
+        let output = nobody.args(bench.command(&[]).get_args()).current_dir(bench.folder.path()).output();
+        let Some(output) = output.ok().filter(|output| output.status.code() == Some(1)) else {
+            eprintln!(
+                "NOTE: permissions do not bind this user, and setpriv does not work: a read-only directory is left out"
+            );
+            return;
+        };
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    } else {
+        bench.fail(1, &[])
+    };
     assert!(said.contains("d.crawl") && said.contains("make it writable"), "{said}");
-    for name in ["d.crawl", "d.crawl/log", "d.crawl/log/000001.log"] {
-        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o755)).expect("set");
-    }
+    closed.into_iter().for_each(|(name, _)| set(name, 0o755));
     bench.succeed(&[]);
     practice.check(&bench.records());
 }

@@ -148,8 +148,9 @@ fn a_recrawl_survives_kills_as_well() {
     let first = bench.records().len();
     let mut dice = Dice(5);
     for _ in 0..4 {
+        let target = practice.web.requests() + dice.roll(60);
         let mut crawl = bench.spawn(&["--recrawl"]);
-        dice.pause(150);
+        practice.wait_for(target, &mut crawl);
         crawl.kill().expect("it is killed");
         wait(&mut crawl);
     }

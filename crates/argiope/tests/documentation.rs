@@ -1,5 +1,6 @@
-//! A real site: Python's documentation, served by nginx, crawled by the built binary, and compared with what html5ever
-//! finds in the files. Where the packages are missing (nginx-light, python3-doc), this says so and proves nothing.
+//! Real sites: the documentation of Python, and with `ARGIOPE_LONG` that of OpenJDK and PostgreSQL, served by nginx,
+//! crawled by the built binary with default settings, and compared with what html5ever finds in the files. Where the
+//! packages are missing (nginx-light, python3-doc, openjdk-17-doc, postgresql-doc), this says so and proves nothing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -55,8 +56,9 @@ fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::from([root.to_string()]);
     let mut todo = VecDeque::from([root.clone()]);
     while let Some(url) = todo.pop_front() {
-        let path = url.path().trim_start_matches('/');
-        let file = folder.join(if path.is_empty() { "index.html" } else { path });
+        let page = if url.path().ends_with('/') { "index.html" } else { "" };
+        let Ok(file) = Url::parse(&format!("file://{}{}{page}", folder.display(), url.path())) else { continue };
+        let Ok(file) = file.to_file_path() else { continue };
         if file.extension().is_none_or(|extension| extension != "html") {
             continue;
         }
@@ -109,25 +111,22 @@ fn serve(folder: &Path, state: &Path) -> Option<(Server, u16)> {
     Some((server, port))
 }
 
-fn documentation() -> Option<PathBuf> {
+/// The first folder below /usr/share/doc with this in its name that has a front page there.
+fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();
     folders.sort();
-    folders
-        .into_iter()
-        .map(|folder| folder.join("html"))
-        .find(|html| html.to_string_lossy().contains("/python3.") && html.join("index.html").exists())
+    let named = |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(package));
+    folders.into_iter().filter(named).map(|folder| folder.join(front)).find(|html| html.join("index.html").exists())
 }
 
-#[test]
-fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
+/// Crawls a site with default settings: exactly what can be reached is recorded, each page once.
+fn crawl(package: &str, front: &str, at_least: usize) {
     let state = tempfile::tempdir().expect("a folder");
-    let served = documentation().and_then(|folder| serve(&folder, state.path()).map(|served| (folder, served)));
+    let served =
+        documentation(package, front).and_then(|folder| serve(&folder, state.path()).map(|served| (folder, served)));
     let Some((folder, (_server, port))) = served else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "NOTE: nginx-light or python3-doc is missing: the crawl of a real site is left out"
-        );
+        let _ = writeln!(std::io::stderr(), "NOTE: nginx-light or {package}* is missing: a real site is left out");
         return;
     };
     let root = Url::parse(&format!("http://127.0.0.1:{port}/")).expect("an address");
@@ -138,17 +137,31 @@ fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
         .expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let records = String::from_utf8(output.stdout).expect("records are UTF-8");
-    let urls: Vec<String> = records
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("a record is JSON"))
-        .filter(|record| record["type"] == "page")
-        .filter_map(|record| record["url"].as_str().map(str::to_owned))
-        .collect();
+    let records: Vec<Value> =
+        records.lines().map(|line| serde_json::from_str(line).expect("a record is JSON")).collect();
+    let pages = records.iter().filter(|record| record["type"] == "page");
+    let urls: Vec<String> = pages.filter_map(|record| record["url"].as_str().map(str::to_owned)).collect();
     let distinct: BTreeSet<String> = urls.iter().cloned().collect();
     assert_eq!(distinct.len(), urls.len(), "a page was recorded twice");
     let expected = reachable(&root, &folder);
-    assert!(expected.len() > 100, "{} pages", expected.len());
+    assert!(expected.len() > at_least, "{} pages", expected.len());
     let missing: Vec<_> = expected.difference(&distinct).take(5).collect();
     let extra: Vec<_> = distinct.difference(&expected).take(5).collect();
     assert!(missing.is_empty() && extra.is_empty(), "missing {missing:?}, too many {extra:?}");
+    let left_out: Vec<_> = records.iter().filter(|record| !record["traps"].is_null()).collect();
+    assert!(left_out.is_empty(), "links were left out as endless: {left_out:?}");
+}
+
+#[test]
+fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
+    crawl("python3.", "html", 500);
+}
+
+#[test]
+fn large_sites_are_crawled_whole() {
+    if std::env::var_os("ARGIOPE_LONG").is_none() {
+        return;
+    }
+    crawl("postgresql-doc-", "html", 1_000);
+    crawl("openjdk-17-doc", "", 10_000);
 }

@@ -35,8 +35,7 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
         // enough. Once in five times it comes before the first request; the last few milliseconds are chance.
         let target = practice.web.requests() + dice.roll(120).saturating_sub(24);
         let mut crawl = bench.spawn(&[]);
-        let is_alive = |crawl: &mut std::process::Child| crawl.try_wait().expect("it can be waited for").is_none();
-        while !practice.web.wait_requests(target, Duration::from_millis(100)) && is_alive(&mut crawl) {}
+        practice.wait_for(target, &mut crawl);
         dice.pause(15);
         if let Some(status) = crawl.try_wait().expect("it can be waited for") {
             assert!(status.success(), "after {killed} kills: {status}");
@@ -101,9 +100,7 @@ fn signals_at_random_moments_lose_nothing() {
         let (first, code) = if round % 2 == 0 { (Signal::INT, 130) } else { (Signal::TERM, 143) };
         let mut crawl = bench.spawn(&[]);
         // It must be listening already: before that a signal is simply the end of the process.
-        let asked = practice.web.requests();
-        practice.web.wait_requests(asked + 1, Duration::from_secs(10));
-        dice.pause(150);
+        practice.wait_for(practice.web.requests() + 1 + dice.roll(30), &mut crawl);
         signal(&crawl, first);
         let begin = Instant::now();
         if round % 4 >= 2 {

@@ -60,7 +60,6 @@ pub struct Origins {
     pub started: Time,
     /// When TCP was connected; none on a kept-alive connection.
     pub connected: Option<Time>,
-    pub ip: Option<IpAddr>,
 }
 
 /// What the answer has brought so far. What comes only with the answer is in boxes: most fetches wait for it.
@@ -70,10 +69,14 @@ struct Page {
     started: Time,
     /// [`Time::NEVER`] on a kept-alive connection.
     connected: Time,
-    ip: Option<IpAddr>,
-    head: Option<Box<Head>>,
-    reader: Reader,
+    answer: Option<Box<Answer>>,
     wire: Option<Box<Kept>>,
+}
+
+/// What there is once the head has come.
+struct Answer {
+    head: Head,
+    reader: Reader,
 }
 
 /// The bytes of an answer that an archive wants, and their share of the budget.
@@ -120,9 +123,9 @@ impl Fetch {
         conn.ask(bytes, origins.started + rules.timeout, now);
         let keep = rules.keep_wire || rules.archive;
         let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
-        let Origins { started, connected, ip } = origins;
+        let Origins { started, connected } = origins;
         let connected = connected.unwrap_or(Time::NEVER);
-        let page = Page { job, rules, started, connected, ip, head: None, reader: Reader::None, wire };
+        let page = Page { job, rules, started, connected, answer: None, wire };
         Self(Box::new(Exchange { conn, page }))
     }
 
@@ -153,7 +156,7 @@ impl Fetch {
     fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
         let Exchange { conn, page } = &mut *self.0;
         if catch_unwind(AssertUnwindSafe(|| read(conn, page))).is_err() {
-            page.reader = Reader::None;
+            page.forget_body();
             conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), page);
         }
     }
@@ -169,8 +172,9 @@ impl Fetch {
 
     /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
-        let Page { wire, reader, .. } = &mut self.0.page;
-        let of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
+        let Page { wire, answer, .. } = &mut self.0.page;
+        let reader = answer.as_mut().map(|answer| &mut answer.reader);
+        let of_reader = if let Some(Reader::Sitemap(read)) = reader { Some(&mut read.held) } else { None };
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
         let mut all = of_wire.into_iter().chain(of_reader).peekable();
         // One that goes beyond the budget takes the other along: they are the same answer.
@@ -187,14 +191,14 @@ impl Fetch {
     pub fn finish(self, now: Time) -> Finished {
         let Exchange { mut conn, page } = *self.0;
         let end = conn.end();
-        if end.stale && end.failure.is_some() && page.head.is_none() {
+        if end.stale && end.failure.is_some() && page.answer.is_none() {
             return Finished::Again(page.job);
         }
-        let reusable = end.reusable;
+        let (reusable, peer) = (end.reusable, conn.peer);
         let insecure = conn.is_tls() && page.rules.insecure;
         // What a fault needs to become a visit: little, and only links and names are cloned.
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
-        let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, now))).unwrap_or_else(|_| {
+        let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
             visit.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
@@ -240,7 +244,7 @@ fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> Request<'a> {
 impl Receiver for Page {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
-        self.reader = match &self.job.purpose {
+        let reader = match &self.job.purpose {
             Purpose::Page => {
                 let caps = Caps {
                     max_links: self.rules.max_links,
@@ -258,17 +262,16 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        self.head = Some(Box::new(head.clone()));
         // The body of a redirect leads nowhere: it is unpacked for nobody, and read only where an archive wants it.
-        if is_redirect(head) {
-            self.reader = Reader::None;
-        }
-        match &self.reader {
+        let reader = if is_redirect(head) { Reader::None } else { reader };
+        let want = match &reader {
             Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
             Reader::Robots(_) => Want::UpTo(robots::LIMIT as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
-        }
+        };
+        self.answer = Some(Box::new(Answer { head: head.clone(), reader }));
+        want
     }
 
     fn wire(&mut self, raw: &[u8]) {
@@ -279,7 +282,8 @@ impl Receiver for Page {
     }
 
     fn body(&mut self, decoded: &[u8]) {
-        match &mut self.reader {
+        let Some(answer) = &mut self.answer else { return };
+        match &mut answer.reader {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(text) => {
@@ -294,12 +298,19 @@ impl Receiver for Page {
 }
 
 impl Page {
-    fn into_visit(self, end: crate::conn::End, now: Time) -> Visit {
-        let Self { job, rules, started, connected, ip, head, reader, wire } = self;
+    /// Whoever was to read the body does not.
+    fn forget_body(&mut self) {
+        if let Some(answer) = &mut self.answer {
+            answer.reader = Reader::None;
+        }
+    }
+
+    fn into_visit(self, end: crate::conn::End, peer: Option<IpAddr>, now: Time) -> Visit {
+        let Self { job, rules, started, connected, answer, wire } = self;
         let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
-            let head = head.as_ref().map_or(0, |head| head.raw().len());
+            let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
             let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
             Wire { request, response: bytes, head, secured: None, held }
         });
@@ -311,7 +322,7 @@ impl Page {
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.slot = Some((job.lane, job.slot));
         visit.started = started;
-        visit.ip = ip;
+        visit.ip = peer;
         visit.timings.dns = dns;
         visit.timings.connect = connected.map(|at| at - started);
         visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
@@ -323,7 +334,7 @@ impl Page {
         visit.error = end.failure;
         visit.odd.coding_label = end.oddities.mislabelled;
         visit.odd.coding_garbage = end.oddities.garbage;
-        let Some(head) = head else {
+        let Some(Answer { head, reader }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -435,6 +446,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules
     visit.digest = (head.status != 304).then_some(findings.digest);
     visit.odd.charset_unknown = findings.unknown_charset;
     visit.odd.url_too_long = findings.too_long > 0;
+    visit.likeness = findings.likeness;
     visit.canonical = findings.canonical;
     visit.hreflang = findings.hreflang;
     visit.capped = findings.capped;
@@ -504,6 +516,11 @@ mod tests {
     use crate::rules::Config;
 
     #[test]
+    fn a_fetch_that_waits_is_small() {
+        assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
+    }
+
+    #[test]
     fn a_range_is_whole_only_from_end_to_end() {
         for (value, whole) in [
             ("bytes 0-99/100", true),
@@ -527,7 +544,7 @@ mod tests {
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
         let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
-        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO), ip: None };
+        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO) };
         let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);
         while let Step::Write(bytes) = fetch.step() {
             let count = bytes.len();

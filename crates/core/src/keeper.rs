@@ -7,6 +7,7 @@
 //! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
 //! limit on pages is never exceeded.
 
+mod admitting;
 mod again;
 mod cookies;
 mod remembering;
@@ -19,7 +20,7 @@ use std::time::Duration;
 pub use again::{Change, Changes};
 
 use crate::cookies::Jar;
-use crate::frontier::{Fate, Frontier, LaneId, LinkRef, StoreError};
+use crate::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::job::{Job, Purpose};
 use crate::lane::RobotsState;
 use crate::link::{Link, LinkKind};
@@ -32,6 +33,7 @@ use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::scope::Verdict;
 use crate::sitemap::Sitemap;
 use crate::time::Time;
+use crate::trap::Traps;
 use crate::url::{Origin, Url};
 use crate::visit::{Errand, Visit};
 use crate::warc::Shelf;
@@ -52,6 +54,8 @@ pub struct Keeper<F> {
     clock: WallClock,
     /// Where in the archive the next answer goes, where there is one.
     shelf: Option<Shelf>,
+    /// What keeps the crawl out of what has no end.
+    traps: Traps,
     /// The cookies that hosts set; none where the crawl keeps none.
     jar: Option<Jar>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
@@ -136,6 +140,7 @@ impl<F: Frontier> Keeper<F> {
             bench: Workbench::new(Arc::clone(&rules)),
             shelf: rules.archive.then(|| Shelf::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            traps: Traps::new(&rules),
             jar: rules.cookies.clone(),
             rules,
             clock,
@@ -152,6 +157,7 @@ impl<F: Frontier> Keeper<F> {
     /// Puts the roots of the rules, and takes up what the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
         self.recall_progress()?;
+        self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
         let mut roots = Vec::new();
         for root in &rules.roots {
@@ -180,7 +186,9 @@ impl<F: Frontier> Keeper<F> {
 
     /// Offers links; says how many were new.
     pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
+        let vouched: Vec<Url> = links.iter().map(|link| link.url.clone()).collect();
         let put = self.frontier.put(links)?;
+        self.vouch(&vouched, &put);
         for lane in &put.lanes {
             self.offer(*lane, now)?;
         }
@@ -384,14 +392,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// A visit gets its record; its links go in, and the link itself is settled.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        let mut lanes = Vec::new();
-        for link in &visit.found {
-            lanes.extend(self.frontier.offer(LinkRef::from(link))?);
-        }
-        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
-        lanes.sort_unstable();
-        lanes.dedup();
-        for lane in lanes {
+        for lane in self.admit(&mut visit)? {
             self.offer(lane, now)?;
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
@@ -417,7 +418,7 @@ impl<F: Frontier> Keeper<F> {
         // Whoever is given a page may feed links because of it.
         self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });
-        Ok(())
+        self.release_hosts(now)
     }
 
     /// What a finished robots.txt fetch means for the origin that waits for it.

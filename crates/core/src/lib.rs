@@ -28,6 +28,7 @@ pub mod rules;
 pub mod scope;
 pub mod sitemap;
 pub mod time;
+pub mod trap;
 pub mod url;
 pub mod visible;
 pub mod visit;

@@ -37,6 +37,14 @@ pub struct LaneNote {
     pub robots: Vec<RobotsNote>,
     /// The host wants to be left alone until then, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
+    /// Links to it that were taken up, where that is limited.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pages: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde wants it so
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A robots.txt as it was read.

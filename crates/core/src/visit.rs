@@ -8,6 +8,7 @@ use crate::job::{Job, LaneId, Purpose};
 use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::time::Time;
+use crate::trap::Likeness;
 use crate::url::Url;
 use crate::warc::Exchange;
 
@@ -43,6 +44,8 @@ pub struct Visit {
     pub ip: Option<IpAddr>,
     pub http: Option<&'static str>,
     pub digest: Option<[u8; 32]>,
+    /// By what its text is compared with that of other pages.
+    pub likeness: Option<Likeness>,
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
     pub canonical: Option<Url>,
@@ -172,6 +175,7 @@ impl Visit {
             ip: None,
             http: None,
             digest: None,
+            likeness: None,
             etag: None,
             last_modified: None,
             canonical: None,

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 fn run(target: &str, least: usize, property: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    // Changed at random too, a little: the fuzzer does that for hours, this for all who have none.
+    let rounds = if std::env::var_os("ARGIOPE_LONG").is_some() { 20_000 } else { 20 };
     let mut count = 0;
     for file in files {
         let path = file.expect("the folder can be read").path();
@@ -18,9 +20,37 @@ fn run(target: &str, least: usize, property: fn(&[u8])) {
         property(&data);
         // Cut anywhere, it must hold as well.
         (0..data.len().min(64)).for_each(|end| property(&data[..end]));
+        mutated(&data, rounds).iter().for_each(|data| property(data));
         count += 1;
     }
     assert!(count >= least, "{count} files in {}", folder.display());
+}
+
+/// So many changed copies, the same every time.
+fn mutated(data: &[u8], rounds: u64) -> Vec<Vec<u8>> {
+    let mut state = 0x9e37_79b9_7f4a_7c15 ^ data.len() as u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap_or(0) % below.max(1)
+    };
+    let mut copies = Vec::new();
+    for _ in 0..rounds {
+        let mut copy = data.to_vec();
+        for _ in 0..=random(4) {
+            let (place, value) = (random(copy.len() + 1), u8::try_from(random(256)).unwrap_or(0));
+            match random(4) {
+                0 => copy.insert(place, value),
+                1 if place < copy.len() => drop(copy.remove(place)),
+                2 => copy.truncate(place),
+                _ if place < copy.len() => copy[place] ^= value,
+                _ => copy.push(value),
+            }
+        }
+        copies.push(copy);
+    }
+    copies
 }
 
 #[test]

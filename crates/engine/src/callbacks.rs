@@ -87,15 +87,15 @@ type Callback = fn(&mut Table, usize, Why);
 
 struct Entry {
     callback: Callback,
-    /// One box for the whole life of a connection: it changes what it holds, and needs no new room for that.
-    state: Box<State>,
+    state: State,
     /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
     alarm: Time,
 }
 // end: callbacks-entry
 
 enum State {
-    Connecting(Connecting),
+    /// Large, and soon over: in a box, so that the others need not be as large.
+    Connecting(Box<Connecting>),
     Fetching(Fetching),
     Resting(Resting),
     /// Only while a callback has the state in its hands.
@@ -114,15 +114,12 @@ struct Fetching {
     stream: TcpStream,
     /// What the kernel was asked about the stream; none while the fetch is paused.
     interest: Option<Interest>,
-    ip: IpAddr,
-    started: Time,
     fetch: Fetch,
 }
 
 /// A connection between two requests.
 struct Resting {
     stream: TcpStream,
-    ip: IpAddr,
     seat: Seat,
     door: Door,
     conn: Box<Conn>,
@@ -170,10 +167,8 @@ impl Table {
         let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
         match kept {
             Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
-                let Resting { stream, ip, conn, .. } = rest;
-                let fetch = self.worker.begin_again(job, conn, ip, now);
-                let interest = Some(Interest::Readable);
-                let fetching = Fetching { stream, interest, ip, started: now, fetch };
+                let fetch = self.worker.begin_again(job, rest.conn, now);
+                let fetching = Fetching { stream: rest.stream, interest: Some(Interest::Readable), fetch };
                 self.put(token, State::Fetching(fetching), Self::drive);
                 self.drive(token, Why::Begin);
             }
@@ -181,11 +176,8 @@ impl Table {
                 if let Some((token, _)) = kept {
                     self.remove(token);
                 }
-                let token = self.entries.insert(Entry {
-                    callback: Self::connect,
-                    state: Box::new(State::Away),
-                    alarm: Time::NEVER,
-                });
+                let entry = Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER };
+                let token = self.entries.insert(entry);
                 self.connect_anew(token, job, now);
             }
         }
@@ -193,7 +185,7 @@ impl Table {
 
     fn connect_anew(&mut self, token: usize, job: Box<Job>, started: Time) {
         let race = self.worker.race(&job, started);
-        let connecting = Connecting { job, started, race, attempts: Attempts::default() };
+        let connecting = Box::new(Connecting { job, started, race, attempts: Attempts::default() });
         self.put(token, State::Connecting(connecting), Self::connect);
         self.connect(token, Why::Begin);
     }
@@ -203,7 +195,7 @@ impl Table {
     fn connect(&mut self, token: usize, _why: Why) {
         let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Connecting { job, started, race, attempts } = &mut connecting;
+        let Connecting { job, started, race, attempts } = &mut *connecting;
         if let Some((peer, stream)) = attempts.winner(race, now, socket::connected) {
             // The other attempts are closed here, by being dropped.
             return self.connected(token, connecting.job, connecting.started, peer.ip(), stream);
@@ -240,8 +232,7 @@ impl Table {
         let now = self.worker.clock.now();
         match self.worker.begin(job, started, ip, now) {
             Ok(fetch) => {
-                let interest = Some(Interest::Writable);
-                let fetching = Fetching { stream, interest, ip, started, fetch };
+                let fetching = Fetching { stream, interest: Some(Interest::Writable), fetch };
                 self.put(token, State::Fetching(fetching), Self::drive);
                 self.drive(token, Why::Begin);
             }
@@ -257,7 +248,7 @@ impl Table {
     fn drive(&mut self, token: usize, why: Why) {
         let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Fetching { stream, fetch, interest, .. } = &mut fetching;
+        let Fetching { stream, interest, fetch } = &mut fetching;
         if why == Why::Late {
             fetch.expire(now);
             fetch.resume(now);
@@ -301,7 +292,7 @@ impl Table {
     /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
     fn finish(&mut self, token: usize, fetching: Fetching) {
         let now = self.worker.clock.now();
-        let Fetching { stream, mut interest, ip, started, fetch } = fetching;
+        let Fetching { stream, mut interest, fetch } = fetching;
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
         match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
@@ -309,7 +300,7 @@ impl Table {
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {
-                        let resting = Resting { stream, ip, seat, door, conn };
+                        let resting = Resting { stream, seat, door, conn };
                         self.put(token, State::Resting(resting), Self::rest);
                         self.set_alarm(token, now + KEEP_ALIVE);
                         self.resting.insert(seat, token);
@@ -320,7 +311,7 @@ impl Table {
             }
             Finished::Again(job) => {
                 drop(stream);
-                self.connect_anew(token, job, started);
+                self.connect_anew(token, job, now);
             }
         }
     }
@@ -341,12 +332,12 @@ impl Table {
     }
 
     fn take(&mut self, token: usize) -> Option<State> {
-        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut *entry.state, State::Away))
+        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Away))
     }
 
     fn put(&mut self, token: usize, state: State, callback: Callback) {
         if let Some(entry) = self.entries.get_mut(token) {
-            *entry.state = state;
+            entry.state = state;
             entry.callback = callback;
         }
     }

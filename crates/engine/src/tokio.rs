@@ -13,7 +13,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,11 +23,11 @@ use argiope_core::conn::{Conn, Step};
 use argiope_core::fetch::{Fetch, Finished};
 use argiope_core::job::Job;
 use argiope_core::visit::Visit;
-use argiope_core::{Failure, RaceStep, Time};
+use argiope_core::{RaceStep, Time};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::mail::{Ending, Reports};
@@ -82,10 +81,10 @@ struct Chair {
     must_leave: bool,
 }
 
-/// A connection, with the socket that it lacks by itself.
+/// What a connection lacks by itself: a socket, and somebody who knows when it is late.
 struct Line {
     stream: TcpStream,
-    ip: IpAddr,
+    alarm: Alarm,
 }
 
 /// The first task: takes the mail, starts the others, and wakes those that are late.
@@ -134,48 +133,43 @@ fn start(shop: &Rc<Shop>, job: Box<Job>) {
 /// A task is as large as all that it holds across its largest `await`: what is large stands in boxes here.
 async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
     let _witness = Witness(&shop);
-    let mut alarm = Alarm::new(&shop.timers);
     'connection: loop {
-        let mut started = shop.now();
-        let mut line = match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
-            Ok(line) => line,
-            Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
-        };
-        let door = Door::of(&job);
-        let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
-            Ok(fetch) => fetch,
+        let (mut line, mut fetch) = match Box::pin(connect(&shop, job)).await {
+            Ok(connected) => connected,
             Err(visit) => return shop.report(visit),
         };
         loop {
-            let seat = seat(fetch.job());
-            drive(&shop, &mut line.stream, &mut fetch, &mut alarm).await;
-            match finish(&shop, fetch) {
-                Next::Rest(conn) => {
-                    let Some(next) = rest(&shop, seat, &line.stream, &mut alarm).await else { return };
-                    if Door::of(&next) != door {
-                        job = next;
-                        continue 'connection;
-                    }
-                    fetch = shop.worker.begin_again(next, conn, line.ip, shop.now());
-                }
+            drive(&shop, &mut line, &mut fetch).await;
+            let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+            let conn = match finish(&shop, fetch) {
+                Next::Rest(conn) => conn,
                 Next::Again(same) => {
                     job = same;
                     continue 'connection;
                 }
                 Next::Leave => return,
+            };
+            let Some(next) = rest(&shop, seat, &mut line).await else { return };
+            if Door::of(&next) != door {
+                job = next;
+                continue 'connection;
             }
+            fetch = shop.worker.begin_again(next, conn, shop.now());
         }
     }
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
-    let mut race = shop.worker.race(job, *started);
+async fn connect(shop: &Shop, job: Box<Job>) -> Result<(Line, Fetch), Box<Visit>> {
+    let mut started = shop.now();
+    let mut alarm = Alarm::new(&shop.timers);
+    let mut race = shop.worker.race(&job, started);
     let mut attempts = Attempts::default();
     loop {
         let now = shop.now();
         if let Some((peer, stream)) = attempts.winner(&mut race, now, connected) {
-            return Ok(Line { stream, ip: peer.ip() });
+            let fetch = shop.worker.begin(job, started, peer.ip(), now)?;
+            return Ok((Line { stream, alarm }, fetch));
         }
         match race.next(now) {
             // The socket is begun as in the other engines; tokio is only told to watch it.
@@ -183,8 +177,8 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                 Ok(stream) => attempts.push(address, stream),
                 Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                     // Not the host's fault: the race begins anew when a file may be free.
-                    *started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
-                    race = shop.worker.race(job, *started);
+                    started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
+                    race = shop.worker.race(&job, started);
                     shop.worker.out_of_files(now);
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
@@ -200,7 +194,7 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                 })
                 .await;
             }
-            RaceStep::Lost(failure) => return Err(failure),
+            RaceStep::Lost(failure) => return Err(shop.worker.lost(job, failure, started)),
         }
     }
 }
@@ -220,14 +214,16 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
 
 // anchor: tokio-drive
 /// Does what the fetch wants until it is done.
-async fn drive(shop: &Shop, stream: &mut TcpStream, fetch: &mut Fetch, alarm: &mut Alarm) {
+async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
     loop {
         let deadline = fetch.deadline();
         match fetch.step() {
-            Step::Write(bytes) => match stream.try_write(bytes) {
+            Step::Write(bytes) => match line.stream.try_write(bytes) {
                 Ok(count) => fetch.wrote(count, shop.now()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    match poll_fn(|cx| in_time(shop, stream.poll_write_ready(cx), deadline, alarm, cx)).await {
+                    match poll_fn(|cx| shop.in_time(line.stream.poll_write_ready(cx), deadline, &mut line.alarm, cx))
+                        .await
+                    {
                         None => fetch.expire(shop.now()),
                         Some(Err(error)) => fetch.broke(socket::broken(&error)),
                         Some(Ok(())) => {}
@@ -237,17 +233,23 @@ async fn drive(shop: &Shop, stream: &mut TcpStream, fetch: &mut Fetch, alarm: &m
                 Err(error) => fetch.broke(socket::broken(&error)),
             },
             Step::Read => {
-                match poll_fn(|cx| in_time(shop, shop.poll_read(stream, cx), deadline, alarm, cx)).await {
+                match poll_fn(|cx| shop.in_time(shop.poll_read(line, cx), deadline, &mut line.alarm, cx)).await {
                     None => fetch.expire(shop.now()),
                     Some(Ok(0)) => fetch.closed(shop.now()),
                     // The bytes are still in the worker's buffer: nothing else ran since they came.
-                    Some(Ok(count)) => fetch.feed(&shop.buffer.borrow()[..count], shop.now()),
+                    Some(Ok(count)) => {
+                        fetch.feed(&shop.buffer.borrow()[..count], shop.now());
+                        if count == BUFFER {
+                            // There is more, as fast as we can read: the others have their turn first.
+                            yield_now().await;
+                        }
+                    }
                     Some(Err(error)) => fetch.broke(socket::broken(&error)),
                 }
             }
             Step::Pause => {
                 let until = deadline.min(shop.now() + PAUSE);
-                poll_fn(|cx| alarm.poll(until, shop.now(), cx)).await;
+                poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
             }
@@ -276,7 +278,7 @@ fn finish(shop: &Shop, fetch: Fetch) -> Next {
 }
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm) -> Option<Box<Job>> {
+async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
@@ -292,7 +294,7 @@ async fn rest(shop: &Shop, seat: Seat, stream: &TcpStream, alarm: &mut Alarm) ->
         if chair.must_leave {
             return Poll::Ready(None);
         }
-        in_time(shop, quiet_no_more(stream, cx), until, alarm, cx).map(|_| None)
+        shop.in_time(quiet_no_more(&line.stream, cx), until, &mut line.alarm, cx).map(|_| None)
     })
     .await;
     shop.resting.borrow_mut().remove(&seat);
@@ -317,14 +319,6 @@ fn quiet_no_more(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
         }
     }
     Poll::Pending
-}
-
-/// What has come, or `None` where the deadline came first.
-fn in_time<T>(shop: &Shop, ready: Poll<T>, deadline: Time, alarm: &mut Alarm, cx: &Context<'_>) -> Poll<Option<T>> {
-    match ready {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => alarm.poll(deadline, shop.now(), cx).map(|()| None),
-    }
 }
 
 impl Shop {
@@ -360,12 +354,20 @@ impl Shop {
         }
     }
 
+    /// What has come, or `None` where the deadline came first.
+    fn in_time<T>(&self, ready: Poll<T>, deadline: Time, alarm: &mut Alarm, cx: &Context<'_>) -> Poll<Option<T>> {
+        match ready {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => alarm.poll(deadline, self.now(), cx).map(|()| None),
+        }
+    }
+
     // anchor: tokio-poll-read
     /// Reads into the worker's buffer, once there is something to read.
-    fn poll_read(&self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_read(&self, line: &mut Line, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buffer = self.buffer.borrow_mut();
         let mut room = ReadBuf::new(&mut buffer);
-        Pin::new(stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
+        Pin::new(&mut line.stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
     }
     // end: tokio-poll-read
 

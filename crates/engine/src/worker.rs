@@ -152,16 +152,19 @@ impl Worker {
         let proxy = self.rules.proxies.of(url.as_ref());
         let tunnel = proxy.and_then(|proxy| Tunnel::new(proxy, url.as_ref(), ip, now + self.rules.connect_timeout));
         let conn = conn.map(|conn| conn.through(tunnel));
-        let origins = Origins { started, connected: Some(now), ip };
+        let origins = Origins { started, connected: Some(now) };
         match conn {
-            Ok(conn) => Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)),
+            Ok(mut conn) => {
+                conn.peer = ip;
+                Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now))
+            }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, ip: IpAddr, now: Time) -> Fetch {
-        let origins = Origins { started: now, connected: None, ip: self.address(&job, ip) };
+    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, now: Time) -> Fetch {
+        let origins = Origins { started: now, connected: None };
         Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
     }
 

@@ -1,8 +1,9 @@
-//! Figures of the frontiers: `cargo run --release -p argiope-store --example frontier_figures -- [MILLIONS] [OFFERS]`.
+//! Figures of the frontiers: `cargo run --release -p argiope-store --example frontier_figures -- [MILLIONS] [OFFERS] [ROOM]`.
 //!
 //! So many million distinct addresses on a tenth as many hosts (few large ones, many small ones), each offered `OFFERS`
 //! times on average: to a bare set of fingerprints, to the frontier in memory and to the one on disk. Then the one on
-//! disk is opened again, after a clean end and after a kill, and its links are taken and settled.
+//! disk is opened again, after a clean end and after a kill, and its links are taken and settled. With `ROOM`, in MB, the one
+//! on disk has only so much memory, and nothing else is measured.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 
@@ -20,6 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let millions: f64 = arguments.next().map_or(Ok(10.0), |text| text.parse())?;
     let offers: u64 = arguments.next().map_or(Ok(2), |text| text.parse())?;
+    let room = arguments.next().map(|text| text.parse::<usize>()).transpose()?.map(|megabytes| megabytes << 20);
     let web = Web::new((millions * 1e6) as u64, offers);
     println!("{} addresses on {} hosts, {} offers", web.addresses, web.hosts, web.offers());
     let idle = web.each(|_| Ok(()))?;
@@ -27,8 +29,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The one whose memory matters comes first: what is freed stays with the process.
     let folder = tempfile::tempdir_in(".")?;
-    fill(&web, folder.path(), idle)?;
-    open_and_take(folder.path())?;
+    fill(&web, folder.path(), idle, room.unwrap_or(usize::MAX))?;
+    open_and_take(folder.path(), room.unwrap_or(usize::MAX))?;
+    println!("at most {:.1} MB of memory in all", peak() / 1e6);
+    if room.is_some() {
+        return Ok(());
+    }
 
     let mut theirs = HashSet::new();
     let time = web.each(|link| {
@@ -53,9 +59,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn fill(web: &Web, folder: &Path, idle: Duration) -> Result<(), StoreError> {
+fn fill(web: &Web, folder: &Path, idle: Duration, room: usize) -> Result<(), StoreError> {
     let before = resident();
-    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
+    let opened = disk::open(folder, &Settings::new(), room)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0;
@@ -88,9 +94,9 @@ fn fill(web: &Web, folder: &Path, idle: Duration) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn open_and_take(folder: &Path) -> Result<(), StoreError> {
+fn open_and_take(folder: &Path, room: usize) -> Result<(), StoreError> {
     let (started, used) = (Instant::now(), processor_time());
-    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
+    let opened = disk::open(folder, &Settings::new(), room)?;
     tell_opening("opened after a clean end", started, used);
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
@@ -123,7 +129,7 @@ fn open_and_take(folder: &Path) -> Result<(), StoreError> {
     println!("{taken} links taken, settled with records of 600 bytes, committed by 500: {rate:.0} a second");
     drop((frontier, opened.lock));
     let (started, used) = (Instant::now(), processor_time());
-    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
+    let opened = disk::open(folder, &Settings::new(), room)?;
     tell_opening("opened after a kill", started, used);
     println!("{:?}", opened.frontier.counts());
     Ok(())
@@ -225,6 +231,13 @@ fn mix(number: u64) -> u64 {
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The most resident memory that there was, as the kernel counts it.
+fn peak() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
 }
 
 /// Resident memory in bytes, as the kernel counts it.

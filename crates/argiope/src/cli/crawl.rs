@@ -172,6 +172,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         live.say(in_tone(config, "note", notice));
     }
     let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    report.add_cuts(summary.cuts);
     // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
     let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(Report::of_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));

@@ -68,6 +68,9 @@ pub struct ExhibitionArgs {
     /// Measure what one fetch in flight costs, with 10,000 of them (2,000 threads)
     #[arg(long, conflicts_with_all = ["svg", "crowd"])]
     pub memory: bool,
+    /// How often --memory measures: the middle counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
+    pub runs: usize,
     /// Keep this many fetches in flight, over as many processes as that takes
     #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
     pub crowd: Option<usize>,
@@ -149,30 +152,34 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
     if !args.json {
         write(
             "Memory for one more fetch in flight: 100 hosts that never answer, the peak with n fetches less that\n\
-             with half as many. URL, queue, connection and whatever waits are included.\n\n\
-             engine        over          n     peak, n/2       peak, n   bytes each\n",
+             with half as many; the middle of several runs. URL, queue, connection and whatever waits are included.\n\n\
+             engine        over          n     peak, n/2       peak, n   bytes each   least to most\n",
         )?;
     }
     for &tls in kinds {
         for &engine in engines {
             let most = if engine == EngineName::Threads { MOST_THREADS_WEIGHED } else { 10_000 };
             let count = most.min(argiope::crawl::engine_kind(engine).room());
-            let slope = memory::slope(program, engine, count, tls).map_err(|error| format!("{engine}: {error}"))?;
+            let measured = memory::measure(program, engine, count, tls, args.runs)
+                .map_err(|error| format!("{engine}: {error}"))?;
+            let slope = measured.middle;
             let over = if tls { "https" } else { "http" };
             if !args.json {
                 let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
                 say(&format!(
-                    "{:<12}  {over:<6} {:>8}  {:>12}  {:>12}  {:>11}",
+                    "{:<12}  {over:<6} {:>8}  {:>12}  {:>12}  {:>11}   {} to {}",
                     engine.as_str(),
                     slope.many.0,
                     megabytes(slope.few.1),
                     megabytes(slope.many.1),
-                    slope.bytes()
+                    slope.bytes(),
+                    measured.least,
+                    measured.most
                 ))?;
             }
             rows.push(serde_json::json!({
                 "engine": engine, "over": over, "few": slope.few, "many": slope.many,
-                "threads": slope.threads, "bytes": slope.bytes(),
+                "threads": slope.threads, "bytes": slope.bytes(), "least": measured.least, "most": measured.most,
             }));
         }
     }

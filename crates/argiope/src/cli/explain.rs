@@ -53,6 +53,10 @@ fn render(explanation: &Explanation) -> String {
     line("verdict", explanation.verdict());
     line("fate", fate(&explanation.fate));
     line("scope", scope(explanation));
+    for cut in &explanation.cuts {
+        let words = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
+        line("endless", format!("links like it were left out: {words}; to go on, {}", cut.rule.advice()));
+    }
     line("robots", robots(explanation));
     line("lane", lane(explanation));
     for (number, step) in explanation.chain.iter().enumerate() {

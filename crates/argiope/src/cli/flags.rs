@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use argiope_core::rules::{
     BadValue, Breadth, Config, ConfigError, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size,
-    Span, With,
+    Span, TrapPolicy, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -140,12 +140,22 @@ pub struct ScopeFlags {
     /// Also fetch what pages are made of: images, scripts, styles, media
     #[arg(long)]
     assets: bool,
-    /// Take this parameter out of the query of every URL (repeatable)
+    /// Take this parameter out of the query of every URL (repeatable); @sessions and @tracking stand for well-known
+    /// ones, @order sorts what is left
     #[arg(long, value_name = "NAME")]
     strip_param: Vec<String>,
     /// Follow links that are marked nofollow
     #[arg(long)]
     follow_nofollow: bool,
+    /// Whether budgets keep the crawl out of what has no end: calendars, facets, mazes [default: avoid]
+    #[arg(long, value_name = "POLICY", value_parser = words::<TrapPolicy>(TrapPolicy::WORDS))]
+    traps: Option<TrapPolicy>,
+    /// How many links may be followed of one pattern that bring nothing new; all budgets grow with it [default: 4096]
+    #[arg(long, value_name = "N", value_parser = number::<u32>)]
+    trap_budget: Option<u32>,
+    /// Take up at most N pages of one host
+    #[arg(long, value_name = "N", value_parser = number::<u64>)]
+    max_pages_per_host: Option<u64>,
 }
 
 impl ScopeFlags {
@@ -159,6 +169,7 @@ impl ScopeFlags {
         }
         lay!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_time);
         lay!(self, config, sitemap no_sitemap assets strip_param follow_nofollow);
+        lay!(self, config, traps trap_budget max_pages_per_host);
     }
 }
 

@@ -66,6 +66,7 @@ pub fn render(report: &Report, all: bool) -> String {
     text.push_str(&headline(report));
     outcomes(&mut text, report);
     roots(&mut text, report);
+    cuts(&mut text, report, if all { usize::MAX } else { SHORT });
     failures(&mut text, report);
     broken(&mut text, report, if all { usize::MAX } else { SHORT });
     redirects(&mut text, report, if all { usize::MAX } else { FEW });
@@ -151,7 +152,9 @@ fn outcomes(text: &mut String, report: &Report) {
         let line = format!("  {:<24}{:>12}   {statuses}", words::outcome(outcome), words::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for (name, number) in [("not whole", report.truncated), ("retries", report.retries)] {
+    for (name, number) in
+        [("not whole", report.truncated), ("same as another", report.duplicates), ("retries", report.retries)]
+    {
         if number > 0 {
             let _ = writeln!(text, "  {name:<24}{:>12}", words::count(number));
         }
@@ -191,6 +194,20 @@ fn roots(text: &mut String, report: &Report) {
             ),
         };
     }
+}
+
+/// What was left out because there is no end to it, and what to do about that.
+fn cuts(text: &mut String, report: &Report, most: usize) {
+    if report.cuts.is_empty() {
+        return;
+    }
+    text.push_str("\nLeft out as endless\n");
+    for cut in report.cuts.iter().take(most) {
+        let left = words::plural(cut.left, "link");
+        let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
+        let _ = writeln!(text, "      such as {}; to go on, {}", visible(&cut.example), cut.rule.advice());
+    }
+    rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
 }
 
 fn failures(text: &mut String, report: &Report) {

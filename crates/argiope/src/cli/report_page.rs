@@ -67,6 +67,7 @@ pub fn page(report: &Report, name: &str) -> String {
     );
     outcomes(&mut html, report);
     roots(&mut html, report);
+    cuts(&mut html, report);
     failures(&mut html, report);
     broken(&mut html, report);
     redirects(&mut html, report);
@@ -129,6 +130,25 @@ fn roots(html: &mut String, report: &Report) {
                 RootNote::Elsewhere { url, to } => (url, format!("leads out of scope, to {}", Link(to))),
             };
             let _ = writeln!(html, "<tr><td>{}</td><td>{words}</td></tr>", Link(url));
+        }
+    });
+}
+
+fn cuts(html: &mut String, report: &Report) {
+    if report.cuts.is_empty() {
+        return;
+    }
+    table(html, "Left out as endless", &["where", "#links", "why", "such as", "to go on"], 0, |html| {
+        for cut in &report.cuts {
+            let _ = writeln!(
+                html,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                Text(&cut.at),
+                words::count(cut.left),
+                Text(cut.rule.words()),
+                Link(&cut.example),
+                Text(cut.rule.advice()),
+            );
         }
     });
 }

@@ -20,6 +20,7 @@ fn page(url: &str) -> Page<'_> {
         bytes_wire: 8_123,
         bytes_body: 31_234,
         truncated: None,
+        digest: None,
         links: 40,
         new_links: 12,
         tries: 1,

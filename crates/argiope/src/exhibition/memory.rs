@@ -42,6 +42,30 @@ impl Slope {
     }
 }
 
+/// Several measurements of one engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    pub middle: Slope,
+    /// Bytes for one more fetch, where they were fewest and most.
+    pub least: u64,
+    pub most: u64,
+}
+
+impl Measured {
+    /// None where nothing was measured.
+    fn of(mut slopes: Vec<Slope>) -> Option<Self> {
+        slopes.sort_by_key(Slope::bytes);
+        let (least, most) = (slopes.first()?.bytes(), slopes.last()?.bytes());
+        Some(Self { middle: *slopes.get(slopes.len() / 2)?, least, most })
+    }
+}
+
+/// Measures several times: what is under way while the last links arrive is in a peak too, and never twice the same.
+pub fn measure(program: &Path, engine: EngineName, count: usize, tls: bool, runs: usize) -> io::Result<Measured> {
+    let slopes: io::Result<Vec<_>> = (0..runs.max(1)).map(|_| slope(program, engine, count, tls)).collect();
+    Measured::of(slopes?).ok_or_else(|| io::Error::other("nothing was measured"))
+}
+
 /// Measures an engine with `count` fetches in flight and with half as many, each in a new process.
 pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Slope> {
     let few = waiting(program, engine, count / 2, tls)?;
@@ -127,5 +151,13 @@ mod tests {
         let slope = Slope { few: (1_000, 9_000_000), many: (2_000, 9_900_000), threads: 5 };
         assert_eq!(slope.bytes(), 900);
         assert_eq!(Slope { few: (5, 10), many: (5, 10), threads: 1 }.bytes(), 0);
+    }
+
+    #[test]
+    fn the_middle_counts() {
+        let slope = |bytes: u64| Slope { few: (1, 100), many: (2, 100 + bytes), threads: 1 };
+        let measured = Measured::of(vec![slope(30), slope(10), slope(20)]);
+        assert_eq!(measured, Some(Measured { middle: slope(20), least: 10, most: 30 }));
+        assert_eq!(Measured::of(Vec::new()), None);
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use argiope_core::rules::{Root, Rules};
 use argiope_core::scope::Verdict;
+use argiope_core::trap::{Cut, Recent};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
@@ -35,6 +36,8 @@ const HOSTS: usize = 10_000;
 const TYPES: usize = 100;
 /// Pages that are named for one broken link.
 const LINKING: usize = 10;
+/// Bodies that others are compared with.
+const BODIES: usize = 1 << 17;
 
 /// The fate of one URL, as far as a report is concerned. Borrowed: most of it is only counted.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub struct Page<'a> {
     pub bytes_wire: u64,
     pub bytes_body: u64,
     pub truncated: Option<Truncated>,
+    /// The body's, shortened.
+    pub digest: Option<u64>,
     pub links: u32,
     pub new_links: u32,
     pub tries: u8,
@@ -87,6 +92,7 @@ impl<'a> Page<'a> {
             bytes_wire: visit.bytes_wire,
             bytes_body: visit.bytes_body,
             truncated: visit.truncated,
+            digest: visit.digest.and_then(|digest| Some(u64::from_be_bytes(*digest.first_chunk()?))),
             links: visit.links,
             new_links: visit.new_links,
             tries: visit.link.tries,
@@ -196,6 +202,11 @@ pub struct Report {
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootNote>,
+    /// Answers whose bodies are, byte for byte, those of others; beyond very many pages, at least so many.
+    pub duplicates: u64,
+    bodies: Recent,
+    /// Where links were left out because there is no end to them.
+    pub cuts: Vec<Cut>,
     backlinks: Backlinks,
 
     // Told at the end
@@ -226,6 +237,9 @@ impl Default for Report {
             slowest: Top::new(PAGES),
             largest: Top::new(PAGES),
             roots: Vec::new(),
+            duplicates: 0,
+            bodies: Recent::with_room(BODIES),
+            cuts: Vec::new(),
             backlinks: Backlinks::default(),
             elapsed: Duration::ZERO,
             queued: 0,
@@ -257,6 +271,9 @@ impl Report {
         }
         if page.bytes_body > 0 {
             self.largest.offer(page.bytes_body, page.url);
+        }
+        if page.outcome == Outcome::Ok && page.bytes_body > 0 {
+            self.duplicates += u64::from(page.digest.is_some_and(|digest| !self.bodies.insert(digest)));
         }
         self.add_to_host(page);
         if page.is_broken() {
@@ -295,6 +312,16 @@ impl Report {
             broken.on.extend(pages.into_iter().take(room).map(Into::into));
         }
         self.backlinks = Backlinks::default();
+    }
+
+    /// Takes in where a run left links out.
+    pub fn add_cuts(&mut self, cuts: Vec<Cut>) {
+        for cut in cuts {
+            match self.cuts.iter_mut().find(|known| (known.rule, &known.at) == (cut.rule, &cut.at)) {
+                Some(known) => known.left += cut.left,
+                None => self.cuts.push(cut),
+            }
+        }
     }
 
     /// Pages a second over the whole crawl.

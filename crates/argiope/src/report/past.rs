@@ -66,6 +66,7 @@ impl Report {
                     } else if let Some(run) = runs.last_mut() {
                         run.end = line.reason.as_deref().and_then(End::from_name);
                         run.seconds = line.seconds.unwrap_or_default();
+                        report.add_cuts(line.traps);
                     }
                 }
                 "page" => {
@@ -92,6 +93,11 @@ fn millis(line: &Line) -> Option<i64> {
     line.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
+/// The first eight bytes of `sha256:...`.
+fn short_digest(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
+}
+
 /// What a record means for a report.
 fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
     let in_scope = |to: &str| {
@@ -115,6 +121,7 @@ fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
         bytes_wire: line.bytes_wire.unwrap_or(0),
         bytes_body: line.bytes_body.unwrap_or(0),
         truncated: line.truncated,
+        digest: line.digest.as_deref().and_then(short_digest),
         links: line.links.unwrap_or(0),
         new_links: line.new_links.unwrap_or(0),
         tries: line.tries,

@@ -17,6 +17,7 @@ fn page(url: &str) -> Page<'_> {
         bytes_wire: 10,
         bytes_body: 20,
         truncated: None,
+        digest: None,
         links: 0,
         new_links: 0,
         tries: 1,

@@ -31,6 +31,13 @@ impl Practice {
         Self { web, roots, expected }
     }
 
+    /// Waits until so many requests have come in all, or the crawl has ended. A moment that is counted in requests is the
+    /// same on a fast machine and on a slow one.
+    pub fn wait_for(&self, requests: u64, crawl: &mut Child) {
+        let is_alive = |crawl: &mut Child| crawl.try_wait().expect("it can be waited for").is_none();
+        while !self.web.wait_requests(requests, Duration::from_millis(100)) && is_alive(crawl) {}
+    }
+
     /// How often each page was asked for.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let mut requests = BTreeMap::new();

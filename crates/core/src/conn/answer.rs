@@ -2,6 +2,8 @@
 //!
 //! Invariant: bytes are looked at once and in order, and kept only where a head is cut between two reads.
 
+use std::num::NonZeroU64;
+
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
@@ -9,7 +11,7 @@ use super::coding::{Decoder, Stop};
 use super::framing::{Framing, Plan};
 use super::head::{self, Head, Parsed};
 use super::limits::Limits;
-use super::{Conn, Phase, Receiver, Usage, Want};
+use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
 /// So much of an unwanted body is read in order to keep the connection.
 pub(crate) const DRAIN: u64 = 64 << 10;
@@ -32,34 +34,33 @@ impl Conn {
 
     fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
         self.first_byte = self.first_byte.min(now);
-        if self.partial.is_empty() {
+        let Some(mut partial) = self.partial.take() else {
             match Head::parse(bytes, &self.limits) {
                 Ok(Parsed::Whole(head, used)) => {
                     self.on_head(&head, now, into);
                     return used;
                 }
-                Ok(Parsed::Partial) => self.partial.extend_from_slice(bytes),
+                Ok(Parsed::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec() })),
                 Err(failure) => self.bad_head(failure, bytes),
             }
             return bytes.len();
-        }
+        };
         // Looking for the end first keeps the work linear, however small the pieces are.
-        let before = self.partial.len();
-        self.partial.extend_from_slice(bytes);
-        let Some(end) = head::end_of_head(&self.partial, before) else {
-            let fault = if self.partial.len() > self.limits.max_head {
-                Head::parse(&self.partial, &self.limits).err()
+        let before = partial.bytes.len();
+        partial.bytes.extend_from_slice(bytes);
+        let Some(end) = head::end_of_head(&partial.bytes, before) else {
+            let fault = if partial.bytes.len() > self.limits.max_head {
+                Head::parse(&partial.bytes, &self.limits).err()
             } else {
-                head::check_opening(&self.partial).err()
+                head::check_opening(&partial.bytes).err()
             };
-            if let Some(failure) = fault {
-                let partial = std::mem::take(&mut self.partial);
-                self.bad_head(failure, &partial);
+            match fault {
+                Some(failure) => self.bad_head(failure, &partial.bytes),
+                None => self.partial = Some(partial),
             }
             return bytes.len();
         };
-        let partial = std::mem::take(&mut self.partial);
-        let raw = partial.get(..end).unwrap_or(&partial);
+        let raw = partial.bytes.get(..end).unwrap_or(&partial.bytes);
         match Head::parse(raw, &self.limits) {
             Ok(Parsed::Whole(head, _)) => self.on_head(&head, now, into),
             Ok(Parsed::Partial) => {
@@ -101,7 +102,7 @@ impl Conn {
         self.clock.restart(now);
         let want = into.head(head, now);
         let wanted = want != Want::Nothing;
-        self.up_to = if let Want::UpTo(most) = want { Some(most) } else { None };
+        self.up_to = if let Want::UpTo(most) = want { NonZeroU64::new(most.max(1)) } else { None };
         if plan.framing.is_over() {
             self.over(into);
         } else if !wanted {
@@ -171,11 +172,11 @@ impl Conn {
     }
 
     fn max_wire(&self) -> u64 {
-        self.up_to.unwrap_or(self.limits.max_wire)
+        self.up_to.map_or(self.limits.max_wire, NonZeroU64::get)
     }
 
     fn max_body(&self) -> u64 {
-        self.up_to.unwrap_or(self.limits.max_body)
+        self.up_to.map_or(self.limits.max_body, NonZeroU64::get)
     }
 
     fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
@@ -209,7 +210,7 @@ impl Conn {
 
     /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
     fn undecodable(&mut self, words: String) {
-        self.failure = Some(Failure::new(ErrorKind::Decode, words));
+        self.failure = Some(Box::new(Failure::new(ErrorKind::Decode, words)));
         self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
         self.usage = Usage::Raw;
         self.decoder = None;
@@ -236,7 +237,7 @@ impl Conn {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
-                self.lose_head(if self.partial.is_empty() && self.bytes_wire == 0 {
+                self.lose_head(if self.partial.is_none() && self.bytes_wire == 0 {
                     Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer")
                 } else {
                     Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
@@ -261,12 +262,13 @@ impl Conn {
 
     /// No more of the head will come, for this reason; unless what did come is reason enough.
     pub(super) fn lose_head(&mut self, failure: Failure) {
-        self.stale = self.reused && self.bytes_wire == 0 && self.partial.is_empty();
-        self.bytes_wire += self.partial.len() as u64;
-        let fault = match Head::parse(&self.partial, &self.limits) {
+        let partial = self.partial.take().unwrap_or_default().bytes;
+        self.stale = self.reused && self.bytes_wire == 0 && partial.is_empty();
+        self.bytes_wire += partial.len() as u64;
+        let fault = match Head::parse(&partial, &self.limits) {
             Err(fault) => Some(fault),
             // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
-            Ok(_) if self.partial.ends_with(b"\n\r") && !self.partial.ends_with(b"\r\n\r") => {
+            Ok(_) if partial.ends_with(b"\n\r") && !partial.ends_with(b"\r\n\r") => {
                 Some(Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF"))
             }
             Ok(_) => None,
@@ -288,15 +290,14 @@ impl Conn {
     /// Ends the exchange before its time. The first failure counts; a body that is not wanted cannot fail.
     pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
         if self.failure.is_none() && self.usage != Usage::Drop {
-            self.failure = failure;
+            self.failure = failure.map(Box::new);
             self.truncated = truncated;
         }
         self.phase = Phase::Done;
         self.keep = false;
         self.decoder = None;
-        self.partial = Vec::new();
+        self.partial = None;
         self.out = Vec::new();
-        self.sent = 0;
     }
 }
 

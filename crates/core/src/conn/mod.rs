@@ -54,6 +54,8 @@ pub mod request;
 mod tls;
 mod tunnel;
 
+use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::outcome::{ErrorKind, Failure, Truncated};
@@ -162,15 +164,16 @@ pub struct End {
 /// Whether the connection may be used again is two flags: `keep` is what head and framing promised, `spoiled` that
 /// something came, or the peer went, when nothing was due.
 pub struct Conn {
+    /// Whom it leads to, where that is known.
+    pub peer: Option<IpAddr>,
     limits: Arc<Limits>,
     tls: Option<Box<Tls>>,
     /// What is still to be agreed with a proxy, before anything else.
     tunnel: Option<Box<Tunnel>>,
-    /// The request, until it is written; with TLS it waits inside the session instead.
+    /// What is not written yet of the request; with TLS it waits inside the session instead.
     out: Vec<u8>,
-    sent: usize,
-    /// The beginning of a head that was cut between two reads.
-    partial: Vec<u8>,
+    /// The beginning of a head that was cut between two reads. Few are: most connections wait without it.
+    partial: Option<Box<Partial>>,
     phase: Phase,
     usage: Usage,
     decoder: Option<Box<Decoder>>,
@@ -181,8 +184,8 @@ pub struct Conn {
     /// Bytes of the body before decoding, without framing.
     payload: u64,
     /// The limit on this body, where it is not the usual one.
-    up_to: Option<u64>,
-    failure: Option<Failure>,
+    up_to: Option<NonZeroU64>,
+    failure: Option<Box<Failure>>,
     truncated: Option<Truncated>,
     oddities: Oddities,
     /// Interim answers so far.
@@ -195,6 +198,12 @@ pub struct Conn {
     /// Is this not the first exchange?
     reused: bool,
     stale: bool,
+}
+
+/// The beginning of a head.
+#[derive(Default)]
+struct Partial {
+    bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,12 +229,12 @@ impl Conn {
     /// A connection in plain text.
     pub fn plain(limits: Arc<Limits>, now: Time) -> Self {
         Self {
+            peer: None,
             limits,
             tls: None,
             tunnel: None,
             out: Vec::new(),
-            sent: 0,
-            partial: Vec::new(),
+            partial: None,
             phase: Phase::Idle,
             usage: Usage::Decode,
             decoder: None,
@@ -277,7 +286,7 @@ impl Conn {
         let pending = match (&self.tunnel, &self.tls) {
             (Some(tunnel), _) => tunnel.pending(),
             (None, Some(tls)) => tls.pending(),
-            (None, None) => self.out.get(self.sent..).unwrap_or_default(),
+            (None, None) => &self.out,
         };
         match self.phase {
             Phase::Done => Step::Done,
@@ -296,10 +305,10 @@ impl Conn {
         match &mut self.tls {
             Some(tls) => tls.wrote(bytes),
             None => {
-                self.sent += bytes;
-                if self.sent >= self.out.len() {
+                if bytes >= self.out.len() {
                     self.out = Vec::new();
-                    self.sent = 0;
+                } else {
+                    self.out.drain(..bytes);
                 }
             }
         }
@@ -424,7 +433,7 @@ impl Conn {
         let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
         let idle = !self.sending && self.phase == Phase::Done;
         let end = End {
-            failure: self.failure.take(),
+            failure: self.failure.take().map(|failure| *failure),
             truncated: self.truncated.take(),
             bytes_wire: std::mem::take(&mut self.bytes_wire),
             bytes_body: std::mem::take(&mut self.bytes_body),
@@ -451,7 +460,8 @@ impl Conn {
     pub fn heap_bytes(&self) -> usize {
         let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
         let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
-        self.out.capacity() + self.partial.capacity() + tls + decoder
+        let partial = self.partial.as_ref().map_or(0, |partial| size_of::<Partial>() + partial.bytes.capacity());
+        self.out.capacity() + partial + tls + decoder
     }
 
     fn is_handshaking(&self) -> bool {

@@ -18,6 +18,7 @@ use super::names::{self, key};
 use super::tokenizer::{Content, Dialect, Sink, Tag, is_space};
 use super::written::WrittenLinks;
 use crate::link::LinkKind;
+use crate::trap::LikenessReader;
 
 /// How much of a title, or of a link that is written as text, is kept.
 const LONGEST_TEXT: usize = 8 * 1024;
@@ -40,6 +41,8 @@ pub struct Collector {
     pub capped: bool,
     /// The document is a feed: `link` means something else there.
     pub feed: bool,
+    /// What the page says, for comparing it with others.
+    pub likeness: LikenessReader,
     foreign: Foreign,
     /// How many `template` elements are open.
     templates: u32,
@@ -61,6 +64,7 @@ impl Collector {
             directives: Directives::default(),
             capped: false,
             feed: false,
+            likeness: LikenessReader::default(),
             foreign: Foreign::default(),
             templates: 0,
             hearing: None,
@@ -265,6 +269,7 @@ impl Collector {
 
 impl Sink for Collector {
     fn start(&mut self, tag: &Tag<'_>) -> Content {
+        self.likeness.tag();
         if self.hearing.is_some() {
             self.stop_hearing();
         }
@@ -298,6 +303,7 @@ impl Sink for Collector {
     }
 
     fn end(&mut self, name: &[u8]) {
+        self.likeness.tag();
         if self.hearing.is_some() {
             self.stop_hearing();
         }
@@ -311,6 +317,12 @@ impl Sink for Collector {
 
     fn text(&mut self, text: &[u8]) {
         self.push_heard(text);
+    }
+
+    fn shown(&mut self, text: &[u8]) {
+        if self.dialect == Dialect::Html {
+            self.likeness.text(text);
+        }
     }
 
     fn cdata(&mut self, text: &[u8]) {

@@ -51,6 +51,7 @@ pub use links::kind_of_rel;
 pub(crate) use settle::LONGEST_TITLE;
 
 use crate::link::LinkList;
+use crate::trap::Likeness;
 use crate::url::Url;
 use charset::Watch;
 use kind::Kind;
@@ -89,6 +90,8 @@ pub struct Findings {
     pub hreflang: Vec<(Box<str>, Url)>,
     /// SHA-256 of all bytes.
     pub digest: [u8; 32],
+    /// Of HTML with enough text: by what it is compared with other pages.
+    pub likeness: Option<Likeness>,
     pub bytes: u64,
     /// A limit was met: there is more than was kept.
     pub capped: bool,
@@ -181,6 +184,7 @@ impl Examiner {
             canonical: None,
             hreflang: Vec::new(),
             digest: self.digest.finalize().into(),
+            likeness: None,
             bytes: self.bytes,
             capped: false,
             odd: 0,

@@ -139,12 +139,14 @@ impl Normal {
         push_target(rest, self.origin, out)
     }
 
-    /// Puts together what begins with `//` after the scheme: an ordinary name, or the base's own authority.
+    /// Puts together what begins with `//` after the scheme: an ordinary host, or the base's own authority.
     fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
         let (authority, target) = after.split_at(end);
-        if !(is_ordinary_name(authority) || (scheme.len() == self.scheme && authority == self.url.authority())) {
+        if !(is_ordinary_authority(scheme, authority)
+            || (scheme.len() == self.scheme && authority == self.url.authority()))
+        {
             return false;
         }
         out.push_str(scheme);
@@ -154,6 +156,28 @@ impl Normal {
         out.push('/');
         push_target(target.strip_prefix('/').unwrap_or(target), origin, out)
     }
+}
+
+/// Whether the parser leaves host and port as they are: an ordinary name or an IPv4 address as everybody writes it, and
+/// no port, or one that is not the scheme's own.
+fn is_ordinary_authority(scheme: &str, authority: &str) -> bool {
+    let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+    let own = if scheme == "https:" { "443" } else { "80" };
+    port.is_none_or(|port| port != own && is_plain_number(port, u32::from(u16::MAX)))
+        && (is_ordinary_name(host) || is_plain_ipv4(host))
+}
+
+/// Four numbers, each as short as it can be.
+fn is_plain_ipv4(host: &str) -> bool {
+    host.split('.').count() == 4 && host.split('.').all(|part| is_plain_number(part, 255))
+}
+
+/// A decimal number without leading zeros, up to `most`.
+fn is_plain_number(text: &str, most: u32) -> bool {
+    (1..=5).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'))
+        && text.parse::<u32>().is_ok_and(|number| number <= most)
 }
 
 /// Whether a host is a name that the parser leaves as it is: lower-case labels, no number at the end (an IPv4 address in

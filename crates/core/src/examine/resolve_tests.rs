@@ -41,6 +41,10 @@ fn ordinary_links_are_fast() {
         ("//cdn.example/x.js", "https://cdn.example/x.js"),
         ("https://example.com:8080/z", "https://example.com:8080/z"),
         (" /x \n", "https://example.com:8080/x"),
+        ("http://192.0.2.7/x", "http://192.0.2.7/x"),
+        ("http://192.0.2.7:8080", "http://192.0.2.7:8080/"),
+        ("https://other.example:80/x", "https://other.example:80/x"),
+        ("//other.example:0/x", "https://other.example:0/x"),
     ] {
         assert_eq!(is_fast(&base, href).as_deref(), Some(expected), "{href}");
         assert_eq!(slow(&base, href, UTF_8).as_deref(), Ok(expected), "{href}");
@@ -53,8 +57,15 @@ fn odd_links_are_left_to_the_parser() {
     for href in [
         "HTTP://h/",
         "http://H/",
-        "http://1.2.3.4/",
+        "http://1.2.3/",
+        "http://1.2.3.04/",
+        "http://1.2.3.256/",
         "http://h:80/",
+        "http://h:080/",
+        "http://h:65536/",
+        "http://h:/",
+        "http://h:1:2/",
+        "http://1.2.3.4:80/",
         "http://xn--a/",
         "http://a..b/",
         "http://u@h/",

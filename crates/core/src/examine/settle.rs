@@ -32,6 +32,7 @@ impl Settling<'_> {
         findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, Place::Text)));
         findings.directives = collector.directives;
         findings.capped = collector.capped;
+        findings.likeness = collector.likeness.clone().finish();
         findings.other_schemes = collector.links.other_schemes;
         findings.too_long = collector.links.too_long;
         let base = self.base();

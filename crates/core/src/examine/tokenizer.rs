@@ -51,6 +51,8 @@ pub trait Sink {
     fn end(&mut self, name: &[u8]);
     /// A piece of text, where the content is one whose text is told. Character references are unresolved.
     fn text(&mut self, text: &[u8]);
+    /// A piece of text that people would read, whether it is told or not.
+    fn shown(&mut self, _text: &[u8]) {}
     /// A piece of a CDATA section: text without character references.
     fn cdata(&mut self, text: &[u8]);
     /// Whether the element that is open now is one of SVG or MathML: only there HTML has CDATA sections.
@@ -173,8 +175,13 @@ impl Tokenizer {
             _ => find_less(rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
-        if heard && !text.is_empty() {
-            sink.text(text);
+        if !text.is_empty() {
+            if heard {
+                sink.text(text);
+            }
+            if heard || self.content == Content::Markup {
+                sink.shown(text);
+            }
         }
         if markup.is_empty() { markup } else { self.markup(markup, sink) }
     }

@@ -71,6 +71,12 @@ impl WrittenLinks {
             self.full = true;
             return None;
         }
+        if self.items.is_empty() {
+            // A page with links mostly has this many: the tables need not grow step by step.
+            self.text.reserve(512);
+            self.items.reserve(28);
+            self.index.reserve(28, |_| 0);
+        }
         let number = u32::try_from(self.items.len()).ok()?;
         let bytes = self.text.len()..self.text.len() + href.len();
         self.text.extend_from_slice(href);

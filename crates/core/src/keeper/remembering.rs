@@ -123,12 +123,12 @@ impl<F: Frontier> Keeper<F> {
         self.keep_lane_note(lane, &note)
     }
 
-    fn lane_note(&mut self, lane: LaneId) -> Result<Option<LaneNote>, StoreError> {
+    pub(super) fn lane_note(&mut self, lane: LaneId) -> Result<Option<LaneNote>, StoreError> {
         let note = self.frontier.note(Some(lane))?;
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()))
     }
 
-    fn keep_lane_note(&mut self, lane: LaneId, note: &LaneNote) -> Result<(), StoreError> {
+    pub(super) fn keep_lane_note(&mut self, lane: LaneId, note: &LaneNote) -> Result<(), StoreError> {
         self.frontier.keep_note(Some(lane), &serde_json::to_vec(note).unwrap_or_default())
     }
 }

@@ -30,6 +30,9 @@ const GENTLE_PAUSE: Duration = Duration::from_secs(1);
 const GENTLE_FACTOR: u32 = 5;
 /// Bad moments in a row without any answer after which a host is given up on: some four minutes with the usual waits.
 const LAST_STRAW: u8 = 10;
+/// The same where the host does answer, but never with anything else than that it is overloaded: half an hour with the
+/// usual waits, and as long as it asks for with its own.
+const LAST_REFUSAL: u8 = 40;
 /// Origins of one host (schemes and ports) of which is known what their robots.txt says. Whoever asks for it often
 /// enough to need more is not a site, but a trap.
 pub const MOST_ORIGINS: usize = 64;
@@ -399,14 +402,14 @@ impl LanePace {
         self.starts < 2
     }
 
-    /// Whether the host has been silent for so long that it is better given up on.
+    /// Whether the host has been silent, or too busy, for so long that it is better given up on.
     pub fn is_hopeless(&self) -> bool {
-        self.silent >= LAST_STRAW
+        self.silent >= LAST_STRAW || self.bad >= LAST_REFUSAL
     }
 
     /// The host was given up on; should it be asked again, it is with new patience.
     pub fn forget_silence(&mut self) {
-        self.silent = 0;
+        (self.bad, self.silent) = (0, 0);
     }
 
     /// From one request to the next, at the best pace that is allowed now.

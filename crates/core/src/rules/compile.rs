@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span};
+use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::conn::{Limits, TlsSource};
@@ -66,6 +66,9 @@ impl Config {
             assets: self.assets,
             strip_params: self.strip_params()?,
             follow_nofollow: self.follow_nofollow,
+            traps: self.traps,
+            trap_budget: self.trap_budget,
+            max_pages_per_host: self.max_pages_per_host,
             pace: self.pace,
             concurrency,
             per_host,
@@ -139,7 +142,7 @@ impl Config {
     fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
         let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
         Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
-            .map(|scope| scope.with_assets(self.assets))
+            .map(|scope| scope.with_assets(self.assets).avoiding_traps(self.traps == TrapPolicy::Avoid))
             .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
     }
 

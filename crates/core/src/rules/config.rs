@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span, With,
+    Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
+    TrapPolicy, With,
 };
 
 /// All settings of a crawl. Build it in code, or read it from a file:
@@ -58,6 +59,10 @@ pub struct Config {
     pub assets: bool,
     pub strip_param: Vec<String>,
     pub follow_nofollow: bool,
+    pub traps: TrapPolicy,
+    pub trap_budget: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pages_per_host: Option<u64>,
 
     // Pace
     #[serde(alias = "max-tasks")]
@@ -165,6 +170,9 @@ impl Default for Config {
             assets: false,
             strip_param: Vec::new(),
             follow_nofollow: false,
+            traps: TrapPolicy::Avoid,
+            trap_budget: 4_096,
+            max_pages_per_host: None,
             concurrency: 256,
             per_host: None,
             per_ip: None,

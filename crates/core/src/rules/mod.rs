@@ -25,7 +25,7 @@ pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
     BadValue, Bearer, Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy,
-    Size, Span, With,
+    Size, Span, TrapPolicy, With,
 };
 
 /// The configuration, compiled once.
@@ -46,6 +46,12 @@ pub struct Rules {
     /// What is taken out of addresses that pages and sitemaps name.
     pub strip_params: StripParams,
     pub follow_nofollow: bool,
+    /// Whether budgets keep the crawl out of what has no end.
+    pub traps: TrapPolicy,
+    /// What all of them are derived from: see [`crate::trap`].
+    pub trap_budget: u32,
+    /// Links to one host that are taken up.
+    pub max_pages_per_host: Option<u64>,
 
     // Pace
     pub pace: Pace,

@@ -486,6 +486,14 @@ words! {
         Ignore = "ignore",
     }
 
+    /// Whether the crawl keeps out of what has no end.
+    #[derive(Default)]
+    TrapPolicy {
+        #[default]
+        Avoid = "avoid",
+        Ignore = "ignore",
+    }
+
     /// What is added to page records.
     With {
         /// The answer's headers.

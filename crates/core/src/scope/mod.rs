@@ -10,6 +10,7 @@ use regex::{RegexSet, RegexSetBuilder};
 
 use crate::address;
 use crate::link::LinkKind;
+use crate::trap;
 use crate::url::{self, Url, UrlRef};
 
 /// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
@@ -33,6 +34,7 @@ pub struct Scope {
     depth: Option<u32>,
     max_url: usize,
     assets: bool,
+    avoid_traps: bool,
 }
 
 /// What becomes of an address.
@@ -56,6 +58,8 @@ pub enum ScopeRule {
     Host,
     Domain,
     Include,
+    PathDepth,
+    PathRepeats,
 }
 
 /// A pattern that cannot be used.
@@ -91,6 +95,7 @@ impl Scope {
             depth,
             max_url,
             assets: false,
+            avoid_traps: false,
         })
     }
 
@@ -98,6 +103,12 @@ impl Scope {
     #[must_use]
     pub fn with_assets(self, assets: bool) -> Self {
         Self { assets, ..self }
+    }
+
+    /// Also rejects paths that go round in circles or are very deep.
+    #[must_use]
+    pub fn avoiding_traps(self, avoid_traps: bool) -> Self {
+        Self { avoid_traps, ..self }
     }
 
     /// Whether to follow a link of this kind to this address, at this depth.
@@ -133,8 +144,15 @@ impl Scope {
         if let Some(rule) = self.too_far(url, kind) {
             return Some(rule);
         }
-        let wanted = self.include.as_ref().is_none_or(|set| set.is_match(text));
-        (!wanted).then_some(ScopeRule::Include)
+        if !self.include.as_ref().is_none_or(|set| set.is_match(text)) {
+            return Some(ScopeRule::Include);
+        }
+        if !self.avoid_traps || !trap::is_judged(kind) {
+            return None;
+        }
+        let path = url.path();
+        let circular = trap::is_circular(path).then_some(ScopeRule::PathRepeats);
+        circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
     }
 
     fn too_far(&self, url: UrlRef<'_>, kind: LinkKind) -> Option<ScopeRule> {
@@ -173,6 +191,8 @@ impl ScopeRule {
         Self::Host,
         Self::Domain,
         Self::Include,
+        Self::PathDepth,
+        Self::PathRepeats,
     ];
 
     /// The name in records.
@@ -188,6 +208,8 @@ impl ScopeRule {
             Self::Host => "host",
             Self::Domain => "domain",
             Self::Include => "include",
+            Self::PathDepth => "path_depth",
+            Self::PathRepeats => "path_repeats",
         }
     }
 
@@ -204,6 +226,7 @@ impl ScopeRule {
             Self::Host => "use --scope domain, or give that host as a root",
             Self::Domain => "give that domain as a root, or use --scope any",
             Self::Include => "drop or widen --include",
+            Self::PathDepth | Self::PathRepeats => "use --traps ignore",
         }
     }
 }
@@ -221,6 +244,8 @@ impl fmt::Display for ScopeRule {
             Self::Host => "on another host (--scope host)",
             Self::Domain => "in another domain (--scope domain)",
             Self::Include => "matches no --include pattern",
+            Self::PathDepth => "its path is very deep, as in a trap",
+            Self::PathRepeats => "its path repeats itself, as in a trap",
         })
     }
 }

@@ -201,17 +201,30 @@ impl<'a> UrlRef<'a> {
         if text.len() > LONGEST {
             return None;
         }
-        let (https, host_start) = match text.strip_prefix("http") {
-            Some(rest) if rest.starts_with("://") => (false, 7),
-            Some(rest) if rest.starts_with("s://") => (true, 8),
+        let bytes = text.as_bytes();
+        let (https, host_start) = match bytes {
+            [b'h', b't', b't', b'p', b':', b'/', b'/', ..] => (false, 7),
+            [b'h', b't', b't', b'p', b's', b':', b'/', b'/', ..] => (true, 8),
             _ => return None,
         };
-        let rest = text.get(host_start..)?;
-        let path = host_start + rest.find(['/', '?'])?;
-        let authority = text.get(host_start..path)?;
-        let (host_end, port) = match authority.rfind(':') {
-            Some(colon) if !authority.ends_with(']') => (host_start + colon, authority.get(colon + 1..)?.parse().ok()?),
-            _ => (path, if https { 443 } else { 80 }),
+        // Byte by byte: this runs several times for every link of every page.
+        let (mut colon, mut path) = (None, None);
+        for (index, byte) in bytes.iter().enumerate().skip(host_start) {
+            match byte {
+                b'/' | b'?' => {
+                    path = Some(index);
+                    break;
+                }
+                b':' => colon = Some(index),
+                // The colons before it are those of an IPv6 address.
+                b']' => colon = None,
+                _ => {}
+            }
+        }
+        let path = path?;
+        let (host_end, port) = match colon {
+            Some(colon) => (colon, text.get(colon + 1..path)?.parse().ok()?),
+            None => (path, if https { 443 } else { 80 }),
         };
         Some(Self {
             text,

@@ -9,6 +9,8 @@ use super::{Url, UrlRef};
 const ALL_SESSIONS: &str = "@sessions";
 /// Asks for the parameters of [`TRACKING`].
 const ALL_TRACKING: &str = "@tracking";
+/// Asks for the order of parameters to be taken out: they are sorted.
+const ORDER: &str = "@order";
 
 /// Names of session ids, as servers and frameworks write them.
 const SESSIONS: &[&str] = &[
@@ -37,10 +39,11 @@ pub struct StripParams {
     names: Vec<Box<str>>,
     prefixes: Vec<Box<str>>,
     sessions: bool,
+    order: bool,
 }
 
 impl StripParams {
-    /// `@sessions` and `@tracking` stand for lists of well-known names.
+    /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts what is left.
     pub fn new<S: AsRef<str>>(names: &[S]) -> Self {
         let mut strip = Self::default();
         for name in names {
@@ -49,6 +52,7 @@ impl StripParams {
                     strip.sessions = true;
                     SESSIONS.iter().for_each(|name| strip.add(name));
                 }
+                ORDER => strip.order = true,
                 ALL_TRACKING => TRACKING.iter().for_each(|name| strip.add(name)),
                 name => strip.add(name),
             }
@@ -65,7 +69,7 @@ impl StripParams {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.prefixes.is_empty()
+        self.names.is_empty() && self.prefixes.is_empty() && !self.order
     }
 
     /// The address without what is to be taken out; `None` where it has nothing of that kind.
@@ -79,7 +83,8 @@ impl StripParams {
             None => (target, None),
         };
         let changes = path.split('/').any(|segment| self.changes_segment(segment))
-            || query.is_some_and(|query| query.split('&').any(|pair| self.is_stripped(pair)));
+            || query.is_some_and(|query| query.split('&').any(|pair| self.is_stripped(pair)))
+            || query.is_some_and(|query| self.order && !query.split('&').is_sorted());
         if !changes {
             return None;
         }
@@ -97,7 +102,12 @@ impl StripParams {
             }
         }
         let mut mark = '?';
-        for pair in query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !self.is_stripped(pair)) {
+        let pairs = query.into_iter().flat_map(|query| query.split('&'));
+        let mut pairs: Vec<&str> = pairs.filter(|pair| !self.is_stripped(pair)).collect();
+        if self.order {
+            pairs.sort_unstable();
+        }
+        for pair in pairs {
             text.push(mark);
             text.push_str(pair);
             mark = '&';
@@ -110,10 +120,12 @@ impl StripParams {
         self.is_session_segment(segment) || segment.split(';').skip(1).any(|part| self.is_stripped(part))
     }
 
-    /// `(S(lit3py55t21z5v55vlm25s55))`: how ASP.NET writes a session into a path.
+    /// `(S(lit3py55t21z5v55vlm25s55))`: how ASP.NET writes a session into a path; others write `s(abc123)`.
     fn is_session_segment(&self, segment: &str) -> bool {
         let inner = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix("))"));
-        self.sessions && inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]))
+        let is_aspx = inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]));
+        let is_plain = matches!(segment.as_bytes(), [b'S' | b's', b'(', .., b')']);
+        self.sessions && (is_aspx || is_plain)
     }
 
     fn is_stripped(&self, pair: &str) -> bool {
@@ -158,7 +170,16 @@ mod tests {
         assert_eq!(strip("https://a.test/(S(abc123))/p").unwrap(), "https://a.test/p");
         assert_eq!(strip("https://a.test/(S(abc123))").unwrap(), "https://a.test/");
         assert_eq!(strip("https://a.test/?ASPSESSIONIDABC=1").unwrap(), "https://a.test/");
+        assert_eq!(strip("https://a.test/s(abc123)/p").unwrap(), "https://a.test/p");
         assert_eq!(strip("https://a.test/(x)/side?inside=1"), None);
+        assert_eq!(strip("https://a.test/sin(x)"), None);
+    }
+
+    #[test]
+    fn the_order_of_parameters() {
+        assert_eq!(strip(&["@order"], "https://a.test/p?b=2&a=1&a=0").unwrap(), "https://a.test/p?a=0&a=1&b=2");
+        assert_eq!(strip(&["@order"], "https://a.test/p?a=1&b=2"), None);
+        assert_eq!(strip(&["@order", "b"], "https://a.test/p?c&b=2&a").unwrap(), "https://a.test/p?a&c");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
@@ -313,11 +313,16 @@ impl Workbench {
         self.held -= 1;
         let lane = &mut entry.lane;
         lane.pace.ended(pick::sign(visit), visit.started, now);
-        if lane.pace.is_hopeless()
-            && let Some(last) = &visit.error
-        {
+        if lane.pace.is_hopeless() {
             lane.pace.forget_silence();
-            let failure = Failure::new(last.kind, format!("the host was given up on: {}", last.message));
+            let failure = match (&visit.error, visit.status) {
+                (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
+                (None, status) => {
+                    let status = status.unwrap_or_default();
+                    let words = format!("the host was given up on: it answers nothing but {status}");
+                    Failure::new(ErrorKind::Unreachable, words)
+                }
+            };
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&addresses);
@@ -655,8 +660,10 @@ impl Workbench {
 
     fn rank(&mut self, id: LaneId) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
-        let spacing = u64::try_from(lane.pace.spacing().as_micros()).unwrap_or(u64::MAX);
-        let weight = if lane.pace.is_fresh() { u64::MAX } else { lane.left().saturating_mul(spacing) };
+        let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
+        // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
+        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
+        let weight = if lane.pace.is_fresh() { u64::MAX } else { ahead };
         self.seq += 1;
         Some(Ready { weight, seq: Reverse(self.seq), lane: id })
     }

@@ -1,7 +1,7 @@
 //! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
 
 use super::*;
-use crate::outcome::ErrorKind;
+use crate::lane::{LanePace, Sign};
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
@@ -46,12 +46,15 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     }
 }
 
-fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
-    std::iter::from_fn(|| match bench.next(now) {
+fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
+    match bench.next(now) {
         Next::Fetch(job) => Some(job),
         _ => None,
-    })
-    .collect()
+    }
+}
+
+fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
+    std::iter::from_fn(|| fetch(bench, now)).collect()
 }
 
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
@@ -270,6 +273,40 @@ fn a_host_that_never_answers_is_given_up_on() {
 }
 
 #[test]
+fn a_host_that_is_overloaded_for_good_is_given_up_on() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut asked, mut ended) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                asked += 1;
+                end(&mut bench, job, 503, now);
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                ended += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
+            Next::Recall(..) => panic!("rules are known"),
+        }
+    }
+    assert_eq!((asked, ended, bench.held()), (40, 20, 0));
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
+    // One answer that is none of these, and it begins anew.
+    let mut pace = LanePace::new(&bench.rules);
+    for moment in 0..100 {
+        pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
+        assert!(!pace.is_hopeless());
+        if moment % 30 == 29 {
+            pace.ended(Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO }, at(2 * moment), at(2 * moment));
+        }
+    }
+}
+
+#[test]
 fn the_rate_holds_back_pages_and_nothing_else() {
     let mut bench = bench(|config| {
         (config.rate, config.robots) = (Some(Rate { per_second: 2.0 }), RobotsPolicy::Obey);
@@ -355,4 +392,21 @@ fn what_is_held_and_not_under_way_is_surrendered() {
     assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
     end(&mut bench, jobs.remove(0), 200, at(40));
     assert_eq!((bench.held(), bench.in_flight()), (0, 0));
+}
+
+#[test]
+fn fetches_spread_over_hosts_that_are_nearly_alike() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
+    let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
+    for job in first {
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 100 } else { 60 });
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
+        (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
+        bench.finish(&visit, at(1));
+    }
+    let jobs = fetches(&mut bench, at(1));
+    let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert_eq!((jobs.len(), slower), (8, 5));
 }

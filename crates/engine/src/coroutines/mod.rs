@@ -21,7 +21,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -78,10 +77,10 @@ struct Chair {
     job: Option<Box<Job>>,
 }
 
-/// A connection, with the socket that it lacks by itself.
+/// What a connection lacks by itself: a socket, and somebody who knows when it is late.
 struct Line {
     socket: Socket,
-    ip: IpAddr,
+    alarm: Alarm,
 }
 
 /// The first coroutine: takes the mail and starts the others.
@@ -126,59 +125,54 @@ fn start(shop: &Rc<Shop>, job: Box<Job>) {
 /// job, the fetch, and even the coroutine of the race, which is over long before the answer comes.
 async fn serve(shop: Rc<Shop>) {
     let mut job = shop.work.get().await;
-    let mut alarm = shop.executor.alarm();
     'connection: loop {
-        let mut started = shop.now();
-        let line = match Box::pin(connect(&shop, &job, &mut started, &mut alarm)).await {
-            Ok(line) => line,
-            Err(failure) => return shop.report(shop.worker.lost(job, failure, started)),
-        };
-        let door = Door::of(&job);
-        let mut fetch = match shop.worker.begin(job, started, line.ip, shop.now()) {
-            Ok(fetch) => fetch,
+        let (mut line, mut fetch) = match Box::pin(connect(&shop, job)).await {
+            Ok(connected) => connected,
             Err(visit) => return shop.report(visit),
         };
         loop {
-            let seat = seat(fetch.job());
-            drive(&shop, &line.socket, &mut fetch, &mut alarm).await;
-            match finish(&shop, fetch) {
-                Next::Rest(conn) => {
-                    let Some(next) = rest(&shop, seat, &line.socket, &mut alarm).await else { return };
-                    if Door::of(&next) != door {
-                        job = next;
-                        continue 'connection;
-                    }
-                    fetch = shop.worker.begin_again(next, conn, line.ip, shop.now());
-                }
+            drive(&shop, &mut line, &mut fetch).await;
+            let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+            let conn = match finish(&shop, fetch) {
+                Next::Rest(conn) => conn,
                 Next::Again(same) => {
                     job = same;
                     continue 'connection;
                 }
                 Next::Leave => return,
+            };
+            let Some(next) = rest(&shop, seat, &mut line).await else { return };
+            if Door::of(&next) != door {
+                job = next;
+                continue 'connection;
             }
+            fetch = shop.worker.begin_again(next, conn, shop.now());
         }
     }
 }
 // end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) -> Result<Line, Failure> {
+async fn connect(shop: &Shop, job: Box<Job>) -> Result<(Line, Fetch), Box<Visit>> {
     shop.executor.mark("connecting");
-    let mut race = shop.worker.race(job, *started);
+    let mut started = shop.now();
+    let mut alarm = shop.executor.alarm();
+    let mut race = shop.worker.race(&job, started);
     let mut attempts = Attempts::default();
     loop {
         let now = shop.now();
         let connected = |attempt: &Socket| attempt.now(socket::connected);
         if let Some((peer, socket)) = attempts.winner(&mut race, now, connected) {
-            return Ok(Line { socket, ip: peer.ip() });
+            let fetch = shop.worker.begin(job, started, peer.ip(), now)?;
+            return Ok((Line { socket, alarm }, fetch));
         }
         match race.next(now) {
             RaceStep::Connect(address) => match socket::begin_connect(address) {
                 Ok(stream) => attempts.push(address, Socket::new(stream, shop.executor.reactor())),
                 Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                     // Not the host's fault: the race begins anew when a file may be free.
-                    *started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
-                    race = shop.worker.race(job, *started);
+                    started = if shop.close_a_resting_one() { now } else { now + SHORTAGE };
+                    race = shop.worker.race(&job, started);
                     shop.worker.out_of_files(now);
                 }
                 Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
@@ -194,18 +188,18 @@ async fn connect(shop: &Shop, job: &Job, started: &mut Time, alarm: &mut Alarm) 
                 })
                 .await;
             }
-            RaceStep::Lost(failure) => return Err(failure),
+            RaceStep::Lost(failure) => return Err(shop.worker.lost(job, failure, started)),
         }
     }
 }
 
 // anchor: coroutines-drive
 /// Does what the fetch wants until it is done: the loop that every engine has, with the waiting in plain sight.
-async fn drive(shop: &Shop, socket: &Socket, fetch: &mut Fetch, alarm: &mut Alarm) {
+async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
     loop {
         let deadline = fetch.deadline();
         let waits_for = match fetch.step() {
-            Step::Write(bytes) => match socket.now(|mut stream| stream.write(bytes)) {
+            Step::Write(bytes) => match line.socket.now(|mut stream| stream.write(bytes)) {
                 Ok(count) => {
                     fetch.wrote(count, shop.now());
                     continue;
@@ -221,7 +215,7 @@ async fn drive(shop: &Shop, socket: &Socket, fetch: &mut Fetch, alarm: &mut Alar
             Step::Pause => {
                 shop.executor.mark("paused");
                 let until = deadline.min(shop.now() + PAUSE);
-                poll_fn(|cx| alarm.poll(until, shop.now(), cx)).await;
+                poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
                 continue;
@@ -229,13 +223,13 @@ async fn drive(shop: &Shop, socket: &Socket, fetch: &mut Fetch, alarm: &mut Alar
             Step::Done => return,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
-        match poll_fn(|cx| shop.poll_ready(socket, waits_for, deadline, alarm, cx)).await {
+        match poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await {
             Ready::No => fetch.expire(shop.now()),
             Ready::Failed(error) => fetch.broke(shop.broken(&error)),
             // Bytes are there: only now is a buffer needed, and the thread has one for all.
             Ready::Yes if waits_for == Interest::Readable => {
                 let mut buffer = shop.buffer.borrow_mut();
-                match socket.now(|mut stream| stream.read(&mut buffer)) {
+                match line.socket.now(|mut stream| stream.read(&mut buffer)) {
                     Ok(0) => fetch.closed(shop.now()),
                     Ok(count) => fetch.feed(&buffer[..count], shop.now()),
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -267,7 +261,7 @@ fn finish(shop: &Shop, fetch: Fetch) -> Next {
 }
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Option<Box<Job>> {
+async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
     let taken = shop.resting.borrow().contains_key(&seat);
     if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
         return None;
@@ -281,7 +275,7 @@ async fn rest(shop: &Shop, seat: Seat, socket: &Socket, alarm: &mut Alarm) -> Op
         if let Some(job) = chair.job.take() {
             return Poll::Ready(Some(job));
         }
-        match shop.poll_ready(socket, Interest::Readable, until, alarm, cx) {
+        match shop.poll_ready(line, Interest::Readable, until, cx) {
             Poll::Ready(_) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
@@ -345,18 +339,11 @@ impl Shop {
         }
     }
 
-    fn poll_ready(
-        &self,
-        socket: &Socket,
-        interest: Interest,
-        deadline: Time,
-        alarm: &mut Alarm,
-        cx: &Context<'_>,
-    ) -> Poll<Ready> {
-        match socket.poll_ready(interest, cx) {
+    fn poll_ready(&self, line: &mut Line, interest: Interest, deadline: Time, cx: &Context<'_>) -> Poll<Ready> {
+        match line.socket.poll_ready(interest, cx) {
             Poll::Ready(Ok(())) => Poll::Ready(Ready::Yes),
             Poll::Ready(Err(error)) => Poll::Ready(Ready::Failed(error)),
-            Poll::Pending => alarm.poll(deadline, self.now(), cx).map(|()| Ready::No),
+            Poll::Pending => line.alarm.poll(deadline, self.now(), cx).map(|()| Ready::No),
         }
     }
 

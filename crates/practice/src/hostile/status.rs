@@ -148,7 +148,8 @@ fn patience() -> Vec<Case> {
                 demand(most == Some(2), format!("{most:?}"))
             });
             Ok(())
-        }),
+        })
+        .also("crates/core/src/workbench/tests.rs", "a_host_that_is_overloaded_for_good_is_given_up_on"),
     ]
 }
 

@@ -117,6 +117,17 @@ impl Files for Folder {
     }
 }
 
+/// What was opened for reading because nothing else was allowed: the kernel speaks of bad descriptors then.
+fn read_only(error: io::Error) -> io::Error {
+    let words = [rustix::io::Errno::BADF, rustix::io::Errno::INVAL].map(rustix::io::Errno::raw_os_error);
+    match error.raw_os_error() {
+        Some(number) if words.contains(&number) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "it may only be read")
+        }
+        _ => error,
+    }
+}
+
 impl File for fs::File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
@@ -136,11 +147,11 @@ impl File for fs::File {
     }
 
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
-        FileExt::write_all_at(self, bytes, position)
+        FileExt::write_all_at(self, bytes, position).map_err(read_only)
     }
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
-        fs::File::set_len(self, len)
+        fs::File::set_len(self, len).map_err(read_only)
     }
 
     fn sync(&mut self) -> io::Result<()> {

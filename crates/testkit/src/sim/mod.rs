@@ -23,6 +23,7 @@ use argiope_core::keeper::{End, Keeper, Order, Settled};
 use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::sitemap::Sitemap;
+use argiope_core::trap::LikenessReader;
 use argiope_core::visit::{Errand, Visit};
 use argiope_core::{
     Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url, follow,
@@ -60,6 +61,8 @@ pub struct Reply {
 pub enum Said {
     /// 200 with links.
     Page(LinkList),
+    /// 200 with links and a text.
+    Text(LinkList, String),
     /// 200 with rules.
     Robots(Vec<u8>),
     /// 200 with a sitemap.
@@ -293,6 +296,12 @@ fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit
     visit.timings.total = Some(reply.after);
     match reply.said {
         Said::Page(links) => follow::links(&mut visit, &links, false, rules),
+        Said::Text(links, text) => {
+            let mut reader = LikenessReader::default();
+            reader.text(text.as_bytes());
+            visit.likeness = reader.finish();
+            follow::links(&mut visit, &links, false, rules);
+        }
         Said::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
         Said::Sitemap(map) => visit.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
         Said::Status(status) => {

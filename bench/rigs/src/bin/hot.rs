@@ -1,0 +1,277 @@
+//! The hot paths one by one, for counting instructions: `hot PATH ROUNDS` does the same work so many times.
+//!
+//! bench/guards runs it under callgrind with two numbers of rounds; the difference is the work alone, without the start of
+//! the program. What a round does must therefore not depend on how many there were before.
+
+#![allow(clippy::print_stdout, reason = "it prints what came of the work, so that the work is done")]
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
+use argiope_core::examine::tokenizer::{Content, Dialect, Sink, Tag, Tokenizer};
+use argiope_core::examine::{Caps, Examiner};
+use argiope_core::job::Purpose;
+use argiope_core::record::{self, WallClock};
+use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules};
+use argiope_core::visit::Visit;
+use argiope_core::workbench::{Next, Workbench};
+use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};
+use argiope_rigs::Addresses;
+use argiope_store::MemoryFrontier;
+
+/// A path: its name, and what one round does. The number is only there to depend on the work.
+type Path = (&'static str, fn() -> Box<dyn FnMut() -> u64>);
+
+const PATHS: &[Path] = &[
+    ("head", head),
+    ("tokenizer", tokenizer),
+    ("links", links),
+    ("page", page),
+    ("put", put),
+    ("next-finish", next_finish),
+    ("record", encode),
+];
+
+fn main() -> Result<(), String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let usage = || {
+        let names: Vec<&str> = PATHS.iter().map(|(name, _)| *name).collect();
+        format!("say: hot PATH ROUNDS, where PATH is one of {}", names.join(" "))
+    };
+    let [name, rounds] = &arguments[..] else { return Err(usage()) };
+    let rounds: u64 = rounds.parse().map_err(|_| usage())?;
+    let (_, make) = PATHS.iter().find(|(path, _)| path == name).ok_or_else(usage)?;
+    let mut round = make();
+    let sum = (0..rounds).fold(0_u64, |sum, _| sum.wrapping_add(round()));
+    println!("{sum}");
+    Ok(())
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\n\
+Date: Sun, 15 Nov 2026 12:00:00 GMT\r\n\
+Server: nginx/1.27.1\r\n\
+Content-Type: text/html; charset=utf-8\r\n\
+Content-Length: 5\r\n\
+Connection: keep-alive\r\n\
+Vary: Accept-Encoding, Cookie\r\n\
+Cache-Control: max-age=600, public\r\n\
+ETag: \"5f2c7a1b-2e10\"\r\n\
+Last-Modified: Tue, 03 Nov 2026 08:14:02 GMT\r\n\
+Strict-Transport-Security: max-age=63072000; includeSubDomains\r\n\
+X-Content-Type-Options: nosniff\r\n\
+Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
+\r\nhello";
+
+/// Takes everything and keeps a count.
+#[derive(Default)]
+struct Count(u64);
+
+impl Receiver for Count {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
+        self.0 += head.len() as u64;
+        Want::Body
+    }
+
+    fn wire(&mut self, _raw: &[u8]) {}
+
+    fn body(&mut self, decoded: &[u8]) {
+        self.0 += decoded.len() as u64;
+    }
+}
+
+/// An answer with a dozen headers, from the request to the end.
+fn head() -> Box<dyn FnMut() -> u64> {
+    let limits = Arc::new(Limits::default());
+    Box::new(move || {
+        let now = Time::from_micros(1_000);
+        let mut count = Count::default();
+        let mut conn = Conn::plain(Arc::clone(&limits), now);
+        conn.ask(b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n".to_vec(), now + limits.total, now);
+        while let Step::Write(bytes) = conn.step() {
+            let length = bytes.len();
+            conn.wrote(length, now);
+        }
+        conn.feed(ANSWER, now, &mut count);
+        count.0 + conn.end().bytes_wire
+    })
+}
+
+/// A page of about 12 kB with 50 links of the usual kinds, and what else pages have.
+fn html() -> String {
+    let mut html = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page &amp; its links</title>\n\
+         <link rel=\"stylesheet\" href=\"/style.css\"><script>if (1 < 2) { document.write(\"<a href=x>\"); }</script>\n\
+         <style>p > a { color: red }</style></head>\n<body class=\"page\"><!-- a comment -- with > in it -->\n",
+    );
+    for number in 0..50 {
+        let href = match number % 5 {
+            0 => format!("/section-{number}/page-{}.html", number * 7),
+            1 => format!("page-{number}.html?a=1&amp;b={number}#part"),
+            2 => format!("../up/{number}/"),
+            3 => format!("https://www.host-{number}.example/"),
+            _ => format!("#part-{number}"),
+        };
+        html += &format!(
+            "<div class=\"entry\" id='e{number}'><h2>Number {number}</h2><p>Some text that is about as long as the text \
+             between links is, with an <em>emphasis</em> and an &eacute;ntity.</p>\
+             <a class=\"link\" href=\"{href}\" title=\"to {number}\">link {number}</a></div>\n"
+        );
+    }
+    html + "</body></html>\n"
+}
+
+/// Follows what the tokenizer has to be told, and counts tags.
+#[derive(Default)]
+struct Tags(u64);
+
+impl Sink for Tags {
+    fn start(&mut self, tag: &Tag<'_>) -> Content {
+        self.0 += 1;
+        match tag.name {
+            b"script" => Content::Script,
+            b"style" => Content::RawText,
+            _ => Content::Markup,
+        }
+    }
+
+    fn end(&mut self, _: &[u8]) {}
+
+    fn text(&mut self, text: &[u8]) {
+        self.0 += text.len() as u64;
+    }
+
+    fn cdata(&mut self, _: &[u8]) {}
+
+    fn in_foreign(&self) -> bool {
+        false
+    }
+}
+
+fn tokenizer() -> Box<dyn FnMut() -> u64> {
+    let html = html();
+    Box::new(move || {
+        let mut tags = Tags::default();
+        let mut tokenizer = Tokenizer::new(Dialect::Html);
+        html.as_bytes().chunks(4096).for_each(|chunk| tokenizer.feed(chunk, &mut tags));
+        tags.0
+    })
+}
+
+fn address() -> Url {
+    Url::parse("https://www.example.org/docs/guide/page.html").expect("an address")
+}
+
+/// A whole page through the examiner: charset, tokens, links, title, digest.
+fn page() -> Box<dyn FnMut() -> u64> {
+    examined(html())
+}
+
+/// Links and hardly anything else: what is left is resolving them against their page.
+fn links() -> Box<dyn FnMut() -> u64> {
+    let hrefs = |html: String| -> Vec<String> {
+        html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    };
+    examined(hrefs(html()).iter().map(|href| format!("<a href=\"{href}\">")).collect())
+}
+
+fn examined(html: String) -> Box<dyn FnMut() -> u64> {
+    let address = address();
+    let agent: Arc<str> = Arc::from("argiope");
+    Box::new(move || {
+        let caps = Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::clone(&agent) };
+        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
+        html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
+        examiner.finish().links.len() as u64
+    })
+}
+
+/// Links into a new frontier, four of five known.
+fn put() -> Box<dyn FnMut() -> u64> {
+    let addresses = Addresses::new(2_000, 5);
+    Box::new(move || {
+        let mut frontier = MemoryFrontier::new(7);
+        let result: Result<(), StoreError> = addresses.each(|link| frontier.offer(link).map(|_| ()));
+        result.map_or(0, |()| frontier.counts().known)
+    })
+}
+
+fn rules() -> Arc<Rules> {
+    let config = Config {
+        roots: vec!["http://h0.example/".into()],
+        robots: RobotsPolicy::Ignore,
+        pace: Pace::Full,
+        per_host: Some(2),
+        concurrency: 64,
+        ..Config::default()
+    };
+    Arc::new(config.compile(0).expect("settings that make sense"))
+}
+
+/// Fifty hosts with twenty links each, taken and finished until nothing is left.
+fn next_finish() -> Box<dyn FnMut() -> u64> {
+    const LANES: u32 = 50;
+    let rules = rules();
+    let url = |lane: u32, page: u32| Url::parse(&format!("http://h{lane}.example/{page}")).expect("an address");
+    let links: Vec<Vec<Url>> = (0..LANES).map(|lane| (0..20).map(|page| url(lane, page)).collect()).collect();
+    let ips: Vec<IpAddr> = (0..LANES as u8).map(|lane| IpAddr::from([93, 184, 216, lane])).collect();
+    Box::new(move || {
+        let mut now = Time::from_micros(1_000);
+        let mut bench = Workbench::new(Arc::clone(&rules));
+        for (id, urls) in (0..).zip(&links) {
+            let link = |url: &Url| Link {
+                url: url.clone(),
+                via: None,
+                depth: 1,
+                redirects: 5,
+                tries: 0,
+                kind: LinkKind::Anchor,
+            };
+            bench.offer(LaneId(id), &format!("h{id}.example"), 0, now);
+            bench.give(LaneId(id), urls.iter().map(link).collect(), 0, now);
+        }
+        let mut fetched = 0;
+        loop {
+            now = now + Duration::from_micros(100);
+            match bench.next(now) {
+                Next::Resolve(lane, _) => {
+                    bench.resolved(lane, Ok((vec![ips[lane.0 as usize]], Duration::from_secs(300))), now);
+                }
+                Next::Fetch(job) => {
+                    let slot = Some((job.lane, job.slot));
+                    let visit =
+                        Visit { slot, status: Some(200), ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
+                    bench.finish(&visit, now);
+                    fetched += 1;
+                }
+                Next::Settle(_) | Next::Recall(..) => {}
+                Next::Wait(_) => return fetched,
+            }
+        }
+    })
+}
+
+/// A page's record as a line of JSON.
+fn encode() -> Box<dyn FnMut() -> u64> {
+    let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind: LinkKind::Anchor };
+    let mut visit = Visit::bare(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
+    visit.status = Some(200);
+    visit.content_type = Some("text/html".into());
+    visit.charset = Some("utf-8");
+    visit.title = Some("A page & its \"links\"".into());
+    (visit.bytes_wire, visit.bytes_body, visit.links, visit.new_links) = (8_123, 31_234, 40, 12);
+    visit.timings.ttfb = Some(Duration::from_micros(12_345));
+    visit.timings.total = Some(Duration::from_micros(23_456));
+    visit.ip = Some(IpAddr::from([203, 0, 113, 9]));
+    visit.http = Some("1.1");
+    visit.digest = Some([0xAB; 32]);
+    visit.etag = Some("\"5f2c7a1b-2e10\"".into());
+    let clock = WallClock { start: 1_767_323_045_678_000 };
+    let mut out = Vec::new();
+    Box::new(move || {
+        out.clear();
+        record::encode(&visit, clock, None, &mut out);
+        out.len() as u64
+    })
+}

@@ -1,0 +1,106 @@
+//! The keeper's jar in virtual time: what an answer sets is in the next request, until its time is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::cookies::SetCookie;
+use argiope_core::keeper::{Keeper, Order};
+use argiope_core::record::WallClock;
+use argiope_core::rules::{Config, RobotsPolicy, Span};
+use argiope_core::visit::Visit;
+use argiope_core::{Outcome, Time, Url};
+use argiope_store::MemoryFrontier;
+
+const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
+
+/// Path and cookies of a request.
+type Asked = (String, String);
+
+/// All requests of a crawl, and the outcome and tries of what was settled, in order; `answer` makes a visit of what was
+/// asked.
+fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outcome, u8)>) {
+    let rules = Arc::new(config.compile(1).expect("the settings are right"));
+    let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, CLOCK);
+    let (mut now, mut asked, mut settled) = (Time::ZERO, Vec::new(), Vec::new());
+    keeper.begin(now).expect("it begins");
+    loop {
+        match keeper.next(now).expect("the frontier works") {
+            Order::Resolve(lane, _) => {
+                keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
+            }
+            Order::Fetch(job) => {
+                let cookie = job.rare.as_ref().and_then(|rare| rare.cookie.as_ref());
+                let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
+                asked.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
+                let slot = Some((job.lane, job.slot));
+                let mut visit = Visit { slot, ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
+                visit.status = Some(200);
+                visit.link.tries += 1;
+                answer(&mut visit);
+                keeper.finished(Box::new(visit), now).expect("the frontier works");
+            }
+            Order::Wait(until) => now = until,
+            Order::Done(_) => break,
+        }
+        let ended = keeper.take_settled();
+        settled.extend(ended.into_iter().map(|settled| (settled.visit.outcome, settled.visit.link.tries)));
+    }
+    settled.extend(keeper.take_settled().into_iter().map(|settled| (settled.visit.outcome, settled.visit.link.tries)));
+    (asked, settled)
+}
+
+fn config(paths: &[&str]) -> Config {
+    Config {
+        roots: paths.iter().map(|path| format!("http://h.example{path}")).collect(),
+        robots: RobotsPolicy::Ignore,
+        allow_private: true,
+        per_host: Some(1),
+        delay: Span::from_secs(60),
+        ..Config::default()
+    }
+}
+
+fn set(visit: &mut Visit, line: &str) {
+    visit.set_cookies.extend(SetCookie::parse(line.as_bytes()));
+}
+
+#[test]
+fn a_cookie_is_sent_until_its_time_is_over() {
+    let first = |visit: &mut Visit| {
+        if visit.link.url.path() == "/a" {
+            set(visit, "short=1; Max-Age=90");
+            set(visit, "long=2");
+        }
+    };
+    let (asked, settled) = crawl(&config(&["/a", "/b", "/c"]), first);
+    let expected = [("/a", ""), ("/b", "short=1; long=2"), ("/c", "long=2")];
+    assert_eq!(asked, expected.map(|(path, cookie)| (path.to_owned(), cookie.to_owned())));
+    assert_eq!(settled, vec![(Outcome::Ok, 1); 3]);
+    let (asked, _) = crawl(&Config { no_cookies: true, ..config(&["/a", "/b"]) }, first);
+    assert!(asked.iter().all(|(_, cookie)| cookie.is_empty()), "{asked:?}");
+}
+
+#[test]
+fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once() {
+    let gate = |visit: &mut Visit| {
+        if visit.link.tries < 3 {
+            let n = visit.link.tries;
+            set(visit, &format!("n{n}=1"));
+            visit.outcome = Outcome::Redirect;
+            visit.status = Some(302);
+            visit.redirect = Url::parse("http://h.example/").ok();
+        }
+    };
+    let (asked, settled) = crawl(&config(&["/"]), gate);
+    assert_eq!(asked.iter().map(|(_, cookie)| cookie.as_str()).collect::<Vec<_>>(), ["", "n1=1", "n1=1; n2=1"]);
+    assert_eq!(settled, [(Outcome::Ok, 3)]);
+    // The same cookie again is no reason to ask again, and no redirect is left after the last.
+    let (asked, settled) = crawl(&config(&["/"]), |visit| {
+        gate(visit);
+        visit.set_cookies.clear();
+        set(visit, "same=1");
+    });
+    assert_eq!((asked.len(), settled), (2, vec![(Outcome::Redirect, 2)]));
+    let (asked, settled) = crawl(&Config { max_redirects: 1, ..config(&["/"]) }, gate);
+    assert_eq!((asked.len(), settled), (2, vec![(Outcome::Redirect, 2)]));
+}

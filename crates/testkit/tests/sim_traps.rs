@@ -1,0 +1,204 @@
+//! Webs without an end, in virtual time, with default settings: each crawl of one is over by itself, and a host beside it
+//! loses nothing.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::job::{Job, Purpose};
+use argiope_core::keeper::End;
+use argiope_core::rules::{Breadth, Config, TrapPolicy};
+use argiope_core::trap::TrapRule;
+use argiope_core::{LinkKind, LinkList, Outcome, Time};
+use argiope_testkit::sim::{Named, Reply, Report, Said, Sim, Web};
+
+const ORDINARY: usize = 300;
+
+/// An ordinary host, and one that this function speaks for.
+struct Beside<F>(F);
+
+impl<F: FnMut(&str, &str) -> Said> Web for Beside<F> {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+        let last = host.bytes().fold(7u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+        (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(3_600))))
+    }
+
+    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+        let url = &job.link.url;
+        let said = match (&job.purpose, url.host()) {
+            (Purpose::Robots(_), _) => Said::Status(404),
+            (_, "ordinary.example") => ordinary(url.path()),
+            (_, host) => (self.0)(host, url.target()),
+        };
+        Reply::new(Duration::from_millis(50), job.addresses.first().copied(), said)
+    }
+}
+
+/// Pages `/0` to `/299`, each with an own text and links to the next and to the first.
+fn ordinary(path: &str) -> Said {
+    let number: usize = path.trim_start_matches('/').parse().unwrap_or(0);
+    let links =
+        [format!("http://ordinary.example/{}", (number + 1).min(ORDINARY - 1)), "http://ordinary.example/0".into()];
+    page(&format!("A page of its own, which has the name {}, and says what no other page says.", word(number)), links)
+}
+
+fn page(text: &str, links: impl IntoIterator<Item = String>) -> Said {
+    let mut list = LinkList::default();
+    for link in links {
+        list.push(&link, LinkKind::Anchor, false);
+    }
+    Said::Text(list, text.to_owned())
+}
+
+/// A number in letters: numbers are all alike.
+fn word(number: usize) -> String {
+    number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
+}
+
+const TEXT: &str = "Some text that is long enough for a page to be known by it when it comes again.";
+
+fn crawl(say: impl FnMut(&str, &str) -> Said, edit: impl FnOnce(&mut Config)) -> (Report, Vec<TrapRule>, usize) {
+    let mut config = Config {
+        roots: vec!["http://trap.example/".into(), "http://ordinary.example/0".into()],
+        scope: Breadth::Domain,
+        ..Config::default()
+    };
+    edit(&mut config);
+    let rules = Arc::new(config.compile(3).expect("settings"));
+    let mut sim = Sim::new(rules, Beside(say));
+    let report = sim.run().expect("a crawl that goes on");
+    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    assert_eq!((report.end, report.counts.queued, report.counts.leased), (End::Finished, 0, 0));
+    let beside = report.settled.iter().filter(|settled| {
+        settled.visit.link.url.host() == "ordinary.example"
+            && settled.visit.outcome == Outcome::Ok
+            && settled.visit.is_page()
+    });
+    assert_eq!(beside.count(), ORDINARY, "the host beside it is crawled to its end");
+    let trapped = report.fetches.iter().filter(|fetched| fetched.url.host() != "ordinary.example").count();
+    let rules = sim.keeper.cuts().iter().map(|cut| cut.rule).collect();
+    (report, rules, trapped)
+}
+
+#[test]
+fn an_endless_calendar_ends() {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let say = |_: &str, target: &str| {
+        let month: usize = target.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(24_000);
+        let text = format!(
+            "{} {}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17. No events are planned in this month.",
+            MONTHS[month % 12],
+            month / 12
+        );
+        page(&text, [month - 1, month + 1].map(|month| format!("http://trap.example/calendar/{month}")))
+    };
+    let (_, rules, trapped) = crawl(say, |_| {});
+    assert_eq!(rules, [TrapRule::AlikePattern]);
+    assert!((16_384..17_000).contains(&trapped), "{trapped}");
+}
+
+#[test]
+fn a_soft_404_ends() {
+    let mut fresh = 0;
+    let say = move |_: &str, _: &str| {
+        fresh += 10;
+        page(TEXT, (fresh..fresh + 10).map(|number| format!("http://trap.example/{}", word(number))))
+    };
+    let (_, rules, trapped) = crawl(say, |_| {});
+    assert_eq!(rules, [TrapRule::StalePattern]);
+    // A root and its links, the budget, robots.txt.
+    assert_eq!(trapped, 1 + 10 + 4_096 + 1);
+}
+
+#[test]
+fn a_maze_of_new_texts_ends() {
+    let mut fresh = 0;
+    let say = move |_: &str, _: &str| {
+        fresh += 38;
+        let links = (fresh..fresh + 38).map(|number| format!("http://trap.example/{}", word(number)));
+        page(&format!("{} {TEXT}", word(fresh)), links)
+    };
+    let (_, rules, trapped) = crawl(say, |config| config.trap_budget = 64);
+    assert_eq!(rules, [TrapRule::EndlessHost]);
+    assert!((64 * 256..64 * 256 + 100).contains(&trapped), "{trapped}");
+}
+
+#[test]
+fn endless_subdomains_end() {
+    let mut fresh = 0;
+    let say = move |_: &str, _: &str| {
+        fresh += 10;
+        let links = (fresh..fresh + 10).map(|number| format!("http://n{number}.trap.example/"));
+        page(&format!("{} {TEXT}", word(fresh)), links)
+    };
+    let (report, rules, _) = crawl(say, |_| {});
+    assert_eq!(rules, [TrapRule::DomainHosts]);
+    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetched| fetched.url.host()).collect();
+    assert_eq!(hosts.len(), 2 + 64);
+}
+
+#[test]
+fn a_domain_of_many_useful_hosts_is_crawled_whole() {
+    const HOSTS: usize = 300;
+    // One page names all of them; each has a handful of pages.
+    let say = move |host: &str, target: &str| {
+        let links: Vec<String> = match (host, target) {
+            ("trap.example", _) => (0..HOSTS).map(|number| format!("http://n{number}.trap.example/0")).collect(),
+            (_, "/0") => (1..6).map(|number| format!("http://{host}/{number}")).collect(),
+            _ => Vec::new(),
+        };
+        page(
+            &format!("{host}{target} is a page that says what no other page says: {} {TEXT}", word(target.len())),
+            links,
+        )
+    };
+    let (report, ..) = crawl(say, |_| {});
+    let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetched| fetched.url.host()).collect();
+    assert_eq!(hosts.len(), 2 + HOSTS);
+}
+
+#[test]
+fn a_redirect_maze_ends() {
+    let mut fresh = 0;
+    let say = move |_: &str, target: &str| match target {
+        "/" => page(TEXT, (0..5).map(|number| format!("http://trap.example/maze/{number}"))),
+        _ => {
+            fresh += 1;
+            Said::Redirect(format!("/maze/on/{fresh}"))
+        }
+    };
+    let (report, rules, trapped) = crawl(say, |_| {});
+    assert_eq!(rules, []);
+    assert_eq!(trapped, 2 + 5 * 11);
+    let given_up = report.settled.iter().filter(|settled| settled.visit.error.is_some()).count();
+    assert_eq!(given_up, 5);
+}
+
+#[test]
+fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
+    // A catalogue without any names: a tree of pages, each with ten children and a link to the first.
+    const PAGES: usize = 30_000;
+    let say = |_: &str, target: &str| {
+        let number: usize = target.trim_start_matches("/p").parse().unwrap_or(0);
+        let children = (number * 10 + 1..=number * 10 + 10).filter(|child| *child < PAGES);
+        let links = children.map(|child| format!("http://trap.example/p{child}"));
+        page(&format!("Product {number}. {TEXT}"), links.chain(["http://trap.example/".to_owned()]))
+    };
+    let (_, rules, trapped) = crawl(say, |_| {});
+    assert_eq!(rules, []);
+    assert_eq!(trapped, PAGES + 1);
+}
+
+#[test]
+fn nothing_is_left_out_where_traps_are_ignored() {
+    let mut fresh = 0;
+    let say = move |_: &str, _: &str| {
+        fresh += 10;
+        let links = (fresh..fresh + 10).map(|number| format!("http://trap.example/{}", word(number)));
+        page(TEXT, links.filter(|_| fresh < 20_000))
+    };
+    let (_, rules, trapped) = crawl(say, |config| config.traps = TrapPolicy::Ignore);
+    assert_eq!(rules, []);
+    assert!(trapped > 15_000, "{trapped}");
+}
