@@ -233,6 +233,7 @@ class Siteone(Peer):
             "--max-visited-urls=100000000", "--max-queue-length=100000000", "--ignore-robots-txt", "--http-cache-dir=",
             "--output=json", "--hide-progress-bar", "--disable-javascript", "--disable-styles", "--disable-fonts",
             "--disable-images", "--disable-files", "--allowed-domain-for-crawling=127.*",
+            "--analyzer-filter-regex=/^none$/i", "--output-html-report=", "--output-json-file=", "--output-text-file=",
         ]  # fmt: skip
 
 

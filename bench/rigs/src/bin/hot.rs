@@ -233,7 +233,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
         }
         let mut fetched = 0;
         loop {
-            now = now + Duration::from_micros(100);
+            now += Duration::from_micros(100);
             match bench.next(now) {
                 Next::Resolve(lane, _) => {
                     bench.resolved(lane, Ok((vec![ips[lane.0 as usize]], Duration::from_secs(300))), now);
