@@ -109,6 +109,10 @@ impl Domains {
             let (_, link) = self.waiting.remove(at);
             if self.knows(link.url.host()) || self.admit(link.url.host()) {
                 self.released.push(link);
+            } else {
+                // An earlier run took up more hosts than are earned so far: it goes on waiting.
+                self.waiting.insert(at, (key, link));
+                break;
             }
         }
     }

@@ -28,7 +28,7 @@ mod recent;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::frontier::LaneId;
 use crate::link::{Link, LinkKind};
@@ -45,10 +45,16 @@ pub use recent::Recent;
 
 /// Pages whose texts are remembered; up to twice as many are.
 const PAGES: usize = 1 << 17;
-/// Patterns, hosts and paths that have budgets of their own; the others share one.
+/// Hosts that have budgets, and paths (up to twice as many). What is beyond that is not charged: no host pays for others.
 const TRACKED: usize = 4_096;
+/// Patterns of one host that have budgets of their own; the others are charged to the host alone.
+const PATTERNS: usize = 64;
 /// Places where links were left out that are told one by one.
 const CUTS: usize = 1_000;
+/// Of these, at one host: it shall not hide what was left out at others.
+const CUTS_A_HOST: usize = 64;
+/// Where the others were.
+const ELSEWHERE: &str = "elsewhere";
 /// Links from a root from which on pages that say nearly the same are held against their pattern. Wide sites are
 /// shallow, however large; what goes on by "next" is not.
 const FAR: u32 = 64;
@@ -164,6 +170,14 @@ pub struct Cut {
 impl Cut {
     /// Whether an address that was never taken up may be one of those that were left out here.
     pub fn covers(&self, url: UrlRef<'_>) -> bool {
+        if *self.at == *ELSEWHERE {
+            return match self.rule {
+                TrapRule::PathDepth => is_deep(url.path()),
+                TrapRule::PathRepeats => is_circular(url.path()),
+                TrapRule::QueryVariants => url.query().is_some_and(|query| query.contains('&')),
+                _ => true,
+            };
+        }
         let at = match self.rule {
             TrapRule::StalePattern | TrapRule::AlikePattern => return *self.at == *pattern(url),
             TrapRule::QueryVariants => return *self.at == *path_of(url),
@@ -204,10 +218,14 @@ pub struct Traps {
     budgets: Option<Budgets>,
     /// Texts and sketches of pages, each with its lane.
     seen: Recent,
-    /// Charges of patterns and of hosts.
-    charges: HashMap<u64, Charges>,
+    /// Random: nobody can write a text that is taken for one of another host.
+    key: u64,
+    /// Charges of hosts and of their patterns.
+    charges: HashMap<u64, HostCharges>,
     /// Combinations of parameters, by path.
     variants: HashMap<u64, Variants>,
+    /// Paths that were not met since `variants` was last full.
+    older_variants: HashMap<u64, Variants>,
     /// By lane: links on pages that lead almost only to unknown ones.
     unknown: Vec<u32>,
     /// Where links may lead to other hosts.
@@ -216,12 +234,26 @@ pub struct Traps {
     /// Where that is limited: links that were taken up, by host.
     pages: HashMap<u64, u64>,
     cuts: HashMap<(TrapRule, Box<str>), Cut>,
+    /// How many of them are at each host.
+    cuts_of_host: HashMap<u64, usize>,
+}
+
+#[derive(Debug, Default)]
+struct HostCharges {
+    all: Charges,
+    patterns: HashMap<u64, Charges>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Charges {
     same: u32,
     alike: u32,
+}
+
+impl Charges {
+    fn of(&mut self, news: News) -> &mut u32 {
+        if news == News::Same { &mut self.same } else { &mut self.alike }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -237,13 +269,16 @@ impl Traps {
         Self {
             budgets,
             seen: Recent::with_room(PAGES),
+            key: rules.fingerprint_key,
             charges: HashMap::new(),
             variants: HashMap::new(),
+            older_variants: HashMap::new(),
             unknown: Vec::new(),
             domains: budgets.filter(|_| is_wide).map(|budgets| Domains::new(budgets.hosts)),
             max_pages_per_host: rules.max_pages_per_host,
             pages: HashMap::new(),
             cuts: HashMap::new(),
+            cuts_of_host: HashMap::new(),
         }
     }
 
@@ -292,7 +327,7 @@ impl Traps {
             return News::Same;
         }
         let Some(Likeness { text, sketch }) = visit.likeness else { return News::New };
-        let lane = likeness::mix(lane.0.into());
+        let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
         let new_text = self.seen.insert(likeness::mix(text ^ lane));
         let new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
         match (new_text, new_sketch) {
@@ -310,16 +345,13 @@ impl Traps {
         if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {
             domains.useful_page(lane, visit.link.url.host());
         }
-        if self.charges.is_empty() {
-            return;
-        }
         let url = visit.link.url.as_ref();
-        for key in [xxh3_64(pattern(url).as_bytes()), xxh3_64(url.host().as_bytes())] {
-            if let Some(charges) = self.charges.get_mut(&key) {
-                charges.same = charges.same.saturating_sub(EARNED);
-                if judging.news == News::New {
-                    charges.alike = charges.alike.saturating_sub(EARNED);
-                }
+        let Some(host) = self.charges.get_mut(&xxh3_64(url.host().as_bytes())) else { return };
+        let of_pattern = host.patterns.get_mut(&xxh3_64(pattern(url).as_bytes()));
+        for charges in of_pattern.into_iter().chain([&mut host.all]) {
+            charges.same = charges.same.saturating_sub(EARNED);
+            if judging.news == News::New {
+                charges.alike = charges.alike.saturating_sub(EARNED);
             }
         }
     }
@@ -405,13 +437,10 @@ impl Traps {
         let path = path_of(url);
         let key = xxh3_64(path.as_bytes());
         if self.variants.len() >= TRACKED && !self.variants.contains_key(&key) {
-            // Paths with few combinations are no loss.
-            self.variants.retain(|_, variants| variants.charged > 0);
-            if self.variants.len() >= TRACKED {
-                return None;
-            }
+            self.older_variants = std::mem::take(&mut self.variants);
         }
-        let variants = self.variants.entry(key).or_default();
+        let older = &mut self.older_variants;
+        let variants = self.variants.entry(key).or_insert_with(|| older.remove(&key).unwrap_or_default());
         let combination = pattern::combination(query);
         if variants.combinations.contains(&combination) {
             return None;
@@ -436,24 +465,27 @@ impl Traps {
         } else {
             [TrapRule::AlikePattern, TrapRule::AlikeHost]
         };
-        let places = [(&*pattern, most), (url.host(), most.saturating_mul(PATTERNS_A_HOST))];
-        for ((at, most), rule) in places.into_iter().zip(rules) {
-            let charges = self.charges_of(at);
-            if *(if is_same { &mut charges.same } else { &mut charges.alike }) >= most {
-                return self.leave_out(rule, at, url);
-            }
+        let key = xxh3_64(url.host().as_bytes());
+        if self.charges.len() >= TRACKED && !self.charges.contains_key(&key) {
+            return None;
         }
-        for (at, _) in places {
-            let charges = self.charges_of(at);
-            *(if is_same { &mut charges.same } else { &mut charges.alike }) += 1;
+        let HostCharges { all, patterns } = self.charges.entry(key).or_default();
+        let key = xxh3_64(pattern.as_bytes());
+        let has_budget = patterns.len() < PATTERNS || patterns.contains_key(&key);
+        let of_pattern = has_budget.then(|| patterns.entry(key).or_default());
+        let of_host = all.of(news);
+        let mut of_pattern = of_pattern.map(|charges| charges.of(news));
+        if of_pattern.as_ref().is_some_and(|charged| **charged >= most) {
+            return self.leave_out(rules[0], &pattern, url);
+        }
+        if *of_host >= most.saturating_mul(PATTERNS_A_HOST) {
+            return self.leave_out(rules[1], url.host(), url);
+        }
+        *of_host += 1;
+        if let Some(charged) = &mut of_pattern {
+            **charged += 1;
         }
         None
-    }
-
-    fn charges_of(&mut self, at: &str) -> &mut Charges {
-        let key = xxh3_64(at.as_bytes());
-        let is_tracked = self.charges.len() < TRACKED || self.charges.contains_key(&key);
-        self.charges.entry(if is_tracked { key } else { 0 }).or_default()
     }
 
     fn take_up_host(&mut self, link: &Link) -> Option<TrapRule> {
@@ -481,8 +513,15 @@ impl Traps {
 
     fn cut(&mut self, rule: TrapRule, at: &str, left: u64, example: &str) {
         let mut key = (rule, Box::from(at));
-        if self.cuts.len() >= CUTS && !self.cuts.contains_key(&key) {
-            key.1 = "elsewhere".into();
+        if !self.cuts.contains_key(&key) {
+            let host = at.split('/').next().unwrap_or(at);
+            let host = xxh3_64(host.as_bytes());
+            let told = self.cuts_of_host.get(&host).copied().unwrap_or(0);
+            if self.cuts.len() >= CUTS || told >= CUTS_A_HOST {
+                key.1 = ELSEWHERE.into();
+            } else {
+                self.cuts_of_host.insert(host, told + 1);
+            }
         }
         let new = || Cut { rule, at: key.1.clone(), left: 0, example: example.into() };
         self.cuts.entry(key.clone()).or_insert_with(new).left += left;

@@ -239,3 +239,71 @@ fn the_books_have_an_end() {
     assert!(books.traps.variants.len() <= TRACKED);
     assert!(books.traps.cuts.len() <= CUTS + 10);
 }
+
+/// `number` in letters: digits would be one pattern.
+fn letters(number: usize) -> String {
+    number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
+}
+
+#[test]
+fn a_host_with_endless_patterns_spends_no_budget_but_its_own() {
+    let mut books = Books::new(|config| config.trap_budget = 1_024);
+    let links: Vec<String> = (0..9_900).map(|n| format!("http://bad.example/q?{}=1", letters(n))).collect();
+    books.page(0, "http://bad.example/", 1, Some((1, 1)), &[]);
+    books.page(0, "http://bad.example/2", 1, Some((1, 1)), &links);
+    books.page(1, "http://h.example/", 1, Some((1, 1)), &[]);
+    assert_eq!(books.page(1, "http://h.example/2", 1, Some((1, 1)), &fresh(0, 1_000)), []);
+}
+
+#[test]
+fn a_host_with_many_cuts_does_not_hide_those_of_others() {
+    let mut books = Books::new(|_| {});
+    for number in 0..2 * CUTS {
+        let at = format!("bad.example/{}", letters(number));
+        books.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
+    }
+    books.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
+    let cuts = books.traps.cuts();
+    assert!(cuts.iter().any(|cut| &*cut.at == "h.example"));
+    let last = Url::parse("http://bad.example/last").expect("an address");
+    assert!(cuts.iter().any(|cut| cut.covers(last.as_ref())), "it may be one of those elsewhere");
+}
+
+#[test]
+fn many_paths_with_many_combinations_do_not_end_the_rule() {
+    let mut books = Books::new(|_| {});
+    let combinations = |path: &str, count: usize| -> Vec<String> {
+        (0..count).map(|n| format!("{path}?a=1&{}=1", letters(n))).collect()
+    };
+    for number in 0..TRACKED {
+        let links = combinations(&format!("http://bad.example/{number}"), COMBINATIONS + 1);
+        books.page(0, "http://bad.example/", 1, None, &links);
+    }
+    let out = books.page(1, "http://h.example/", 1, None, &combinations("http://h.example/s", 1_000));
+    assert!(out.contains(&TrapRule::QueryVariants));
+    assert!(books.traps.variants.len() + books.traps.older_variants.len() <= 2 * TRACKED);
+}
+
+#[test]
+fn no_text_can_be_written_that_is_taken_for_one_of_another_host() {
+    let mut books = Books::new(|config| config.trap_budget = 1);
+    let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
+    books.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
+    assert_eq!(books.page(1, "http://h.example/", 1, Some((7, 7)), &fresh(0, 100)), []);
+}
+
+#[test]
+fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
+    let mut domains = Domains::new(1);
+    for number in 0..6 {
+        domains.recall(&format!("old{number}.example.com"));
+    }
+    domains.wait(&Link::root(Url::parse("http://new.example.com/").expect("an address"), 9));
+    let mut useful_host = |lane: u32| {
+        for _ in 0..4 {
+            domains.useful_page(LaneId(lane), "old1.example.com");
+        }
+        domains.take_released().len()
+    };
+    assert_eq!((useful_host(0), useful_host(1)), (0, 1));
+}
