@@ -138,3 +138,20 @@ fn a_proxy_has_the_time_of_a_connection_and_room_for_a_head() {
     assert!(fed < 17 << 10, "{fed} bytes");
     assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
 }
+
+#[test]
+fn interim_answers_of_a_proxy_share_the_room_of_its_answer() {
+    let interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
+    let mut endless = conn("http://p", "https://h/", None);
+    write_all(&mut endless, at(0));
+    let mut fed = 0;
+    while endless.step() == Step::Read && fed < 1 << 20 {
+        endless.feed(interim, at(1), &mut Kept::default());
+        fed += interim.len();
+    }
+    assert!(fed < 17 << 10, "{fed} bytes");
+    assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
+    // All at once is not more than one after the other.
+    let (_, page) = both_ways(|| conn("http://p", "https://h/", None), &[&interim.repeat(1_000)]);
+    assert_eq!(page.expect_err("too long").kind, ErrorKind::Protocol);
+}

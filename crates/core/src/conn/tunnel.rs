@@ -31,6 +31,8 @@ pub struct Tunnel {
     sent: usize,
     /// What has come and is not understood yet.
     partial: Vec<u8>,
+    /// Bytes of interim answers that were understood and dropped.
+    interim: usize,
     pub(super) deadline: Time,
 }
 
@@ -68,7 +70,7 @@ impl Tunnel {
             let hello = if login.is_some() { vec![VERSION, 2, NOBODY, BY_PASSWORD] } else { vec![VERSION, 1, NOBODY] };
             (Stage::Method { login, request }, hello)
         };
-        Some(Self { stage, out, sent: 0, partial: Vec::new(), deadline })
+        Some(Self { stage, out, sent: 0, partial: Vec::new(), interim: 0, deadline })
     }
 
     pub(super) fn pending(&self) -> &[u8] {
@@ -96,19 +98,23 @@ impl Tunnel {
 
     fn connect_answer(&mut self, mut from: usize) -> Result<Option<Vec<u8>>, Failure> {
         loop {
+            let room = LONGEST_HEAD.saturating_sub(self.interim);
             let Some(end) = head::end_of_head(&self.partial, from) else {
                 head::check_opening(&self.partial).map_err(|_| no_http())?;
-                if self.partial.len() > LONGEST_HEAD {
+                if self.partial.len() > room {
                     return Err(no_http());
                 }
                 return Ok(None);
             };
+            if end > room {
+                return Err(no_http());
+            }
             let limits = Limits { max_head: LONGEST_HEAD, ..Limits::default() };
             let raw = self.partial.get(..end).unwrap_or_default();
             let Ok(Parsed::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(no_http()) };
             self.partial.drain(..end);
             match head.status {
-                100..=199 => from = 0,
+                100..=199 => (from, self.interim) = (0, self.interim + end),
                 200..=299 => return Ok(Some(std::mem::take(&mut self.partial))),
                 status => return Err(refused(status)),
             }

@@ -69,13 +69,21 @@ pub fn registrable_domain(host: &str) -> Option<&str> {
     if is_address { None } else { psl::domain_str(host) }
 }
 
-/// What was meant as an address, for a message: without a name and a password.
+/// What was meant as an address, for a message: without a name and a password, wherever the parser would look for them.
+/// It skips tabs and line ends, and takes `http:\\me:pw@h`, `http:/me:pw@h` and `http:me:pw@h` for `http://me:pw@h`.
 pub fn without_user_info(text: &str) -> String {
-    let Some(start) = text.find("//") else { return text.to_owned() };
-    let (before, rest) = text.split_at(start + 2);
-    let (authority, after) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
+    let text = text.replace(['\t', '\n', '\r'], "");
+    let scheme_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "+-. ".contains(c) || c.is_control()));
+    let (scheme, rest) = match scheme_end.and_then(|end| text.split_at_checked(end + 1)) {
+        Some((scheme, rest)) if scheme.ends_with(':') => (scheme, rest),
+        _ => ("", text.as_str()),
+    };
+    let after_slashes = rest.trim_start_matches(['/', '\\']);
+    let (slashes, _) = rest.split_at(rest.len() - after_slashes.len());
+    let end = after_slashes.find(['/', '\\', '?', '#']).unwrap_or(after_slashes.len());
+    let (authority, after) = after_slashes.split_at(end);
     let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
-    format!("{before}{place}{after}")
+    format!("{scheme}{slashes}{place}{after}")
 }
 
 /// `///host/path` on a page means what `//host/path` does: the standard skips every slash before a host, and the parser
