@@ -167,7 +167,7 @@ impl Table {
         let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
         match kept {
             Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
-                let fetch = self.worker.begin_again(job, rest.conn, now);
+                let fetch = self.worker.begin_again(job, *rest.conn, now);
                 let fetching = Fetching { stream: rest.stream, interest: Some(Interest::Readable), fetch };
                 self.put(token, State::Fetching(fetching), Self::drive);
                 self.drive(token, Why::Begin);

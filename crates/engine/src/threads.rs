@@ -146,7 +146,7 @@ fn serve_once(shop: &Shop, buffer: &mut [u8]) -> bool {
         let mut started = shop.now();
         let (line, mut fetch) = match shop.take_resting(&job) {
             Some(Resting { line, conn, .. }) => {
-                let fetch = shop.worker.begin_again(job, conn, started);
+                let fetch = shop.worker.begin_again(job, *conn, started);
                 (line, fetch)
             }
             None => match connect(shop, &job, &mut started) {

@@ -154,7 +154,7 @@ async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
                 job = next;
                 continue 'connection;
             }
-            fetch = shop.worker.begin_again(next, conn, shop.now());
+            fetch = shop.worker.begin_again(next, *conn, shop.now());
         }
     }
 }

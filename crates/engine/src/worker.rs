@@ -167,9 +167,9 @@ impl Worker {
     }
 
     /// The next request over a connection that was kept.
-    pub fn begin_again(&self, job: Box<Job>, conn: Box<Conn>, now: Time) -> Fetch {
+    pub fn begin_again(&self, job: Box<Job>, conn: Conn, now: Time) -> Fetch {
         let origins = Origins { started: now, connected: None };
-        Fetch::new(job, *conn, Arc::clone(&self.rules), origins, now)
+        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
     }
 
     /// A socket was refused for want of files.

@@ -1,4 +1,4 @@
-//! The cases against the public catalogue: none is missing, none is invented, none expects something else.
+//! The cases against a copy of the catalogue (`hostile.json`), where there is one: none is missing, none is invented, none expects something else.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -146,7 +146,7 @@ async fn serve(shop: Rc<Shop>) {
                 job = next;
                 continue 'connection;
             }
-            fetch = shop.worker.begin_again(next, conn, shop.now());
+            fetch = shop.worker.begin_again(next, *conn, shop.now());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The hostile web: everything that a server, a name server or a certificate can do to a crawler, one [`Case`] each.
 //!
-//! The cases have the names of a public catalogue (`hostile.json`: CON02, H110, RED04, ...). A case says how the other
+//! The cases have the names of a catalogue: CON02, H110, RED04, .... A case says how the other
 //! side behaves and what must come of it, in the words of Argiope's records; it knows nothing of the crawler's types, so
 //! that `argiope-practice hostile` can serve all of them to any other crawler.
 //!
