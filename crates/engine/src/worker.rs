@@ -34,6 +34,10 @@ pub const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
 pub const BUFFER: usize = 64 << 10;
 
+/// So many connections may rest in any case. Fetches move between hosts from moment to moment: with room for no more
+/// than are used at once, those that rest longest would keep those out that are needed next.
+const RESTING: usize = 256;
+
 /// A vector that once held many jobs keeps room for this many.
 pub const FEW: usize = 64;
 
@@ -180,7 +184,7 @@ impl Worker {
 
     /// Whether one more connection may stay open unused.
     pub fn may_rest(&self, resting: usize, now: Time) -> bool {
-        resting < self.rules.concurrency && !self.files.are_short(now)
+        resting < self.rules.concurrency.max(RESTING) && !self.files.are_short(now)
     }
 
     /// A job that never got a connection.

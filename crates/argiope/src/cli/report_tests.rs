@@ -68,7 +68,7 @@ fn the_report_reads_well() {
     let pages = ["https://example.com/", "https://example.com/a"];
     for url in pages {
         report.add(&page(url));
-        report.add_links(url, [Backlinks::fingerprint("https://example.com/gone")]);
+        report.add_links(url, [Backlinks::fingerprint_of_text("https://example.com/gone")]);
     }
     report.add(&Page {
         outcome: Outcome::HttpError,

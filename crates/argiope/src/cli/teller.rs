@@ -95,7 +95,7 @@ impl Teller {
             self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
-        let links = visit.found.iter().map(|link| Backlinks::fingerprint(link.url.as_str()));
+        let links = visit.found.iter().map(|link| Backlinks::fingerprint(link.url.as_ref()));
         self.report.add_links(page.url, links);
     }
 

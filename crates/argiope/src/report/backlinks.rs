@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use argiope_core::UrlRef;
+
 /// 12 bytes each.
 const MOST_LINKS: usize = 3_000_000;
 /// Addresses of pages that have links.
@@ -26,8 +28,13 @@ pub struct Backlinks {
 
 impl Backlinks {
     /// What a link is remembered by.
-    pub fn fingerprint(url: &str) -> u64 {
-        argiope_core::UrlRef::from_normal(url).map_or(0, |url| url.fingerprint(KEY))
+    pub fn fingerprint(url: UrlRef<'_>) -> u64 {
+        url.fingerprint(KEY)
+    }
+
+    /// The same, of an address that was read from a file: 0 where it is none.
+    pub fn fingerprint_of_text(url: &str) -> u64 {
+        UrlRef::from_normal(url).map_or(0, Self::fingerprint)
     }
 
     pub fn add(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
@@ -73,7 +80,7 @@ mod tests {
 
     #[test]
     fn all_pages_with_a_link_are_found_once() {
-        let link = Backlinks::fingerprint;
+        let link = Backlinks::fingerprint_of_text;
         let (a, b, c) = (link("http://h/a"), link("http://h/b"), link("http://h/c"));
         let mut backlinks = Backlinks::default();
         backlinks.add("http://h/1", [a, b, a]);

@@ -303,7 +303,7 @@ impl Report {
     /// Ends the gathering: how long it took, what is left, and why it ended.
     pub fn close(&mut self, elapsed: Duration, queued: u64, end: End) {
         (self.elapsed, self.queued, self.end) = (elapsed, queued, end);
-        let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint(&broken.url)).collect();
+        let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
         let pages = self.backlinks.pages_with(&wanted);
         for (broken, mut pages) in self.broken.iter_mut().zip(pages) {
             pages.retain(|page| broken.on.iter().all(|known| &**known != *page));

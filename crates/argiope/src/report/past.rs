@@ -74,7 +74,7 @@ impl Report {
                         run.latest = run.latest.max(millis(&line));
                     }
                     report.add(&page(&line, rules.as_ref()));
-                    let links = line.link_list.iter().flatten().map(|link| Backlinks::fingerprint(&link.url));
+                    let links = line.link_list.iter().flatten().map(|link| Backlinks::fingerprint_of_text(&link.url));
                     report.add_links(&line.url, links);
                 }
                 _ => {}

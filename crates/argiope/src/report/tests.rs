@@ -45,7 +45,7 @@ fn every_fate_is_counted_once() {
 fn broken_links_name_every_page_that_has_them() {
     let mut report = Report::default();
     let broken = "http://h/gone";
-    let link = [Backlinks::fingerprint(broken)];
+    let link = [Backlinks::fingerprint_of_text(broken)];
     for page in 0..14 {
         report.add_links(&format!("http://h/{page}"), link);
     }

@@ -412,10 +412,11 @@ impl LanePace {
         (self.bad, self.silent) = (0, 0);
     }
 
-    /// From one request to the next, at the best pace that is allowed now.
+    /// From one request to the next, at the best pace that is allowed now. Hosts that answer within the jitter count as
+    /// equally quick: what differs between them is how long their answers waited for us.
     pub fn spacing(&self) -> Duration {
         let width = u32::try_from(self.width()).unwrap_or(u32::MAX).max(1);
-        self.delay.max(self.floor.unwrap_or_default() / width)
+        self.delay.max(self.floor.unwrap_or_default().max(JITTER) / width)
     }
 
     /// robots.txt asks for this much time between requests, the one for itself included.

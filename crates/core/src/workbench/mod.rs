@@ -53,7 +53,7 @@ pub const ROBOTS_REDIRECTS: u8 = 5;
 pub struct Workbench {
     rules: Arc<Rules>,
     lanes: HashMap<LaneId, Entry>,
-    ready: BinaryHeap<Ready>,
+    ready: BTreeSet<Ready>,
     /// Lanes that could ask for a page if the rate allowed it.
     rated: BinaryHeap<Ready>,
     later: BTreeSet<(Time, LaneId)>,
@@ -108,7 +108,7 @@ struct Entry {
 enum Seat {
     /// Waits for an event.
     Nowhere,
-    Ready,
+    Ready(Ready),
     Later(Time),
     /// In the queue of an address.
     Queued,
@@ -118,7 +118,7 @@ enum Seat {
 
 /// A lane that may start now. New hosts go first, because their first page tells how much there is to do; then those
 /// with most polite waiting ahead: the longest job decides when all is done.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     weight: u64,
     seq: Reverse<u64>,
@@ -151,7 +151,7 @@ impl Workbench {
             spare: Spare::new(&rules),
             rules,
             lanes: HashMap::new(),
-            ready: BinaryHeap::new(),
+            ready: BTreeSet::new(),
             rated: BinaryHeap::new(),
             later: BTreeSet::new(),
             by_ip: HashMap::new(),
@@ -327,6 +327,7 @@ impl Workbench {
         }
         self.free_addresses(&addresses);
         self.place(id, now);
+        self.seat_anew(id);
     }
 
     /// No more jobs are handed out; what is in flight may end.
@@ -401,7 +402,7 @@ impl Workbench {
             if now >= self.next_start {
                 self.ready.extend(self.rated.pop());
             }
-            let Some(Ready { lane, .. }) = self.ready.pop() else {
+            let Some(Ready { lane, .. }) = self.ready.pop_last() else {
                 let due = self.later.first().map_or(Time::NEVER, |(time, _)| *time);
                 return Next::Wait(if self.rated.is_empty() { due } else { due.min(self.next_start) });
             };
@@ -453,7 +454,8 @@ impl Workbench {
                 return None;
             }
             Choice::TooFast => {
-                let ready = self.rank(id);
+                self.seq += 1;
+                let ready = self.rank(id, Reverse(self.seq));
                 if let Some(entry) = self.lanes.get_mut(&id) {
                     entry.seat = Seat::Rated;
                     self.rated.extend(ready);
@@ -621,7 +623,7 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(entry.seat, Seat::Ready | Seat::Queued | Seat::Rated) {
+        if matches!(entry.seat, Seat::Ready(_) | Seat::Queued | Seat::Rated) {
             return; // it is looked at again when its turn comes
         }
         let at = entry.lane.due(pages);
@@ -653,19 +655,36 @@ impl Workbench {
         if let Seat::Later(time) = entry.seat {
             self.later.remove(&(time, id));
         }
-        entry.seat = Seat::Ready;
-        let ready = self.rank(id);
-        self.ready.extend(ready);
+        self.seq += 1;
+        let order = Reverse(self.seq);
+        self.seat_by_rank(id, order);
     }
 
-    fn rank(&mut self, id: LaneId) -> Option<Ready> {
+    fn seat_by_rank(&mut self, id: LaneId, order: Reverse<u64>) {
+        let Some(ready) = self.rank(id, order) else { return };
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.seat = Seat::Ready(ready);
+            self.ready.insert(ready);
+        }
+    }
+
+    /// A lane that has less under way than when it was seated ranks higher. Else it would wait until those that were
+    /// seated after it have as much under way as it had then: one host after the other would get all there is, and find
+    /// its connections closed.
+    fn seat_anew(&mut self, id: LaneId) {
+        if let Some(Seat::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.seat) {
+            self.ready.remove(&ready);
+            self.seat_by_rank(id, ready.seq);
+        }
+    }
+
+    fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
         let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
         // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
         let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
         let weight = if lane.pace.is_fresh() { u64::MAX } else { ahead };
-        self.seq += 1;
-        Some(Ready { weight, seq: Reverse(self.seq), lane: id })
+        Some(Ready { weight, seq: order, lane: id })
     }
 
     /// Seats a lane until a time; never is nowhere.

@@ -395,12 +395,12 @@ fn what_is_held_and_not_under_way_is_surrendered() {
 }
 
 #[test]
-fn fetches_spread_over_hosts_that_are_nearly_alike() {
+fn fetches_spread_over_hosts_that_are_all_quick() {
     let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
     stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
     let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
     for job in first {
-        let took = Duration::from_micros(if job.lane == LaneId(0) { 100 } else { 60 });
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
         (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
         (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
@@ -408,5 +408,21 @@ fn fetches_spread_over_hosts_that_are_nearly_alike() {
     }
     let jobs = fetches(&mut bench, at(1));
     let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
-    assert_eq!((jobs.len(), slower), (8, 5));
+    assert_eq!((jobs.len(), slower), (8, 4));
+}
+
+#[test]
+fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(40, &["93.184.216.1"]), (2, &["93.184.216.2"])]);
+    let (few, mut many): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(1));
+    few.into_iter().for_each(|job| end(&mut bench, job, 200, at(1)));
+    many.extend(fetches(&mut bench, at(1)));
+    assert_eq!(many.len(), 8, "one host has all that is under way, and is seated as such");
+    bench.give(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
+    many.into_iter().for_each(|job| end(&mut bench, job, 200, at(2)));
+    let jobs = fetches(&mut bench, at(2));
+    let first = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert!(jobs.len() == 8 && (3..=5).contains(&first), "{first} of {}", jobs.len());
 }
