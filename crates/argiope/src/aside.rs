@@ -1,8 +1,8 @@
 //! [`Aside`]: a file that the user asked for, written aside and put under its name when it is whole.
 //!
 //! Invariant: no link is followed to a file. A link in the file's place is replaced, never written through; half a file
-//! never stands under the name. Only where the name leads to a device or a pipe (`/dev/stdout`) is that written to as it
-//! is: there is nothing to replace.
+//! never stands under the name; no other file is touched. Only where the name leads to a device or a pipe (`/dev/stdout`)
+//! is that written to as it is: there is nothing to replace.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,14 +26,11 @@ impl Aside {
             let file = File::options().write(true).open(path)?;
             return Ok(Self { file: Some(file), aside: None, path: whole });
         }
-        let mut name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
-        name.push(".part");
-        let aside = path.with_file_name(name);
-        // What is there is left from a run that was killed, or somebody's trap.
-        match fs::remove_file(&aside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        if path.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
         }
+        // A name that is nobody's, and short, so that it fits wherever the file's own does.
+        let aside = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&aside)?;
         Ok(Self { file: Some(file), aside: Some(aside), path: whole })
     }
@@ -98,11 +95,22 @@ mod tests {
         let [victim, link] = ["victim", "link"].map(|name| folder.path().join(name));
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, &link).unwrap();
-        symlink(&victim, folder.path().join("link.part")).unwrap();
         Aside::write(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(fs::read_to_string(&link).unwrap(), "new");
-        assert!(!link.is_symlink() && !folder.path().join("link.part").is_symlink());
+        assert!(!link.is_symlink());
+    }
+
+    #[test]
+    fn files_of_similar_names_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, part] = ["file", "file.part"].map(|name| folder.path().join(name));
+        fs::write(&part, "the user's own").unwrap();
+        Aside::write(&file, "new").unwrap();
+        drop(Aside::create(&file).unwrap());
+        assert_eq!(fs::read_to_string(&part).unwrap(), "the user's own");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

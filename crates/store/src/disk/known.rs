@@ -137,7 +137,7 @@ impl Known {
         }
         let run = writer.finish().map_err(fail)?;
         self.runs.push(run);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         Ok(())
     }
 
@@ -167,7 +167,8 @@ impl Known {
         let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
-            self.next = self.next.max(number + 1);
+            // A stray file may have any number.
+            self.next = self.next.max(number.saturating_add(1));
             if !self.runs.iter().any(|run| run.number == number) {
                 remove(&*self.files, &[number])?;
             }
