@@ -43,8 +43,6 @@ pub enum Error {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{path}: {source}")]
-    Certificates { path: String, source: std::io::Error },
     #[error("the crawl's threads could not be started: {0}")]
     Threads(#[from] std::io::Error),
 }

@@ -106,7 +106,11 @@ pub enum Unexplained {
 
 /// Explains one URL.
 pub fn explain(directory: &Path, text: &str) -> Result<Explanation, Unexplained> {
-    let candidates = candidates(text).map_err(|bad| Unexplained::Url(text.to_owned(), bad))?;
+    let candidates = match text.starts_with('/') {
+        true => on_the_first_host(directory, text)?,
+        false => candidates(text),
+    };
+    let candidates = candidates.map_err(|bad| Unexplained::Url(text.to_owned(), bad))?;
     let mut found = search(directory, candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(0).ok();
@@ -137,6 +141,24 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
         return Ok(vec![Url::parse(text)?]);
     }
     Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
+}
+
+/// What a path alone may mean: it is on the host of the first root, by https or http where both were tried.
+fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, Fault> {
+    let mut roots: Vec<Url> = Vec::new();
+    past::walk(directory, |event| {
+        if let Event::Link { url, kind: LinkKind::Root, .. } = event
+            && let Ok(url) = Url::parse(url)
+        {
+            let is_first = roots.first().is_none_or(|first| first.host() == url.host());
+            if is_first && roots.iter().all(|root| root.is_https() != url.is_https()) {
+                roots.push(url);
+            }
+        }
+        Ok(())
+    })?;
+    let found: Result<Vec<Url>, _> = roots.iter().map(|root| root.join(path)).collect();
+    Ok(found.and_then(|found| if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }))
 }
 
 /// What one reading of the log brings.

@@ -37,6 +37,7 @@ pub struct Line {
     pub new_links: Option<u32>,
     pub noindex: bool,
     pub nofollow: bool,
+    pub insecure: bool,
     pub canonical: Option<String>,
     pub ms: Millis,
     pub started: Option<String>,

@@ -112,6 +112,11 @@ impl Outcomes {
         self.0.iter().sum()
     }
 
+    /// Those that were asked for: what robots.txt forbids and what is refused never is.
+    pub fn fetched(&self) -> u64 {
+        self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
+    }
+
     /// Those that happened, in the order of the record format.
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
@@ -140,7 +145,7 @@ mod tests {
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
-        assert_eq!(outcomes.total(), 7);
+        assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
         assert!(outcomes.iter().all(|(_, count)| count == 1));
         let one: Outcomes = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);

@@ -3,23 +3,20 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use argiope_core::conn::{Identity, IdentityFault, TlsSource, Trust, certificates};
-use argiope_core::rules::Config;
-
-use crate::Error;
+use argiope_core::conn::{Identity, IdentityFault, TlsSource, Trust, authorities};
+use argiope_core::rules::{Config, ConfigError};
 
 /// What TLS believes under these settings. Files that the user named are read now, so that a mistake shows before the
 /// crawl starts; the system's own roots are read when the first https host comes.
-pub fn source(config: &Config) -> Result<TlsSource, Error> {
+pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
     let mut trust = Trust { insecure: config.insecure, ..Trust::default() };
     if let Some(path) = &config.ca_cert {
-        let pem = read(path)?;
-        trust.roots = certificates(&pem).map_err(|why| fault(path, why))?;
+        trust.roots = authorities(&read("ca-cert", path)?).map_err(|why| fault("ca-cert", path, why))?;
     }
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
-        let identity = Identity::read(&read(cert)?, &read(key)?).map_err(|wrong| match wrong {
-            IdentityFault::Certificate(why) => fault(cert, why),
-            IdentityFault::Key(why) => fault(key, why),
+        let identity = Identity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {
+            IdentityFault::Certificate(why) => fault("cert", cert, why),
+            IdentityFault::Key(why) => fault("key", key, why),
         })?;
         trust.identity = Some(identity);
     }
@@ -45,11 +42,10 @@ fn time_of_day() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::Certificates { path: path.display().to_string(), source })
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|error| fault(key, path, error.to_string()))
 }
 
-fn fault(path: &Path, why: String) -> Error {
-    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, why);
-    Error::Certificates { path: path.display().to_string(), source }
+fn fault(key: &'static str, path: &Path, problem: String) -> ConfigError {
+    ConfigError { key, value: path.display().to_string(), problem }
 }

@@ -87,7 +87,10 @@ fn starting_over_says_what_it_removes_and_removes_nothing_else() {
         let output = command.output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("thesis is no crawl directory and is not empty: chapter1 is in it"), "{said}");
+        assert!(
+            said.contains("thesis is no crawl directory and is not empty: chapter1 is in it; give another --out"),
+            "{said}"
+        );
         assert_eq!(fs::read_dir(bench.path("thesis")).expect("listed").count(), 1);
     }
 }

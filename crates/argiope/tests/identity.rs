@@ -151,8 +151,10 @@ fn the_environment_names_proxies() {
         let before = (proxy.asked().len(), web.requests());
         let mut command = argiope(folder.path());
         change(command.args(["fetch", root, "--connect-timeout", "2s"]));
-        run(&mut command);
-        (proxy.asked().len() - before.0, web.requests() - before.1)
+        let code = command.output().expect("the binary runs").status.code();
+        let asked = (proxy.asked().len() - before.0, web.requests() - before.1);
+        assert_eq!(code, Some(i32::from(asked == (0, 0))), "without an answer it is a failure");
+        asked
     };
     assert_eq!(asked(&|command| command.env("http_proxy", &place), &root), (1, 1));
     assert_eq!(asked(&|command| command.env("ALL_PROXY", &place), &root), (1, 1));

@@ -67,7 +67,7 @@ fn an_identity_that_is_none_is_named_by_its_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("junk.pem"), "\u{1b}[2Jjunk").expect("written");
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--cert", "junk.pem", "--key", "junk.pem"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         words(&output).contains("junk.pem") && words(&output).contains("no certificate in PEM"),
         "{}",
@@ -75,6 +75,15 @@ fn an_identity_that_is_none_is_named_by_its_file() {
     );
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "junk.pem"]);
     assert!(words(&output).contains("no certificate in PEM"), "{}", words(&output));
+    // PEM, and yet no certificate.
+    let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    fs::write(folder.path().join("hollow.pem"), hollow).expect("written");
+    let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "hollow.pem"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = words(&output);
+    assert!(said.contains("hollow.pem") && said.contains("certificate 1 of 1 in it is none"), "{said}");
+    let output = run(folder.path(), &["crawl", "https://127.0.0.1:1/", "--ca-cert", "absent.pem"]);
+    assert_eq!((output.status.code(), words(&output).contains("absent.pem")), (Some(2), true), "{}", words(&output));
 }
 
 #[test]

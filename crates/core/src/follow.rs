@@ -10,10 +10,12 @@ use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
 use crate::url::{BadUrl, Url, UrlRef, without_user_info};
-use crate::visit::Visit;
+use crate::visit::{Rejected, Visit};
 
 /// Characters of a Location that a message repeats.
 const SHOWN: usize = 200;
+/// Characters that are kept of the address that stands for all that a rule rejected.
+const EXAMPLE: usize = 1_000;
 /// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
 
@@ -57,7 +59,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
                 });
             }
             Verdict::Reject(rule) => {
-                count(&mut visit.rejected, rule);
+                count(&mut visit.rejected, rule, url);
                 skip(visit, url, rule.as_str(), rules);
             }
         }
@@ -106,7 +108,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
             kind: LinkKind::Redirect,
         }),
         Verdict::Reject(rule) => {
-            count(&mut visit.rejected, rule);
+            count(&mut visit.rejected, rule, target.as_ref());
             skip(visit, target.as_ref(), rule.as_str(), rules);
         }
     }
@@ -119,9 +121,9 @@ fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules)
     }
 }
 
-fn count(rejected: &mut Vec<(ScopeRule, u32)>, rule: ScopeRule) {
-    match rejected.iter_mut().find(|(known, _)| *known == rule) {
-        Some((_, n)) => *n += 1,
-        None => rejected.push((rule, 1)),
+fn count(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
+    match rejected.iter_mut().find(|known| known.rule == rule) {
+        Some(known) => known.count += 1,
+        None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(EXAMPLE).collect() }),
     }
 }

@@ -7,6 +7,7 @@ use crate::cookies::SetCookie;
 use crate::job::{Job, LaneId, Purpose};
 use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::scope::ScopeRule;
 use crate::time::Time;
 use crate::trap::Likeness;
 use crate::url::Url;
@@ -64,8 +65,8 @@ pub struct Visit {
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, each once.
     pub found: Vec<Link>,
-    /// How many links each scope rule rejected.
-    pub rejected: Vec<(crate::scope::ScopeRule, u32)>,
+    /// What each scope rule rejected.
+    pub rejected: Vec<Rejected>,
     /// Links that are not followed and why, where they are to be told.
     pub skipped: Vec<(Box<str>, &'static str)>,
     /// Every link of the page, where records are to hold them.
@@ -82,6 +83,15 @@ pub struct Visit {
 
 /// Header names and values as text, in order.
 pub type Headers = Vec<(Box<str>, Box<str>)>;
+
+/// What one scope rule rejected of a visit's links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub rule: ScopeRule,
+    pub count: u32,
+    /// The first of them; the beginning of it where it is very long.
+    pub example: Box<str>,
+}
 
 /// What went over the wire, after TLS.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What every engine does with its sockets, seen from a server. How pages are judged is tested elsewhere, once for all.
 
-mod common;
+mod kit;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
@@ -13,7 +13,7 @@ use argiope_core::rules::Span;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_engine::{Ending, EngineKind};
 
-use common::{Bench, Server, job, job_at, page, rules};
+use kit::{Bench, Server, job, job_at, page, rules};
 
 /// Stamps every case on every engine.
 macro_rules! every_engine {

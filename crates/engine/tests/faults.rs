@@ -1,14 +1,14 @@
 //! What a crew does about faults of our own: it ends, and says so; nobody waits for ever.
 
 #[expect(dead_code, reason = "other tests use more of it")]
-mod common;
+mod kit;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use argiope_core::visit::Visit;
 use argiope_engine::{Clock, Crew, Ending, EngineKind, Reports};
-use common::{Server, job, page, rules};
+use kit::{Server, job, page, rules};
 
 fn crew(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (Crew, Server) {
     let server = Server::start(|_, stream| page(stream, "x"));

@@ -3,14 +3,14 @@
 
 // Each test uses a part of it.
 #[allow(dead_code)]
-mod common;
+mod kit;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use argiope_engine::{Ending, EngineKind};
-use common::{Bench, Server, job, page, rules};
+use kit::{Bench, Server, job, page, rules};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const FETCHES: u32 = 300;

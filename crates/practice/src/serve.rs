@@ -71,6 +71,11 @@ fn hostile(args: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::
 
 /// Prints the least time that a crawl of a graph can take, as a line of JSON.
 fn tell_ideal(flags: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::Display)) -> i32 {
+    let flags: Vec<String> = flags.collect();
+    if flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "-h")) {
+        let _ = io::stdout().write_all(HELP.as_bytes());
+        return 0;
+    }
     match crate::ideal::parse(flags) {
         Err(fault) => {
             complain(&fault);

@@ -181,3 +181,22 @@ fn hostile_cases_are_listed_and_served() {
     let (mut wrong, _) = hostile(&["--lsit"], 0);
     assert_eq!(wrong.wait().unwrap().code(), Some(2));
 }
+
+#[test]
+fn a_case_that_is_none_is_refused_and_help_is_given() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(BINARY).args(arguments).output().expect("it runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for arguments in [&["hostile", "NOPE"][..], &["hostile", "--list", "H126", "NOPE"]] {
+        let (code, out, said) = run(arguments);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(said.contains("no case is called NOPE; hostile --list names them"), "{said}");
+    }
+    for command in ["hostile", "ideal"] {
+        let (code, out, said) = run(&[command, "--help"]);
+        assert_eq!((code, said.as_str()), (Some(0), ""));
+        assert!(out.contains(&format!("argiope-practice {command}")), "{out}");
+    }
+}

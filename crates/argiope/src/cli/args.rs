@@ -93,7 +93,7 @@ Examples:
       your own server, as fast as it can; exit code 3 where a link is broken
 
 Durations are written 500ms, 0.5s, 5m, 1h; sizes 64K, 10M, 1G.
-Exit codes: 0 finished, 1 could not start or go on, 2 bad usage, 3 broken links (--fail-on), 130 interrupted.";
+Exit codes: 0 finished, 1 could not start or go on, 2 bad usage, 3 broken links (--fail-on), 130 or 143 interrupted.";
 
 impl CrawlArgs {
     /// Lays what was said on the command line over the settings of a file (or the defaults).
@@ -115,17 +115,26 @@ impl CrawlArgs {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example:\n  argiope fetch https://example.com/\n\nRedirects are shown, not followed.",
-    allow_negative_numbers = true
+    after_help = "Example:\n  argiope fetch https://example.com/\n\n\
+                  Redirects are shown, not followed.\n\
+                  Exit codes: 0 there was an answer, whatever its status; 1 there was none; 2 bad usage.",
+    allow_negative_numbers = true,
+    mut_args = |arg| hide(arg, &["robots", "no_robots", "max_tries", "retry_wait", "max_redirects"])
 )]
 pub struct FetchArgs {
-    /// What to fetch
+    /// What to fetch; without a scheme it is https
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
     exchange: ExchangeFlags,
     #[command(flatten)]
     trust: TrustFlags,
+}
+
+/// Leaves out of a command's help what has no effect there. Scripts that share flags among commands go on working.
+pub fn hide(arg: clap::Arg, idle: &[&str]) -> clap::Arg {
+    let is_idle = idle.contains(&arg.get_id().as_str());
+    arg.hide(is_idle)
 }
 
 impl FetchArgs {

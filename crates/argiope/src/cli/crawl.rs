@@ -119,7 +119,8 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     let Places { frontier, desk, output, report: folder, earlier } = places;
     let rules = Arc::new(rules);
     if config.insecure {
-        tell(config, "WARNING", INSECURE);
+        // Whom to trust is no matter of tone: this is said even with --quiet.
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
     }
     let shown = Shown::default();
     let picture = shown.clone();

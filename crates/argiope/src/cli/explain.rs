@@ -21,7 +21,7 @@ pub struct ExplainArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The URL in question
+    /// The URL in question; a path alone is one of the first root's host
     #[arg(value_name = "URL")]
     pub url: String,
 }
@@ -174,7 +174,7 @@ fn found(step: &Step, next: Option<&Step>) -> String {
         _ => String::new(),
     };
     let leads = match next.map(|next| next.kind) {
-        None => "is it".to_owned(),
+        None => "the URL in question".to_owned(),
         Some(LinkKind::Redirect) => "redirects to".to_owned(),
         Some(LinkKind::Sitemap) => "lists".to_owned(),
         Some(LinkKind::SitemapFile) => "names the sitemap".to_owned(),

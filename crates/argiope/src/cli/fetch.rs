@@ -37,7 +37,7 @@ pub struct Exchange {
     pub secured: Option<Secured>,
     /// Nobody checked with whom.
     pub insecure: bool,
-    /// The request as it was sent.
+    /// The request as it was sent; empty where nothing was.
     pub request: Vec<u8>,
     /// The head of the answer as it came.
     pub head: Vec<u8>,
@@ -92,11 +92,15 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         return Ok(ExitCode::from(FAILED));
     }
     let mut out = std::io::stdout().lock();
+    let mut code = ExitCode::from(FAILED);
     for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // Where standard output is closed nobody reads on.
         let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
+        if visit.status.is_some() {
+            code = ExitCode::SUCCESS;
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 struct Collect(Arc<Mutex<Vec<Settled>>>);
@@ -115,13 +119,16 @@ impl Exchange {
         let timings = &visit.timings;
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
+        // Before there is a connection, and a secure one where it has to be, nothing is asked.
+        let ready = if url.is_https() { timings.tls } else { timings.connect };
+        let asked = wire.filter(|_| ready.is_some());
         Self {
             url: url.to_string(),
             addresses: visit.ip.into_iter().collect(),
             connected: visit.ip.map(|ip| SocketAddr::new(ip, url.port())),
             secured: wire.and_then(|wire| wire.secured.clone()),
             insecure: visit.insecure,
-            request: wire.map(|wire| wire.request.clone()).unwrap_or_default(),
+            request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
             times: Times {
                 name: timings.dns,

@@ -80,7 +80,7 @@ pub struct WhereFlags {
     /// Read roots from a file, one a line (`-` is standard input; blank lines and # comments are skipped)
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The crawl directory [default: ./HOST.crawl]
+    /// The crawl directory [default: ./HOST.crawl, or ./HOST-PORT.crawl where the first root names a port]
     #[arg(short = 'd', long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Start over: remove what an earlier crawl left in the directory

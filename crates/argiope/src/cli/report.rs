@@ -123,7 +123,7 @@ pub fn headline(report: &Report) -> String {
         text,
         "{verb} after {}: {} from {more}{}, {}, {} pages/s",
         words::span(report.elapsed),
-        words::plural(report.outcomes.total(), "page"),
+        words::plural(report.outcomes.fetched(), "page"),
         words::plural(hosts, "host"),
         words::bytes(report.bytes_wire),
         words::rate(report.pages_per_second()),

@@ -117,7 +117,7 @@ fn the_report_reads_well() {
     });
     report.close(Duration::from_millis(3_500), 0, End::Finished);
     let expected = "\
-Finished after 3.5 s: 7 pages from 3 hosts, 40.6 kB, 2.0 pages/s
+Finished after 3.5 s: 6 pages from 3 hosts, 40.6 kB, 1.7 pages/s
 
   ok                                 2
   redirects                          2   1 × 301 Moved Permanently, 1 × 302 Found
@@ -167,6 +167,10 @@ Hosts (3)
 fn an_unfinished_crawl_says_what_is_left() {
     let mut report = Report::default();
     report.add(&page("https://example.com/"));
+    // These were never asked for, and do not count against the limit.
+    for outcome in [Outcome::Robots, Outcome::Refused] {
+        report.add(&Page { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
+    }
     report.close(Duration::from_secs(61), 1_200, End::MaxPages);
     let text = render(&report, false);
     assert!(text.starts_with("Reached the limit of pages after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");

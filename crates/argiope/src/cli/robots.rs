@@ -27,7 +27,7 @@ use super::flags::{ExchangeFlags, TrustFlags};
 use super::{FAILED, complain, warn_of_insecurity};
 
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(mut_args = |arg| super::args::hide(arg, &["robots", "no_robots"]), after_help = "\
 Examples:
   argiope robots robots.txt --agent mybot https://example.com/private/ /public/
   argiope robots https://example.com/ /search?q=x

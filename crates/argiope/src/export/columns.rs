@@ -58,4 +58,5 @@ columns! {
     "warc_file" Text line => line.warc.as_ref().map(|place| &*place.file);
     "warc_offset" Number line => line.warc.as_ref().map(|place| place.offset);
     "warc_length" Number line => line.warc.as_ref().map(|place| place.length);
+    "insecure" Flag line => line.insecure;
 }

@@ -328,7 +328,7 @@ impl Report {
     pub fn pages_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         #[allow(clippy::cast_precision_loss)]
-        if seconds > 0.0 { self.outcomes.total() as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 { self.outcomes.fetched() as f64 / seconds } else { 0.0 }
     }
 
     fn add_to_host(&mut self, page: &Page<'_>) {

@@ -69,7 +69,7 @@ pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::Limits;
 pub use tls::certificate::Certificate;
-pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, certificates};
+pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, authorities};
 pub use tls::{Secured, TlsConfig};
 #[cfg(test)]
 pub(crate) use tunnel::LONGEST_HEAD as PROXY_HEAD;

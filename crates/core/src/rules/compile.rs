@@ -24,6 +24,8 @@ const MOST_FETCHES: usize = 1_000_000;
 const MOST_PER_HOST: usize = u16::MAX as usize;
 /// A smaller head could not hold an honest answer.
 const SMALLEST_HEAD: u64 = 512;
+/// In less memory not even the books of one host have room.
+const LEAST_MEMORY: u64 = 32 << 10;
 
 impl Config {
     /// Checks every setting. `fingerprint_key` is a random number of this crawl (the same one when it is gone on with).
@@ -200,8 +202,17 @@ impl Config {
         if self.max_tries == 0 {
             return Err(Self::error("max-tries", 0, "write a whole number from 1 on (1 is: no second try)"));
         }
-        if self.max_pages == Some(0) {
-            return Err(Self::error("max-pages", 0, "write a whole number from 1 on"));
+        let counts = [
+            ("max-pages", self.max_pages),
+            ("max-pages-per-host", self.max_pages_per_host),
+            ("trap-budget", Some(self.trap_budget.into())),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == Some(0)) {
+            return Err(Self::error(key, 0, "write a whole number from 1 on"));
+        }
+        if let Some(size) = self.max_memory.filter(|size| size.0 < LEAST_MEMORY) {
+            let problem = format!("too little for any crawl; write a size from {} on, such as 1G", Size(LEAST_MEMORY));
+            return Err(Self::error("max-memory", size, problem));
         }
         if self.max_bytes == Some(Size(0)) {
             return Err(Self::error("max-bytes", 0, "write a size such as 500K, 10M or 1G"));
@@ -218,11 +229,16 @@ impl Config {
     }
 
     fn strip_params(&self) -> Result<StripParams, ConfigError> {
-        let odd = |name: &&String| name.is_empty() || name.contains(['=', '&', '?', '#']);
-        match self.strip_param.iter().find(odd) {
-            Some(name) => Err(Self::error("strip-param", name, "write the name of one parameter, such as utm_source")),
-            None => Ok(StripParams::new(&self.strip_param)),
+        for name in &self.strip_param {
+            if name.is_empty() || name.contains(['=', '&', '?', '#']) {
+                return Err(Self::error("strip-param", name, "write the name of one parameter, such as utm_source"));
+            }
+            if name.starts_with('@') && !StripParams::GROUPS.contains(&name.as_str()) {
+                let problem = format!("there is no such group; the groups are {}", StripParams::GROUPS.join(", "));
+                return Err(Self::error("strip-param", name, problem));
+            }
         }
+        Ok(StripParams::new(&self.strip_param))
     }
 
     /// The `User-Agent` header.

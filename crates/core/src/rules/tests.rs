@@ -243,6 +243,9 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         ("per-host", Config { per_host: Some(0), ..config() }),
         ("max-tries", Config { max_tries: 0, ..config() }),
         ("max-pages", Config { max_pages: Some(0), ..config() }),
+        ("max-pages-per-host", Config { max_pages_per_host: Some(0), ..config() }),
+        ("trap-budget", Config { trap_budget: 0, ..config() }),
+        ("max-memory", Config { max_memory: Some(Size(1 << 10)), ..config() }),
         ("max-time", Config { max_time: Some(Span::default()), ..config() }),
         ("timeout", Config { timeout: Span::default(), ..config() }),
         ("max-head", Config { max_head: Size(10), ..config() }),
@@ -254,6 +257,7 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         ("user-agent", Config { user_agent: Some("(nameless)".into()), ..config() }),
         ("contact", Config { contact: Some(String::new()), ..config() }),
         ("strip-param", Config { strip_param: vec!["a=b".into()], ..config() }),
+        ("strip-param", Config { strip_param: vec!["@order".into(), "@foo".into()], ..config() }),
         ("exclude", Config { exclude: vec!["ok".into(), "(".into()], ..config() }),
         ("include", Config { include: vec!["a{1000}{1000}{1000}".into()], ..config() }),
     ];
@@ -262,6 +266,14 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
         assert_eq!(error.key, key, "{error}");
         assert!(!error.problem.contains('\n'), "one line: {error}");
     }
+    assert_eq!(
+        refusal(Config { max_memory: Some(Size(1 << 10)), ..config() }),
+        "max-memory \"1K\": too little for any crawl; write a size from 32K on, such as 1G"
+    );
+    assert_eq!(
+        refusal(Config { strip_param: vec!["@foo".into()], ..config() }),
+        "strip-param \"@foo\": there is no such group; the groups are @sessions, @tracking, @order"
+    );
     assert_eq!(
         refusal(Config { include: vec!["a(b".into()], ..config() }),
         r#"include "a(b": no regular expression: unclosed group; write one such as '/docs/' or '\.pdf$'"#

@@ -120,8 +120,8 @@ impl TrapRule {
     /// For people.
     pub fn words(self) -> &'static str {
         match self {
-            Self::PathDepth => "their paths are very deep",
-            Self::PathRepeats => "their paths repeat themselves",
+            Self::PathDepth => "the path is very deep",
+            Self::PathRepeats => "the path repeats itself",
             Self::StalePattern | Self::StaleHost => "found on pages that say the same as others",
             Self::AlikePattern | Self::AlikeHost => "found far out, on pages that say nearly the same as others",
             Self::QueryVariants => "yet another combination of parameters",
@@ -157,7 +157,7 @@ pub struct Cut {
     pub at: Box<str>,
     /// How many links were left out; one that is found twice counts twice.
     pub left: u64,
-    /// The first of them, or the page that it was found on.
+    /// The first of them; the beginning of it where it is very long.
     pub example: Box<str>,
 }
 
@@ -277,9 +277,9 @@ impl Traps {
         let lane = visit.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
         let mut judging = Judging { host: visit.link.url.clone(), lane, news: News::New, links: 0, unknown: 0 };
         let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
-        for &(rule, count) in &visit.rejected {
-            if let Some(rule) = TrapRule::of_scope(rule) {
-                self.cut(rule, visit.link.url.host(), u64::from(count), visit.link.url.as_str());
+        for rejected in &visit.rejected {
+            if let Some(rule) = TrapRule::of_scope(rejected.rule) {
+                self.cut(rule, visit.link.url.host(), u64::from(rejected.count), &rejected.example);
             }
         }
         judging.news = self.news(visit, lane);

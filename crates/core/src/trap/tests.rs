@@ -82,6 +82,25 @@ fn pages_that_say_the_same_have_a_budget_for_their_links() {
 }
 
 #[test]
+fn the_example_of_a_path_that_repeats_itself_is_that_path() {
+    let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+    let rules = config.compile(1).expect("settings");
+    let circular = format!("http://h.example{}/", "/a/b".repeat(20));
+    for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
+        let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+        let mut visit = Visit::bare(link, crate::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
+        visit.slot = Some((LaneId(0), 0));
+        crate::follow::redirect(&mut visit, location.as_bytes(), &rules);
+        let mut traps = Traps::new(&rules);
+        traps.open(&visit);
+        let cuts = traps.cuts();
+        assert_eq!((cuts.len(), cuts[0].left), (1, 1), "{cuts:?}");
+        let example = if example.is_empty() { &location[..1_000] } else { example };
+        assert_eq!(&*cuts[0].example, example);
+    }
+}
+
+#[test]
 fn another_host_may_say_the_same() {
     let mut books = Books::new(|_| {});
     for lane in 0..200 {

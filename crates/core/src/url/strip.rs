@@ -43,6 +43,9 @@ pub struct StripParams {
 }
 
 impl StripParams {
+    /// The names that are not those of parameters.
+    pub const GROUPS: [&str; 3] = [ALL_SESSIONS, ALL_TRACKING, ORDER];
+
     /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts what is left.
     pub fn new<S: AsRef<str>>(names: &[S]) -> Self {
         let mut strip = Self::default();

@@ -22,8 +22,19 @@ to use where it has names of its own (or -), and what it is about.
 /// Serves the cases that are asked for until standard input ends.
 pub fn serve(arguments: impl IntoIterator<Item = String>) -> io::Result<()> {
     let (flags, names): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|word| word.starts_with('-'));
+    if flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "-h")) {
+        return io::stdout().write_all(HELP.as_bytes());
+    }
     if let Some(unknown) = flags.iter().find(|flag| !matches!(flag.as_str(), "--list" | "--forever")) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{unknown}: no such flag\n\n{HELP}")));
+    }
+    let is_case = |name: &str| {
+        let mut cases = catalogue().into_iter();
+        cases.any(|case| case.id.starts_with(name) || case.category.name() == name)
+    };
+    if let Some(unknown) = names.iter().find(|name| !is_case(name)) {
+        let message = format!("no case is called {unknown}; hostile --list names them");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let has = |flag: &str| flags.iter().any(|other| other == flag);
     let wanted = |id: &str, category: Category| {

@@ -3,7 +3,7 @@
 //! `crawl.json` is written by the first commit, aside and renamed: where it is, there is a crawl; where it is not, there
 //! is none yet, whatever else lies there from an attempt that died.
 
-use super::fault::{damaged, failed};
+use super::fault::{damaged, failed, unopened};
 use super::files::{Files, Folder};
 use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
@@ -74,7 +74,7 @@ impl CrawlFile {
     fn find(files: &dyn Files, name: &str) -> Result<Option<Self>, StoreError> {
         let file = match files.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| failed(files, name, "read", &error))?,
+            file => file.map_err(|error| unopened(files, name, "read", &error))?,
         };
         let length = file.length().map_err(|error| failed(files, name, "read", &error))?;
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -197,7 +197,7 @@ pub fn start_over_in(
 /// Makes sure that there is a directory, that it is no one else's, and that no other process is at work in it.
 fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
-    files.make_folder("").map_err(|error| failed(&*files, "", "make", &error))?;
+    files.make_folder("").map_err(|error| unopened(&*files, "", "make", &error))?;
     refuse_foreign(&*files)?;
     let lock = Lock::take(&directory.join(LOCK))?;
     Ok((files, lock))
@@ -230,7 +230,7 @@ pub fn open_within(files: Arc<dyn Files>, settings: &Settings, room: usize) -> R
 /// A folder with things of other people in it does not become a crawl directory. An empty file is nobody's work: it may
 /// be an output that an attempt which died had only opened.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
-    let names = files.list("").map_err(|error| failed(files, "", "list", &error))?;
+    let names = files.list("").map_err(|error| unopened(files, "", "list", &error))?;
     let ours = |name: &String| {
         [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT].contains(&name.as_str())
             || name.starts_with(snapshot::NAME)
@@ -238,7 +238,10 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     };
     match names.iter().find(|name| !ours(name)) {
         Some(other) if !names.iter().any(|name| name == NAME || name == GONE) && !log::is_there(files) => {
-            let message = format!("{} is no crawl directory and is not empty: {other} is in it", files.describe(""));
+            let message = format!(
+                "{} is no crawl directory and is not empty: {other} is in it; give another --out",
+                files.describe("")
+            );
             Err(StoreError::new(StoreErrorKind::Format, message))
         }
         _ => Ok(()),

@@ -19,6 +19,15 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> 
     StoreError::new(kind, format!("cannot {doing} {file}: {error}; what was committed is safe: {remedy}"))
 }
 
+/// The same before anything of a crawl was opened: there may be none, so nothing is said of what is safe.
+pub(super) fn unopened(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
+    if error.kind() == io::ErrorKind::NotADirectory && !name.is_empty() {
+        let message = format!("{} is a file, not a crawl directory", files.describe(""));
+        return StoreError::new(StoreErrorKind::Format, message);
+    }
+    StoreError::new(StoreErrorKind::File, format!("cannot {doing} {}: {error}", files.describe(name)))
+}
+
 /// A file is not what was written.
 pub(super) fn damaged(files: &dyn Files, name: &str, what: &str) -> StoreError {
     let file = files.describe(name);

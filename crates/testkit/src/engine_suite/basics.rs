@@ -50,7 +50,7 @@ pub fn a_prohibited_host(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert!(!crawled.urls().contains(away.as_str()));
     assert!(web.log().iter().all(|seen| seen.site == 0));
-    assert_eq!(crawled.page(&root).rejected.iter().map(|(_, n)| n).sum::<u32>(), 1);
+    assert_eq!(crawled.page(&root).rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
 }
 
 /// Hosts by name, all on one address: what names mean is decided by scope alone.

@@ -135,6 +135,18 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
+/// The same for authorities that somebody wants to believe: each has to be one that can be believed, since a mistake
+/// would show as a stranger's certificate only.
+pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let found = certificates(pem)?;
+    for (place, der) in found.iter().enumerate() {
+        if let Err(error) = RootCertStore::empty().add(CertificateDer::from(der.as_slice())) {
+            return Err(format!("certificate {} of {} in it is none: {error}", place + 1, found.len()));
+        }
+    }
+    Ok(found)
+}
+
 /// [`TlsConfigs`] that are made when the first https host comes: reading the system's roots takes time that a crawl
 /// of plain sites need not spend.
 #[derive(Clone)]
