@@ -257,7 +257,7 @@ mod tests {
             match bench.next(now) {
                 Next::Fetch(job) => {
                     started += 1;
-                    now = now + Duration::from_secs(1);
+                    now += Duration::from_secs(1);
                     let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, now);
                     visit.slot = Some((job.lane, job.slot));
                     bench.finish(&visit, now);
