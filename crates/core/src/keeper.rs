@@ -43,6 +43,10 @@ pub use crate::warc::Chunk;
 
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
+/// How many robots.txt files are recalled before whoever runs the keeper has its turn.
+const MOST_RECALLS: usize = 256;
+/// How long it has its turn.
+const BREATH: Duration = Duration::from_millis(1);
 /// How deep sitemap indexes may nest.
 pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
@@ -289,6 +293,7 @@ impl<F: Frontier> Keeper<F> {
         if now >= self.deadline {
             self.stop(End::MaxTime);
         }
+        let mut recalls = 0;
         loop {
             self.feed_lanes(now)?;
             match self.bench.next(now) {
@@ -302,7 +307,14 @@ impl<F: Frontier> Keeper<F> {
                 }
                 Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
                 Next::Settle(visit) => self.finished(visit, now)?,
-                Next::Recall(lane, origin) => self.recall_robots(lane, &origin, now)?,
+                Next::Recall(lane, origin) => {
+                    self.recall_robots(lane, &origin, now)?;
+                    // Each one reads a file: whoever runs this must hear of signals and deadlines meanwhile.
+                    recalls += 1;
+                    if recalls >= MOST_RECALLS {
+                        return Ok(Order::Wait((now + BREATH).min(self.deadline)));
+                    }
+                }
                 Next::Wait(until) => {
                     return Ok(match self.is_over(now) {
                         Some(end) => {
@@ -436,13 +448,13 @@ impl<F: Frontier> Keeper<F> {
             self.bench.errand(at, link, visit.purpose.clone(), now);
             return Ok(());
         }
-        let state = self.robots_state(visit, origin, bytes, now);
+        let mut state = self.robots_state(visit, origin, bytes, now);
         if let RobotsState::Rules { rules, .. } = &state {
             let rules = Arc::clone(rules);
             self.offer_sitemaps(origin, &rules, now)?;
         }
         let lane = self.frontier.lane_of(&origin.host)?;
-        self.note_robots(lane, origin, &state, (visit, bytes))?;
+        self.note_robots(lane, origin, &mut state, (visit, bytes))?;
         self.bench.robots_known(lane, origin, state, now);
         Ok(())
     }

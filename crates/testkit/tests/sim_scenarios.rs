@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argiope_core::job::{Job, Purpose};
 use argiope_core::keeper::End;
-use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Span};
+use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Size, Span};
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{Fetched, Named, Reply, Report, Said, Sim, Web};
 
@@ -264,4 +264,24 @@ fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
     assert_eq!(outcomes(&report).iter().filter(|(_, outcome, _)| *outcome == Outcome::Failed).count(), 300);
     assert!(seconds(report.ended) < 600.0, "{}", seconds(report.ended));
     assert!(report.fetches.len() < 60, "{}", report.fetches.len());
+}
+
+/// Nothing is noted in memory: rules that made room can only come from their host again.
+#[test]
+fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
+    let file: String = (0..6_000).map(|n| format!("Disallow:/*x{n}\n")).collect();
+    let file = format!("User-agent: *\n{file}").into_bytes();
+    let hosts = 60;
+    let mut sim = sim(
+        |config| {
+            config.roots = (0..hosts).map(|host| format!("http://h{host}.example/0")).collect();
+            config.max_memory = Some(Size(64 << 20));
+            config.concurrency = 1;
+        },
+        |job, _, _| if is_robots(job) { Said::Robots(file.clone()) } else { chain(job, 9) },
+    );
+    let report = run(&mut sim);
+    assert_eq!(outcomes(&report).len(), hosts * 10);
+    let asked = robots(&report).len();
+    assert!(asked <= 2 * hosts, "{asked} times for {hosts} hosts");
 }

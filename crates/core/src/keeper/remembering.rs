@@ -58,7 +58,7 @@ impl<F: Frontier> Keeper<F> {
             if until > now {
                 let rules = Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token));
                 let origin = Origin { https, host: Arc::from(name), port };
-                self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until }, now);
+                self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until, kept: now }, now);
             }
         }
         if let Some(rest) = note.rest {
@@ -75,7 +75,7 @@ impl<F: Frontier> Keeper<F> {
         match noted.filter(|_| until > now) {
             Some(noted) => {
                 let rules = Arc::new(Robots::parse(noted.text.as_bytes(), &self.rules.agent_token));
-                self.bench.robots_known(lane, origin, RobotsState::Rules { rules, until }, now);
+                self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, kept: now }, now);
             }
             None => self.bench.robots_forgotten(lane, origin, now),
         }
@@ -90,15 +90,15 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Notes a robots.txt that was read.
+    /// Notes a robots.txt that was read. Where that lasts, its rules need not be kept: they can be recalled.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,
         origin: &Origin,
-        state: &RobotsState,
+        state: &mut RobotsState,
         (visit, bytes): (&Visit, &[u8]),
     ) -> Result<(), StoreError> {
-        let RobotsState::Rules { until, .. } = state else { return Ok(()) };
+        let RobotsState::Rules { until, kept, .. } = state else { return Ok(()) };
         // Where there is no file, an error page is none.
         let text = if visit.outcome == Outcome::Ok { bytes } else { &[] };
         let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
@@ -109,7 +109,11 @@ impl<F: Frontier> Keeper<F> {
         }
         let until = notes::wall(self.clock, *until);
         note.set_robots(RobotsNote { https: origin.https, port: origin.port, text: text.to_owned(), until });
-        self.keep_lane_note(lane, &note)
+        self.keep_lane_note(lane, &note)?;
+        if self.frontier.note(Some(lane))?.is_some() {
+            *kept = Time::ZERO;
+        }
+        Ok(())
     }
 
     /// Notes that a host wants to be left alone for long.

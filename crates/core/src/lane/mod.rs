@@ -100,20 +100,16 @@ pub enum Addresses {
 pub enum RobotsState {
     /// Being fetched; the origin's links wait. What an earlier fetch brought holds on where this one fails (RFC 9309,
     /// 2.4).
-    Asked {
-        old: Option<Arc<Robots>>,
-    },
+    Asked { old: Option<Arc<Robots>> },
     Rules {
         rules: Arc<Robots>,
         until: Time,
+        /// While the lane has work, these do not make room before then: nobody noted them, and the host would be asked
+        /// again.
+        kept: Time,
     },
     /// Given up: every link of the origin ends like this.
-    Failed {
-        failure: Failure,
-        outcome: Outcome,
-        tries: u8,
-        until: Time,
-    },
+    Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
     /// Rules that had to make room: whoever needs them asks the frontier's notes first, then the host.
     Away,
 }
@@ -165,6 +161,20 @@ impl Lane {
     /// Whether anything of this lane is on the bench, now or later.
     pub fn has_work(&self) -> bool {
         !self.queue.is_empty() || !self.retries.is_empty() || !self.errands.is_empty()
+    }
+
+    /// Whether the host will be asked for something soon, or is being asked.
+    pub fn is_busy(&self) -> bool {
+        self.has_work() || self.backlog > 0 || self.in_flight() > 0
+    }
+
+    /// Whether the next link cannot start before rules that made room are back.
+    pub fn is_without_rules(&self) -> bool {
+        let is_away = |link: &Link| {
+            let mut away = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Away));
+            away.any(|(origin, _)| link.url.is_of(origin))
+        };
+        self.errands.is_empty() && self.queue.front().is_some_and(is_away)
     }
 
     /// How many links are still to be asked for, as far as they are known.

@@ -168,7 +168,7 @@ fn an_old_robots_txt_is_remembered_while_it_is_asked_for_again() {
     let rules = Arc::new(Robots::parse(b"User-agent: *\nDisallow: /", "argiope"));
     lane.ask_robots(&origin);
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: None })));
-    lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1) });
+    lane.set_robots(&origin, RobotsState::Rules { rules, until: at(1), kept: at(0) });
     lane.ask_robots(&origin);
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: Some(_) })));
     assert_eq!(lane.robots.len(), 1);

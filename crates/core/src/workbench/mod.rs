@@ -9,6 +9,10 @@
 //! slot free. A lane that waits for another event (an answer, a
 //! name, a robots.txt, more links) sits nowhere; the event puts it back.
 //!
+//! Rules of robots.txt files may have to make room while their lane has work (see [`spare`]). Such a lane goes after all
+//! whose rules are at hand; when its turn comes its rules are recalled, and it is the very next to go: so every recall
+//! brings a start or a verdict, and lanes cannot take each other's rules away for ever.
+//!
 //! Invariants: requests under way never exceed the concurrency, a lane's width, or an address's cap; none starts before
 //! its lane is due; robots.txt goes before the first page of an origin; a link whose fate is known is settled at once,
 //! so that no timer decides when the crawl ends.
@@ -27,9 +31,9 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use self::pick::{News, Pick};
-use self::spare::Spare;
 #[cfg(test)]
 pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
+use self::spare::{KEPT, Spare};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::link::{Link, LinkKind};
@@ -66,6 +70,8 @@ pub struct Workbench {
     hungry: Vec<LaneId>,
     /// Robots rules that had to make room and are needed again.
     recalls: VecDeque<(LaneId, Origin)>,
+    /// The lane whose rules are just coming back: it is seated before all others.
+    recalled: Option<LaneId>,
     spare: Spare,
     in_flight: usize,
     concurrency: usize,
@@ -88,7 +94,7 @@ pub enum Next {
     Settle(Box<Visit>),
     /// Resolve this lane's name, and say so with [`Workbench::resolved`].
     Resolve(LaneId, Arc<str>),
-    /// The robots rules of an origin had to make room and are needed again. Answered by [`Workbench::robots_known`]
+    /// The robots rules of an origin had to make room and are needed again. Answered by [`Workbench::robots_recalled`]
     /// where they were noted, by [`Workbench::robots_forgotten`] where not.
     Recall(LaneId, Origin),
     /// Nothing before this time, unless an event comes first; [`Time::NEVER`] where only an event can help.
@@ -141,6 +147,8 @@ enum Choice {
     Full(IpAddr),
     /// When the rate allows a page.
     TooFast,
+    /// When there is room for the rules of one more robots.txt.
+    Crowded,
 }
 
 impl Workbench {
@@ -159,6 +167,7 @@ impl Workbench {
             verdicts: VecDeque::new(),
             hungry: Vec::new(),
             recalls: VecDeque::new(),
+            recalled: None,
             in_flight: 0,
             next_start: Time::ZERO,
             held: 0,
@@ -274,7 +283,7 @@ impl Workbench {
         if let RobotsState::Failed { until, .. } = state
             && let Some(RobotsState::Asked { old: Some(old) }) = entry.lane.robots_of(origin)
         {
-            state = RobotsState::Rules { rules: Arc::clone(old), until };
+            state = RobotsState::Rules { rules: Arc::clone(old), until, kept: now + KEPT };
         }
         if let RobotsState::Rules { rules, .. } = &state
             && let Some(delay) = rules.crawl_delay()
@@ -287,13 +296,23 @@ impl Workbench {
         self.spare.weighs(before, after);
         self.sweep(id, News::Robots(origin), now);
         self.place(id, now);
-        self.make_room(id, origin);
+        self.make_room(Some((id, origin)), now);
+    }
+
+    /// The answer to [`Next::Recall`] where it was noted what the robots.txt said. The lane goes next, while its rules
+    /// are at hand.
+    pub fn robots_recalled(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
+        self.recalled = Some(id);
+        self.robots_known(id, origin, state, now);
+        self.recalled = None;
     }
 
     /// The answer to [`Next::Recall`] where nobody noted what the robots.txt said: the host is asked again.
     pub fn robots_forgotten(&mut self, id: LaneId, origin: &Origin, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
+            let before = entry.lane.robots_weight();
             entry.lane.forget_robots(origin);
+            self.spare.weighs(before, entry.lane.robots_weight());
             self.place(id, now);
         }
     }
@@ -382,6 +401,10 @@ impl Workbench {
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Next {
         loop {
+            // First of all: nothing happens to a lane between its turn and its rules.
+            if let Some((id, origin)) = self.recalls.pop_front() {
+                return Next::Recall(id, origin);
+            }
             if let Some(visit) = self.verdicts.pop_front() {
                 self.held = self.held.saturating_sub(1);
                 return Next::Settle(visit);
@@ -392,9 +415,6 @@ impl Workbench {
                 }
                 continue;
             }
-            if let Some((id, origin)) = self.recalls.pop_front() {
-                return Next::Recall(id, origin);
-            }
             self.wake_due(now);
             if self.draining || self.in_flight >= self.concurrency {
                 return Next::Wait(Time::NEVER);
@@ -402,10 +422,19 @@ impl Workbench {
             if now >= self.next_start {
                 self.ready.extend(self.rated.pop());
             }
-            let Some(Ready { lane, .. }) = self.ready.pop_last() else {
+            let Some(Ready { lane, weight, seq }) = self.ready.pop_last() else {
                 let due = self.later.first().map_or(Time::NEVER, |(time, _)| *time);
                 return Next::Wait(if self.rated.is_empty() { due } else { due.min(self.next_start) });
             };
+            if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
+                // Its rules made room while it waited here.
+                let last = Ready { weight: 0, seq, lane };
+                if let Some(Seat::Ready(seat)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.seat) {
+                    *seat = last;
+                }
+                self.ready.insert(last);
+                continue;
+            }
             let called_by = self.lanes.get_mut(&lane).and_then(|entry| {
                 entry.seat = Seat::Nowhere;
                 entry.called_by.take()
@@ -459,6 +488,13 @@ impl Workbench {
                 if let Some(entry) = self.lanes.get_mut(&id) {
                     entry.seat = Seat::Rated;
                     self.rated.extend(ready);
+                }
+                return None;
+            }
+            Choice::Crowded => {
+                match self.find_room(now) {
+                    Some(later) => self.seat_later(id, later),
+                    None => self.seat_ready(id),
                 }
                 return None;
             }
@@ -529,12 +565,20 @@ impl Workbench {
             let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
                 Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Away)) => {
+                    let before = lane.robots_weight();
                     lane.ask_robots(&origin);
+                    self.spare.weighs(before, lane.robots_weight());
                     self.recalls.push_back((id, origin));
                     continue;
                 }
+                Pick::AskRobots(origin) if lane.robots_of(&origin).is_none() && self.spare.is_full() => {
+                    return Choice::Crowded;
+                }
                 Pick::AskRobots(origin) => {
+                    // What is known of another origin may go for it.
+                    let before = lane.robots_weight();
                     lane.ask_robots(&origin);
+                    self.spare.weighs(before, lane.robots_weight());
                     self.held += 1;
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
                 }
@@ -683,7 +727,14 @@ impl Workbench {
         let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
         // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
         let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
-        let weight = if lane.pace.is_fresh() { u64::MAX } else { ahead };
+        if self.recalled == Some(id) {
+            return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
+        }
+        let weight = match lane.pace.is_fresh() {
+            _ if lane.is_without_rules() => 0,
+            true => u64::MAX,
+            false => ahead,
+        };
         Some(Ready { weight, seq: order, lane: id })
     }
 
@@ -755,9 +806,9 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
     RobotsState::Failed { failure, outcome, tries, until: now + GIVEN_UP_LIFE }
 }
 
-/// The state after a robots.txt was read.
+/// The state after a robots.txt was read, and before anybody noted it.
 pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
-    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE }
+    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE, kept: now + KEPT }
 }
 
 /// Whether a host was given up on for what its servers do, and not for what name servers say.

@@ -5,8 +5,13 @@
 //! so there is an end to them. What goes first is what was used longest ago and is needed least; what is needed after
 //! all is asked for again.
 //!
+//! Rules that nobody noted can come back only from their host. They are kept for a while as long as their lane is busy,
+//! and who needs a new robots.txt waits meanwhile: no host is asked for its robots.txt again and again.
+//!
 //! Invariant: a lane that goes owes its host nothing: no request is under way, no link waits, and its next request could
 //! start at once.
+
+use std::time::Duration;
 
 use hashbrown::HashSet;
 
@@ -25,11 +30,17 @@ const LEAST_ROOM: usize = 4 << 20;
 pub const IDLE_LANES: usize = 16_384;
 /// Rules that weigh more than others by a multiple of this go first: most files are far smaller.
 const HEAVY: usize = 64 << 10;
+/// For so long the rules of a busy lane that nobody noted do not make room.
+pub(super) const KEPT: Duration = Duration::from_secs(60);
+/// Where nothing could make room, it is looked for again after this long: looking costs as much as there are lanes.
+const SEARCH_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Spare {
     /// Bytes that robots rules may take, and do take.
     room: usize,
     taken: usize,
+    /// Nothing could make room when it was last looked for; it is looked for again then.
+    full_until: Time,
     /// With so many lanes it is time to look for some to let go.
     many: usize,
     /// Lanes that were let go and have not come back.
@@ -39,12 +50,23 @@ pub(super) struct Spare {
 impl Spare {
     pub fn new(rules: &Rules) -> Self {
         let allowed = rules.max_memory.map_or(ROBOTS_ROOM, |most| usize::try_from(most / 16).unwrap_or(ROBOTS_ROOM));
-        Self { room: allowed.clamp(LEAST_ROOM, ROBOTS_ROOM), taken: 0, many: IDLE_LANES, gone: HashSet::new() }
+        Self {
+            room: allowed.clamp(LEAST_ROOM, ROBOTS_ROOM),
+            taken: 0,
+            full_until: Time::ZERO,
+            many: IDLE_LANES,
+            gone: HashSet::new(),
+        }
     }
 
     /// The rules of a lane weighed so much before, and weigh so much now.
     pub fn weighs(&mut self, before: usize, after: usize) {
         self.taken = self.taken.saturating_sub(before).saturating_add(after);
+    }
+
+    /// Whether rules take more than they may.
+    pub fn is_full(&self) -> bool {
+        self.taken > self.room
     }
 
     /// A lane is held from now on.
@@ -67,18 +89,19 @@ impl Workbench {
     /// Lets rules go where all of them take more than they may: of lanes without work first, then the heavy ones, then
     /// those used longest ago. What has just come stays: it is about to be used. A quarter more than necessary goes, so
     /// that this is rare.
-    pub(super) fn make_room(&mut self, newest: LaneId, of: &Origin) {
-        if self.spare.taken <= self.spare.room {
+    pub(super) fn make_room(&mut self, newest: Option<(LaneId, &Origin)>, now: Time) {
+        if !self.spare.is_full() || now < self.spare.full_until {
             return;
         }
         let mut all: Vec<_> = Vec::new();
         for (id, entry) in &self.lanes {
             let lane = &entry.lane;
             for (origin, state) in &lane.robots {
-                if matches!(state, RobotsState::Rules { .. }) && (*id, origin) != (newest, of) {
+                let may_go = matches!(state, RobotsState::Rules { kept, .. } if *kept <= now || !lane.is_busy());
+                if may_go && newest != Some((*id, origin)) {
                     let weight = state.weight();
                     let classes = std::cmp::Reverse(weight / HEAVY);
-                    all.push((lane.has_work(), classes, lane.pace.last_start(), weight, *id, origin.clone()));
+                    all.push((lane.is_busy(), classes, lane.pace.last_start(), weight, *id, origin.clone()));
                 }
             }
         }
@@ -92,6 +115,15 @@ impl Workbench {
                 self.spare.weighs(weight, 0);
             }
         }
+        if self.spare.is_full() {
+            self.spare.full_until = now + SEARCH_PAUSE;
+        }
+    }
+
+    /// Makes room for rules that come from a host; says when to try again where there is none.
+    pub(super) fn find_room(&mut self, now: Time) -> Option<Time> {
+        self.make_room(None, now);
+        self.spare.is_full().then_some(self.spare.full_until)
     }
 
     /// Lets lanes go that have nothing to do, where there are many: those used longest ago first.
@@ -124,7 +156,6 @@ impl Workbench {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::super::{Next, robots_rules};
     use super::*;
@@ -206,6 +237,61 @@ mod tests {
         bench.robots_forgotten(lane, &asked, at(1));
         let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the host") };
         assert_eq!(job.link.url.target(), "/robots.txt");
+    }
+
+    #[test]
+    fn busy_lanes_whose_rules_do_not_all_find_room_take_turns() {
+        let mut bench = bench(|config| {
+            config.max_memory = Some(Size(64 << 20));
+            config.concurrency = 1;
+        });
+        let rules = Arc::new(heavy());
+        let noted = || RobotsState::Rules { rules: Arc::clone(&rules), until: at(86_400), kept: at(0) };
+        let (hosts, pages) = (60, 3);
+        for host in 0..hosts {
+            bench.robots_known(LaneId(host), &origin(host, 80), noted(), at(0));
+            bench.give(LaneId(host), (0..pages).map(|_| link(&origin(host, 80))).collect(), 0, at(0));
+        }
+        let (mut started, mut recalls, mut now) = (0, 0, at(0));
+        for _ in 0..hosts * pages * 4 {
+            match bench.next(now) {
+                Next::Fetch(job) => {
+                    started += 1;
+                    now += Duration::from_secs(1);
+                    let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, now);
+                    visit.slot = Some((job.lane, job.slot));
+                    bench.finish(&visit, now);
+                }
+                Next::Resolve(lane, _) => {
+                    bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), now);
+                }
+                Next::Recall(lane, origin) => {
+                    recalls += 1;
+                    bench.robots_recalled(lane, &origin, noted(), now);
+                }
+                Next::Settle(_) => {}
+                Next::Wait(until) if until.is_never() => break,
+                Next::Wait(until) => now = now.max(until),
+            }
+            assert!(bench.robots_bytes() <= 4 << 20, "{}", bench.robots_bytes());
+        }
+        assert_eq!(started, hosts * pages, "after {recalls} recalls");
+        assert!(recalls > 0 && recalls <= started, "{recalls} recalls");
+    }
+
+    #[test]
+    fn an_origin_that_goes_for_another_is_no_longer_counted() {
+        let mut bench = bench(|_| {});
+        let most = u16::try_from(MOST_ORIGINS).expect("a few");
+        for port in 0..most {
+            bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
+        }
+        bench.give(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
+        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name comes first") };
+        bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
+        let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
+        let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
+        assert_eq!(held, bench.robots_bytes(), "what is counted is what is held");
     }
 
     #[test]
