@@ -78,6 +78,9 @@ pub fn without_user_info(text: &str) -> String {
         Some((scheme, rest)) if scheme.ends_with(':') => (scheme, rest),
         _ => ("", text.as_str()),
     };
+    if scheme.eq_ignore_ascii_case("mailto:") {
+        return text; // a mailbox is no login
+    }
     let after_slashes = rest.trim_start_matches(['/', '\\']);
     let (slashes, _) = rest.split_at(rest.len() - after_slashes.len());
     let end = after_slashes.find(['/', '\\', '?', '#']).unwrap_or(after_slashes.len());

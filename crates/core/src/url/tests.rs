@@ -144,8 +144,7 @@ fn messages_do_not_repeat_passwords() {
         ("ftp://me:pw@h/x@y", "ftp://h/x@y"),
         ("//me:p@w@h", "//h"),
         ("http://h:99999/a@b", "http://h:99999/a@b"),
-        // A mailbox has the form of a login, and cannot be told from one.
-        ("mailto:me@h", "mailto:h"),
+        ("mailto:me@h", "mailto:me@h"),
         (r"http:\\me:pw@h:99999/t", r"http:\\h:99999/t"),
         (r"http:/\me:pw@h:99999\a@b", r"http:/\h:99999\a@b"),
         ("http:me:pw@h:99999", "http:h:99999"),
