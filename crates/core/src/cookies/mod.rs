@@ -13,7 +13,7 @@
 //! | how long | 400 days at most |
 //!
 //! Invariants: a cookie goes only to hosts that its own host may speak for, and a `Secure` one never over http; whatever
-//! servers send, the jar stays below [`MOST_BYTES`] and a header below [`LONGEST_HEADER`]; hosts without cookies cost
+//! servers send, the jar stays below [`MOST_BYTES`] and a header below `LONGEST_HEADER`; hosts without cookies cost
 //! nothing.
 
 mod date;

@@ -9,7 +9,7 @@
 //! slot free. A lane that waits for another event (an answer, a
 //! name, a robots.txt, more links) sits nowhere; the event puts it back.
 //!
-//! Rules of robots.txt files may have to make room while their lane has work (see [`spare`]). Such a lane goes after all
+//! Rules of robots.txt files may have to make room while their lane has work (see `spare`). Such a lane goes after all
 //! whose rules are at hand; when its turn comes its rules are recalled, and it is the very next to go: so every recall
 //! brings a start or a verdict, and lanes cannot take each other's rules away for ever.
 //!
