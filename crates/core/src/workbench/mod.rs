@@ -17,7 +17,9 @@
 //! its lane is due; robots.txt goes before the first page of an origin; a link whose fate is known is settled at once,
 //! so that no timer decides when the crawl ends.
 
+mod choice;
 mod pick;
+mod seats;
 mod spare;
 #[cfg(test)]
 mod tests;
@@ -30,24 +32,23 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use self::pick::{News, Pick};
+use self::choice::Choice;
+use self::pick::News;
+use self::seats::{Ready, Seat, Shared};
 #[cfg(test)]
 pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use self::spare::{KEPT, Spare};
 use crate::job::{Job, LaneId, Purpose, Rare};
 use crate::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
-use crate::link::{Link, LinkKind};
+use crate::link::Link;
 use crate::outcome::{ErrorKind, Failure, Outcome};
-use crate::proxy;
 use crate::retry;
 use crate::robots::Robots;
 use crate::rules::Rules;
 use crate::time::Time;
-use crate::url::{Origin, Url};
+use crate::url::Origin;
 use crate::visit::Visit;
 
-/// A lane with fewer links than this on the bench asks the frontier for more.
-const LOW: usize = 16;
 /// A host given up on is asked again after this long.
 const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
 /// Redirects that a robots.txt may take (RFC 9309, 2.3.1.2).
@@ -108,47 +109,6 @@ struct Entry {
     /// The address whose free slot this lane was called up for. If it does not take it, the next lane in that queue is
     /// called.
     called_by: Option<IpAddr>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seat {
-    /// Waits for an event.
-    Nowhere,
-    Ready(Ready),
-    Later(Time),
-    /// In the queue of an address.
-    Queued,
-    /// Waits for the rate.
-    Rated,
-}
-
-/// A lane that may start now. New hosts go first, because their first page tells how much there is to do; then those
-/// with most polite waiting ahead: the longest job decides when all is done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ready {
-    weight: u64,
-    seq: Reverse<u64>,
-    lane: LaneId,
-}
-
-/// What hosts on one address share.
-#[derive(Default)]
-struct Shared {
-    in_flight: usize,
-    waiting: VecDeque<LaneId>,
-}
-
-/// What a lane can do now.
-enum Choice {
-    Go(Link, Purpose, Arc<[IpAddr]>),
-    /// Not before then; never means: when an event comes.
-    Blocked(Time),
-    /// When a slot is free at this address.
-    Full(IpAddr),
-    /// When the rate allows a page.
-    TooFast,
-    /// When there is room for the rules of one more robots.txt.
-    Crowded,
 }
 
 impl Workbench {
@@ -449,22 +409,6 @@ impl Workbench {
         }
     }
 
-    /// Why nothing happens, for a person: the lane that will move first, and what it waits for.
-    pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, &'static str, Duration)> {
-        let (time, id) = self.later.first()?;
-        let lane = &self.lanes.get(id)?.lane;
-        let why = if lane.pace.rests_until() > now {
-            "backing off"
-        } else if lane.pace.has_crawl_delay() {
-            "Crawl-delay"
-        } else if !lane.pace.delay.is_zero() {
-            "delay"
-        } else {
-            "a retry"
-        };
-        Some((Arc::clone(&lane.name), why, *time - now))
-    }
-
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
         let (link, purpose, addresses) = match self.choose(id, now) {
             Choice::Go(link, purpose, addresses) => (link, purpose, addresses),
@@ -525,131 +469,6 @@ impl Workbench {
         Some(Job { link, purpose, lane: id, slot, addresses, rare })
     }
 
-    /// What this lane can do now. Links that need no asking end here.
-    fn choose(&mut self, id: LaneId, now: Time) -> Choice {
-        let rules = Arc::clone(&self.rules);
-        let pages = self.pages_left > 0;
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return Choice::Blocked(Time::NEVER);
-        };
-        let lane = &mut entry.lane;
-        // Much may have happened since the lane was seated.
-        let due = lane.due(pages);
-        if due > now {
-            return Choice::Blocked(due);
-        }
-        let list = match &lane.addresses {
-            Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
-            addresses if pick::is_given(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
-            Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
-            Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
-            Addresses::Failed { until, .. } if *until > now => {
-                self.fail_all(id, now);
-                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::is_given(&entry.lane, &rules));
-                return if is_left { self.choose(id, now) } else { Choice::Blocked(Time::NEVER) };
-            }
-            // Nobody here need know where it is.
-            _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
-            stale => {
-                // What its name or its port forbids ended when it came, and is not looked up: others would learn of it.
-                let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
-                if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
-                    return Choice::Blocked(Time::NEVER);
-                }
-                lane.addresses = Addresses::Asked { since: now, tries };
-                self.names.push_back(id);
-                return Choice::Blocked(Time::NEVER);
-            }
-        };
-        loop {
-            let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
-                Pick::Take(link, purpose) => (link, purpose),
-                Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Away)) => {
-                    let before = lane.robots_weight();
-                    lane.ask_robots(&origin);
-                    self.spare.weighs(before, lane.robots_weight());
-                    self.recalls.push_back((id, origin));
-                    continue;
-                }
-                Pick::AskRobots(origin) if lane.robots_of(&origin).is_none() && self.spare.is_full() => {
-                    return Choice::Crowded;
-                }
-                Pick::AskRobots(origin) => {
-                    // What is known of another origin may go for it.
-                    let before = lane.robots_weight();
-                    lane.ask_robots(&origin);
-                    self.spare.weighs(before, lane.robots_weight());
-                    self.held += 1;
-                    (robots_link(&origin), Purpose::Robots(Box::new(origin)))
-                }
-                Pick::End(visit) => {
-                    self.verdicts.push_back(visit);
-                    continue;
-                }
-                Pick::Nothing(until) => return Choice::Blocked(until),
-            };
-            let given = rules.given(link.url.host(), link.url.port()).map(Arc::from);
-            let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
-                Ok(addresses) => addresses,
-                Err(failure) => {
-                    self.verdicts.push_back(pick::refused(link, purpose, failure, now));
-                    continue;
-                }
-            };
-            if purpose == Purpose::Page && now < self.next_start {
-                pick::put_back(lane, link, purpose);
-                return Choice::TooFast;
-            }
-            // Whoever connects may take any of them: the request counts at all.
-            let full = |ip: &&IpAddr| {
-                let under_way = self.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
-                rules.per_ip.is_some_and(|cap| under_way >= cap)
-            };
-            if let Some(ip) = addresses.iter().find(full).copied() {
-                pick::put_back(lane, link, purpose);
-                return Choice::Full(ip);
-            }
-            return Choice::Go(link, purpose, addresses);
-        }
-    }
-
-    /// Ends the links of a lane that need no asking.
-    fn sweep(&mut self, id: LaneId, news: News<'_>, now: Time) {
-        if let Some(entry) = self.lanes.get_mut(&id) {
-            pick::sweep(&mut entry.lane, news, &self.rules, now, &mut self.verdicts);
-        }
-    }
-
-    /// Every link of a lane that was given up on ends like it.
-    fn fail_all(&mut self, id: LaneId, now: Time) {
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        let lane = &mut entry.lane;
-        let (failure, tries) = match &lane.addresses {
-            Addresses::Failed { failure, tries, until } if *until > now => (failure.clone(), *tries),
-            _ => return,
-        };
-        let queued = lane.queue.drain(..).map(|link| (link, None));
-        let errands = lane.errands.drain(..).map(|(link, purpose)| (link, Some(purpose)));
-        let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
-        let is_named = !is_dead(&lane.addresses, now);
-        let all: Vec<_> = queued.chain(errands).chain(retries).collect();
-        for (link, purpose) in all {
-            // Where the user said where it is, nobody's answer counts.
-            if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
-                pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
-                continue;
-            }
-            let mut visit = Visit::unasked(link, Outcome::Failed, Some(failure.clone()), now);
-            visit.link.tries = visit.link.tries.max(tries);
-            if let Some(purpose) = purpose {
-                visit.purpose = purpose;
-            }
-            self.verdicts.push_back(Box::new(visit));
-        }
-    }
-
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
         let (rules, spare) = (&self.rules, &mut self.spare);
         self.lanes.entry(id).or_insert_with(|| {
@@ -658,147 +477,6 @@ impl Workbench {
             Entry { lane, seat: Seat::Nowhere, is_hungry: false, called_by: None }
         })
     }
-
-    /// Puts a lane where it belongs after something about it changed.
-    fn place(&mut self, id: LaneId, now: Time) {
-        self.fail_all(id, now);
-        self.ask_for_more(id);
-        let pages = self.pages_left > 0;
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        if matches!(entry.seat, Seat::Ready(_) | Seat::Queued | Seat::Rated) {
-            return; // it is looked at again when its turn comes
-        }
-        let at = entry.lane.due(pages);
-        if at <= now {
-            self.seat_ready(id);
-        } else {
-            self.seat_later(id, at);
-        }
-    }
-
-    fn ask_for_more(&mut self, id: LaneId) {
-        if self.pages_left == 0 {
-            return;
-        }
-        if let Some(entry) = self.lanes.get_mut(&id)
-            && !entry.is_hungry
-            && entry.lane.backlog > 0
-            && entry.lane.queue.len() < LOW
-        {
-            entry.is_hungry = true;
-            self.hungry.push(id);
-        }
-    }
-
-    fn seat_ready(&mut self, id: LaneId) {
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        if let Seat::Later(time) = entry.seat {
-            self.later.remove(&(time, id));
-        }
-        self.seq += 1;
-        let order = Reverse(self.seq);
-        self.seat_by_rank(id, order);
-    }
-
-    fn seat_by_rank(&mut self, id: LaneId, order: Reverse<u64>) {
-        let Some(ready) = self.rank(id, order) else { return };
-        if let Some(entry) = self.lanes.get_mut(&id) {
-            entry.seat = Seat::Ready(ready);
-            self.ready.insert(ready);
-        }
-    }
-
-    /// A lane that has less under way than when it was seated ranks higher. Else it would wait until those that were
-    /// seated after it have as much under way as it had then: one host after the other would get all there is, and find
-    /// its connections closed.
-    fn seat_anew(&mut self, id: LaneId) {
-        if let Some(Seat::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.seat) {
-            self.ready.remove(&ready);
-            self.seat_by_rank(id, ready.seq);
-        }
-    }
-
-    fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
-        let lane = &self.lanes.get(&id)?.lane;
-        let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
-        // What is under way already counts: fetches spread over the hosts, and the connections to each are used again.
-        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
-        if self.recalled == Some(id) {
-            return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
-        }
-        let weight = match lane.pace.is_fresh() {
-            _ if lane.is_without_rules() => 0,
-            true => u64::MAX,
-            false => ahead,
-        };
-        Some(Ready { weight, seq: order, lane: id })
-    }
-
-    /// Seats a lane until a time; never is nowhere.
-    fn seat_later(&mut self, id: LaneId, at: Time) {
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        if let Seat::Later(time) = entry.seat {
-            self.later.remove(&(time, id));
-        }
-        if at.is_never() {
-            entry.seat = Seat::Nowhere;
-        } else {
-            entry.seat = Seat::Later(at);
-            self.later.insert((at, id));
-        }
-    }
-
-    fn wake_due(&mut self, now: Time) {
-        while let Some((_, id)) = self.later.first().copied().filter(|(time, _)| *time <= now) {
-            self.seat_ready(id);
-        }
-    }
-
-    fn free_addresses(&mut self, addresses: &[IpAddr]) {
-        if self.rules.per_ip.is_none() {
-            return;
-        }
-        for ip in addresses {
-            if let Some(shared) = self.by_ip.get_mut(ip) {
-                shared.in_flight -= 1;
-            }
-            self.call_next(*ip);
-        }
-    }
-
-    /// Calls up a lane that waits for a slot at this address, where one is free. One lane at a time: if that one does
-    /// not take the slot, it is the next one's turn.
-    fn call_next(&mut self, ip: IpAddr) {
-        let Some(shared) = self.by_ip.get_mut(&ip) else {
-            return;
-        };
-        if self.rules.per_ip.is_some_and(|cap| shared.in_flight >= cap) {
-            return;
-        }
-        let called = shared.waiting.pop_front();
-        if shared.in_flight == 0 && shared.waiting.is_empty() {
-            self.by_ip.remove(&ip);
-        }
-        if let Some(id) = called
-            && let Some(entry) = self.lanes.get_mut(&id)
-        {
-            entry.called_by = Some(ip);
-            self.seat_ready(id);
-        }
-    }
-}
-
-/// The link to an origin's robots.txt.
-fn robots_link(origin: &Origin) -> Link {
-    let mut link = Link::root(Url::robots_of(origin), ROBOTS_REDIRECTS);
-    link.kind = LinkKind::Other;
-    link
 }
 
 /// The state after a robots.txt was given up on: every link of its origin ends with this outcome.
@@ -809,11 +487,4 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
 /// The state after a robots.txt was read, and before anybody noted it.
 pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
     RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE, kept: now + KEPT }
-}
-
-/// Whether a host was given up on for what its servers do, and not for what name servers say.
-fn is_dead(addresses: &Addresses, now: Time) -> bool {
-    use crate::outcome::ErrorKind as E;
-    let about_name = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
-    matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !about_name(failure.kind))
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-use super::{Seat, Workbench};
+use super::Workbench;
+use super::seats::Seat;
 use crate::job::LaneId;
 use crate::lane::{Addresses, Lane, RobotsState};
 use crate::rules::Rules;

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::lane::{LanePace, Sign};
+use crate::link::LinkKind;
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
+use crate::url::Url;
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
     let mut config = Config {
