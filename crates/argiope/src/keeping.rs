@@ -230,7 +230,7 @@ impl<F: Lasting> Running<F> {
     }
 
     fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
-        let mut batches: Vec<Vec<Box<Job>>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
+        let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
         loop {
             let now = self.clock.now();
             if now >= self.deadline {
@@ -241,7 +241,7 @@ impl<F: Lasting> Running<F> {
                     Order::Fetch(job) => {
                         let worker = (job.lane.index() + usize::from(job.slot)) % batches.len().max(1);
                         if let Some(batch) = batches.get_mut(worker) {
-                            batch.push(Box::new(job));
+                            batch.push(job);
                         }
                     }
                     Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),

@@ -153,7 +153,7 @@ impl Crew {
     }
 
     /// Hands a batch to one of the workers. The vector is left empty.
-    pub fn send(&self, worker: usize, jobs: &mut Vec<Box<Job>>) {
+    pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
         if let Some((orders, _)) = self.workers.get(worker) {
             orders.send(jobs);
         }

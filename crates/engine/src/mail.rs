@@ -19,7 +19,7 @@ pub enum Ending {
 }
 
 /// The keeper's orders to one worker. Both sides hold a clone of it.
-pub struct Orders<J = Box<Job>> {
+pub struct Orders<J = Job> {
     tray: Arc<Tray<J>>,
 }
 

@@ -25,7 +25,7 @@ use slab::Slab;
 
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
-use crate::worker::{Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{Door, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 
 /// A stack must hold a TLS handshake and a page being searched. It is reserved, not used: what is never touched costs
 /// no memory.
@@ -50,7 +50,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
                 return shop.drop_everything();
             }
             for job in jobs.drain(..) {
-                start(&shop, scope, job);
+                start(&shop, scope, Box::new(job));
             }
             if ending == Some(Ending::WhenDone) && shop.wait_for_the_last() {
                 return shop.drop_everything();
@@ -222,11 +222,16 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
                 let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer));
                 read.map(|count| match buffer.get(..count) {
                     None | Some([]) => fetch.closed(shop.now()),
-                    Some(bytes) => fetch.feed(bytes, shop.now()),
+                    Some(bytes) => {
+                        let now = shop.now();
+                        fetch.feed(bytes, now);
+                        // One that drips faster than a socket's time-out can be never lets it come.
+                        fetch.expire(now);
+                    }
                 })
             }
             Step::Pause => {
-                thread::sleep(PAUSE.min(left));
+                thread::sleep(pause(fetch).min(left));
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
                 Ok(())

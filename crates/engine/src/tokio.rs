@@ -33,7 +33,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 
 // anchor: tokio-run
 /// Runs a worker until it is told to end.
@@ -98,7 +98,7 @@ async fn receive(shop: Rc<Shop>) {
         shop.reports.borrow_mut().send();
         let ending = shop.worker.orders.take(&mut jobs);
         for job in jobs.drain(..) {
-            start(&shop, job);
+            start(&shop, Box::new(job));
         }
         jobs.shrink_to(FEW);
         match ending {
@@ -247,7 +247,18 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             }
             Step::Read => {
                 match poll_fn(|cx| shop.in_time(shop.poll_read(line, cx), deadline, &mut line.alarm, cx)).await {
-                    None => fetch.expire(shop.now()),
+                    None => {
+                        // What came while the thread was busy with another page is not the host's silence. The runtime
+                        // has not heard of it yet, so the kernel is asked.
+                        let mut buffer = shop.buffer.borrow_mut();
+                        match socket::read_now(&line.stream, &mut buffer) {
+                            Ok(0) => fetch.closed(shop.now()),
+                            Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                            Err(error) => fetch.broke(socket::broken(&error)),
+                        }
+                        fetch.expire(shop.now());
+                    }
                     Some(Ok(0)) => fetch.closed(shop.now()),
                     // The bytes are still in the worker's buffer: nothing else ran since they came.
                     Some(Ok(count)) => {
@@ -261,7 +272,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
                 }
             }
             Step::Pause => {
-                let deadline = deadline.min(shop.now() + PAUSE);
+                let deadline = deadline.min(shop.now() + pause(fetch));
                 poll_fn(|cx| line.alarm.poll(deadline, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());

@@ -1,41 +1,89 @@
-//! A frontier without a network: `frontier KIND DISTINCT TIMES [FOLDER]` offers so many addresses so many times each.
+//! A frontier without a network, and what it takes. One line of JSON says it.
 //!
-//! KIND is `keys` (the addresses are made and nothing is done with them), `bare` (their fingerprints go into a set),
-//! `memory` or `disk` (they are offered to a frontier). One line of JSON says what it took. One kind a process: memory
-//! that one has touched would count for the next.
+//! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers so many addresses so many times each. KIND is `keys` (the
+//! addresses are made and nothing is done with them), `std` (their fingerprints go into a set of the standard library),
+//! `bare` (into a set of our own), `memory` or `disk` (they are offered to a frontier). With ROOM, in MB, the one on disk has
+//! only so much memory.
+//!
+//! `frontier again FOLDER [ROOM]` opens what `disk` left behind, takes and settles some of it, and opens that once more, as
+//! after a kill. One kind a process: memory that one has touched would count for the next.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use argiope_core::frontier::seen_key;
-use argiope_core::{Frontier, StoreError};
-use argiope_rigs::Addresses;
-use argiope_store::disk::{self, Batch, LogWriter, Settings};
+use argiope_core::{Fate, Frontier, Outcome, StoreError};
+use argiope_rigs::{Addresses, Writer, kernel};
+use argiope_store::disk::{self, Settings};
 use argiope_store::{MemoryFrontier, SeenSet};
+use serde_json::{Value, json};
 
 /// Offers between two commits: those of some hundred pages.
 const COMMIT: u64 = 20_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, distinct, times, rest @ ..] = &arguments[..] else {
-        return Err("say: frontier keys|bare|memory|disk DISTINCT TIMES [FOLDER]".into());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let said = match arguments[..] {
+        ["again", folder] => again(Path::new(folder), usize::MAX)?,
+        ["again", folder, room] => again(Path::new(folder), room.parse::<usize>()? << 20)?,
+        [kind, distinct, times, ref rest @ ..] => {
+            let addresses = Addresses::new(distinct.parse()?, times.parse()?);
+            match (kind, rest) {
+                ("disk", [folder]) => on_disk(&addresses, Path::new(folder), usize::MAX)?,
+                ("disk", [folder, room]) => on_disk(&addresses, Path::new(folder), room.parse::<usize>()? << 20)?,
+                _ => in_memory(kind, &addresses)?,
+            }
+        }
+        _ => return Err("say: frontier KIND DISTINCT TIMES [FOLDER [ROOM]], or frontier again FOLDER [ROOM]".into()),
     };
-    let addresses = Addresses::new(distinct.parse()?, times.parse()?);
-    let before = resident();
-    let started = Instant::now();
-    let (known, after) = match kind.as_str() {
+    println!("{said}");
+    Ok(())
+}
+
+/// Wall time, the keeper's processor time, and memory, from here on.
+struct Measure {
+    started: Instant,
+    used: Duration,
+    resident: u64,
+}
+
+impl Measure {
+    fn start() -> Self {
+        Self { resident: kernel::resident(), used: kernel::thread_time(), started: Instant::now() }
+    }
+
+    fn end(&self) -> Value {
+        json!({
+            "wall": self.started.elapsed().as_secs_f64(),
+            "processor": (kernel::thread_time() - self.used).as_secs_f64(),
+            "resident": kernel::resident().saturating_sub(self.resident),
+        })
+    }
+}
+
+fn in_memory(kind: &str, addresses: &Addresses) -> Result<Value, Box<dyn std::error::Error>> {
+    let measure = Measure::start();
+    let (known, mut said) = match kind {
         "keys" => {
             let mut length = 0;
             addresses.each(|link| {
-                length += link.url.as_str().len();
+                length += link.url.as_str().len() as u64;
                 Ok::<(), Infallible>(())
             })?;
-            (length, resident())
+            (length, measure.end())
+        }
+        "std" => {
+            let mut set = HashSet::new();
+            addresses.each(|link| {
+                set.insert(seen_key(link.url, link.kind, 7));
+                Ok::<(), Infallible>(())
+            })?;
+            (set.len() as u64, measure.end())
         }
         "bare" => {
             let mut set = SeenSet::default();
@@ -43,85 +91,87 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 set.insert(seen_key(link.url, link.kind, 7));
                 Ok::<(), Infallible>(())
             })?;
-            (set.len() as usize, resident())
+            (set.len(), measure.end())
         }
         "memory" => {
             let mut frontier = MemoryFrontier::new(7);
             addresses.each(|link| frontier.offer(link).map(|_| ()))?;
-            (frontier.counts().known as usize, resident())
+            (frontier.counts().known, measure.end())
         }
-        "disk" => on_disk(&addresses, Path::new(rest.first().ok_or("a folder is needed")?))?,
-        _ => return Err(format!("{kind}: no such kind").into()),
+        _ => return Err(format!("{kind}: no such kind, or a folder is missing").into()),
     };
-    let wall = started.elapsed().as_secs_f64();
-    let line = serde_json::json!({
-        "kind": kind, "known": known, "wall": wall, "resident": after.saturating_sub(before),
-    });
-    println!("{line}");
-    Ok(())
+    (said["kind"], said["known"]) = (kind.into(), known.into());
+    Ok(said)
 }
 
-/// With commits all the time, as a crawl makes them, and the last one waited for.
-fn on_disk(addresses: &Addresses, folder: &Path) -> Result<(usize, u64), StoreError> {
-    let opened = disk::open(folder, &Settings::new(), usize::MAX)?;
+/// With commits all the time, as a crawl makes them, and the last one waited for. After the figures of that, one more
+/// commit, which ends a run: with a snapshot.
+fn on_disk(addresses: &Addresses, folder: &Path, room: usize) -> Result<Value, StoreError> {
+    let measure = Measure::start();
+    let opened = disk::open(folder, &Settings::new(), room)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0_u64;
     addresses.each(|link| {
         frontier.offer(link)?;
         offered += 1;
-        if offered.is_multiple_of(COMMIT) {
-            writer.send(frontier.commit(&[])?);
-            while let Ok(batch) = writer.done.try_recv() {
-                frontier.acknowledge(&batch)?;
-            }
-        }
-        Ok::<(), StoreError>(())
+        if offered.is_multiple_of(COMMIT) { writer.commit(&mut frontier) } else { Ok(()) }
     })?;
-    writer.send(frontier.commit(&[])?);
-    writer.wait()?;
-    Ok((frontier.counts().known as usize, resident()))
+    writer.commit(&mut frontier)?;
+    writer.wait(&mut frontier)?;
+    let mut said = measure.end();
+    let started = Instant::now();
+    writer.commit_at_end(&mut frontier)?;
+    said["last_commit"] = started.elapsed().as_secs_f64().into();
+    said["longest_commit"] = writer.longest.as_secs_f64().into();
+    writer.end()?;
+    let size = |path: &Path| path.metadata().map_or(0, |data| data.len());
+    let logs = std::fs::read_dir(folder.join("log")).into_iter().flatten().flatten();
+    (said["kind"], said["known"]) = ("disk".into(), frontier.counts().known.into());
+    said["own"] = frontier.bytes().into();
+    said["log"] = logs.map(|file| size(&file.path())).sum::<u64>().into();
+    said["snapshot"] = size(&folder.join("snapshot")).into();
+    said["peak"] = kernel::peak().into();
+    Ok(said)
 }
 
-/// The thread that waits for the disk.
-struct Writer {
-    batches: Option<mpsc::SyncSender<Batch>>,
-    done: mpsc::Receiver<Batch>,
-    thread: Option<std::thread::JoinHandle<Result<(), StoreError>>>,
-}
-
-impl Writer {
-    fn start(mut log: LogWriter) -> Self {
-        let (batches, incoming) = mpsc::sync_channel::<Batch>(4);
-        let (acknowledge, done) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            for batch in incoming {
-                log.write(&batch)?;
-                // Nobody listens any more at the very end.
-                let _ = acknowledge.send(batch);
+fn again(folder: &Path, room: usize) -> Result<Value, StoreError> {
+    let open = || -> Result<(disk::Opened, [f64; 2]), StoreError> {
+        let (started, used) = (Instant::now(), kernel::process_time());
+        let opened = disk::open(folder, &Settings::new(), room)?;
+        Ok((opened, [started.elapsed(), kernel::process_time() - used].map(|time| time.as_secs_f64())))
+    };
+    let (opened, clean) = open()?;
+    let mut frontier = opened.frontier;
+    let mut writer = Writer::start(opened.writer);
+    let line = [b'x'; 600];
+    let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: &line };
+    let (started, mut taken) = (Instant::now(), 0_u64);
+    for lane in frontier.lanes_with_work() {
+        while taken < 150_000 {
+            let links = frontier.take(lane, 16)?;
+            if links.is_empty() {
+                break;
             }
-            Ok(())
-        });
-        Self { batches: Some(batches), done, thread: Some(thread) }
-    }
-
-    fn send(&mut self, batch: Option<Batch>) {
-        if let (Some(batches), Some(batch)) = (&self.batches, batch) {
-            // A writer that has ended tells why when it is waited for.
-            let _ = batches.send(batch);
+            for link in &links {
+                frontier.settle(link, fate)?;
+                taken += 1;
+                if taken.is_multiple_of(500) {
+                    writer.commit(&mut frontier)?;
+                }
+            }
         }
     }
-
-    fn wait(&mut self) -> Result<(), StoreError> {
-        self.batches = None;
-        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
-    }
-}
-
-/// Resident memory in bytes, as the kernel counts it.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
+    writer.wait(&mut frontier)?;
+    let rate = taken as f64 / started.elapsed().as_secs_f64();
+    writer.end()?;
+    drop((frontier, opened.lock));
+    let (opened, killed) = open()?;
+    let counts = opened.frontier.counts();
+    Ok(json!({
+        "kind": "again", "known": counts.known, "settled": counts.settled, "taken_a_second": rate,
+        "opened_after_end": {"wall": clean[0], "processor": clean[1]},
+        "opened_after_kill": {"wall": killed[0], "processor": killed[1]},
+        "peak": kernel::peak(),
+    }))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
-use argiope_core::examine::tokenizer::{Content, Dialect, Sink, Tag, Tokenizer};
+use argiope_core::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::examine::{Caps, Examiner};
 use argiope_core::job::Purpose;
 use argiope_core::record::{self, WallClock};
@@ -18,7 +18,7 @@ use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules};
 use argiope_core::visit::Visit;
 use argiope_core::workbench::{Next, Workbench};
 use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};
-use argiope_rigs::Addresses;
+use argiope_rigs::{Addresses, Tags};
 use argiope_store::MemoryFrontier;
 
 /// A path: its name, and what one round does. The number is only there to depend on the work.
@@ -120,33 +120,6 @@ fn html() -> String {
         );
     }
     html + "</body></html>\n"
-}
-
-/// Follows what the tokenizer has to be told, and counts tags.
-#[derive(Default)]
-struct Tags(u64);
-
-impl Sink for Tags {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
-        self.0 += 1;
-        match tag.name {
-            b"script" => Content::Script,
-            b"style" => Content::RawText,
-            _ => Content::Markup,
-        }
-    }
-
-    fn end(&mut self, _: &[u8]) {}
-
-    fn text(&mut self, text: &[u8]) {
-        self.0 += text.len() as u64;
-    }
-
-    fn cdata(&mut self, _: &[u8]) {}
-
-    fn in_foreign(&self) -> bool {
-        false
-    }
 }
 
 fn tokenizer() -> Box<dyn FnMut() -> u64> {

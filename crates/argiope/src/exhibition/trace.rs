@@ -48,7 +48,7 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
-        jobs.push(Box::new(Job { link, purpose, lane, slot: 0, addresses, rare: None }));
+        jobs.push(Job { link, purpose, lane, slot: 0, addresses, rare: None });
     }
     orders.send(&mut jobs);
     orders.end(Ending::WhenDone);

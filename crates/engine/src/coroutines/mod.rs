@@ -34,7 +34,7 @@ use crate::epoll::Interest;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::Alarm;
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 use executor::{Executor, Happening, TaskId, first};
 use queue::JoinQueue;
 use reactor::Socket;
@@ -93,7 +93,7 @@ async fn receive(shop: Rc<Shop>) {
             return;
         }
         for job in jobs.drain(..) {
-            start(&shop, job);
+            start(&shop, Box::new(job));
         }
         jobs.shrink_to(FEW);
         if ending == Some(Ending::WhenDone) {
@@ -214,7 +214,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Read => Interest::Readable,
             Step::Pause => {
                 shop.executor.mark("paused");
-                let until = deadline.min(shop.now() + PAUSE);
+                let until = deadline.min(shop.now() + pause(fetch));
                 poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
@@ -223,20 +223,22 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Done => return,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
-        match poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await {
-            Ready::No => fetch.expire(shop.now()),
-            Ready::Failed(error) => fetch.broke(shop.broken(&error)),
-            // Bytes are there: only now is a buffer needed, and the thread has one for all.
-            Ready::Yes if waits_for == Interest::Readable => {
-                let mut buffer = shop.buffer.borrow_mut();
-                match line.socket.now(|mut stream| stream.read(&mut buffer)) {
-                    Ok(0) => fetch.closed(shop.now()),
-                    Ok(count) => fetch.feed(&buffer[..count], shop.now()),
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                    Err(error) => fetch.broke(shop.broken(&error)),
-                }
+        let ready = poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await;
+        if let Ready::Failed(error) = &ready {
+            fetch.broke(shop.broken(error));
+        } else if waits_for == Interest::Readable {
+            // Bytes are there: only now is a buffer needed, and the thread has one for all. Where it is late they may
+            // be there as well: what came while the thread was busy with another page is not the host's silence.
+            let mut buffer = shop.buffer.borrow_mut();
+            match line.socket.now(|mut stream| stream.read(&mut buffer)) {
+                Ok(0) => fetch.closed(shop.now()),
+                Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => fetch.broke(shop.broken(&error)),
             }
-            Ready::Yes => {}
+        }
+        if let Ready::No = ready {
+            fetch.expire(shop.now());
         }
     }
 }
@@ -320,7 +322,7 @@ impl Shop {
     }
 
     /// Sends what was found out, and takes what has come.
-    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Box<Job>>) -> Poll<Option<Ending>> {
+    fn poll_mail(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<Ending>> {
         if self.bell.borrow().is_none() {
             *self.bell.borrow_mut() = Some(cx.waker().clone());
             let waker = cx.waker().clone();

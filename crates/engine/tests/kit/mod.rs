@@ -41,7 +41,7 @@ impl Bench {
 
     /// Every worker is as good as another here; a lane always has the same one.
     pub fn send(&self, job: Job) {
-        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![Box::new(job)]);
+        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![job]);
     }
 
     pub fn visit(&self) -> Box<Visit> {

@@ -1,51 +1,18 @@
 //! How fast pages are examined: MB/s over the HTML files below the folders that are given.
 //!
-//! `cargo run --release -p argiope-core --example examine_speed -- /usr/share/doc/python3-doc`
+//! `cargo run --release -p argiope-rigs --bin examine -- /usr/share/doc/python3-doc`
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "not the core, only its tests and measurements"
-)]
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+#![allow(clippy::print_stdout, reason = "it prints figures")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use argiope_core::Url;
-use argiope_core::examine::tokenizer::{Content, Dialect, Sink, Tag, Tokenizer};
+use argiope_core::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::examine::{Caps, Examiner};
+use argiope_rigs::{Tags, kernel};
 use sha2::Digest;
-
-/// Counts tags, and follows what the tokenizer has to be told.
-#[derive(Default)]
-struct Tags(u64);
-
-impl Sink for Tags {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
-        self.0 += 1;
-        match tag.name {
-            b"script" => Content::Script,
-            b"style" => Content::RawText,
-            _ => Content::Markup,
-        }
-    }
-    fn end(&mut self, _: &[u8]) {}
-    fn text(&mut self, _: &[u8]) {}
-    fn cdata(&mut self, _: &[u8]) {}
-    fn in_foreign(&self) -> bool {
-        false
-    }
-}
-
-/// Seconds of processor time where Linux tells them: other work on the machine does not count then.
-fn cpu_seconds() -> f64 {
-    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
-    let nanoseconds = told.as_deref().and_then(|line| line.split(' ').next()?.parse::<f64>().ok());
-    nanoseconds.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds / 1e9)
-}
 
 fn main() {
     let mut folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -65,13 +32,12 @@ fn main() {
         let mut best = f64::MAX;
         let mut count = 0;
         for _ in 0..5 {
-            // Long enough for a clock that is read at the scheduler's pace.
-            let (start, clock, mut rounds) = (cpu_seconds(), Instant::now(), 0.0);
+            let (start, clock, mut rounds) = (kernel::thread_time(), Instant::now(), 0.0);
             while rounds == 0.0 || clock.elapsed().as_secs_f64() < 0.3 {
                 count = pages.iter().map(|page| work(page)).sum();
                 rounds += 1.0;
             }
-            best = best.min((cpu_seconds() - start) / rounds);
+            best = best.min((kernel::thread_time() - start).as_secs_f64() / rounds);
         }
         println!("{what:<12} {:8.0} MB/s {:8.1} us a page  {count}", megabytes / best, best * 1e6 / pages.len() as f64);
     };

@@ -1,0 +1,30 @@
+//! [`Tags`]: the least that the tokenizer needs of whoever listens to it.
+
+use argiope_core::examine::tokenizer::{Content, Sink, Tag};
+
+/// Follows what the tokenizer has to be told, and counts tags and bytes of text.
+#[derive(Default)]
+pub struct Tags(pub u64);
+
+impl Sink for Tags {
+    fn start(&mut self, tag: &Tag<'_>) -> Content {
+        self.0 += 1;
+        match tag.name {
+            b"script" => Content::Script,
+            b"style" => Content::RawText,
+            _ => Content::Markup,
+        }
+    }
+
+    fn end(&mut self, _: &[u8]) {}
+
+    fn text(&mut self, text: &[u8]) {
+        self.0 += text.len() as u64;
+    }
+
+    fn cdata(&mut self, _: &[u8]) {}
+
+    fn in_foreign(&self) -> bool {
+        false
+    }
+}
