@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use argiope_core::Time;
 use argiope_core::frontier::Frontier;
 use argiope_core::keeper::Keeper;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
-use argiope_core::{Outcome, Time};
 
 use crate::snapshot::{HostNow, Outcomes, Snapshot, WaitReason, Waiting};
 
@@ -42,8 +42,9 @@ impl Tally {
         }
     }
 
+    /// Pages, as the report counts them.
     pub fn pages(&self) -> u64 {
-        Outcome::ALL.iter().map(|outcome| self.outcomes.get(*outcome)).sum()
+        self.outcomes.fetched()
     }
 
     fn rates(&mut self, now: Time) -> (f64, f64) {
@@ -134,4 +135,31 @@ fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostNow>, now: Time
         next_in: Duration::ZERO,
         others: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::Outcome;
+    use argiope_core::link::Link;
+    use argiope_core::url::Url;
+
+    use super::*;
+
+    #[test]
+    fn what_was_never_asked_for_is_no_page() {
+        let mut tally = Tally::default();
+        for outcome in Outcome::ALL {
+            let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+            tally.count(&Visit::unasked(link, *outcome, None, Time::ZERO));
+        }
+        assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
+        tally.rates(Time::ZERO);
+        tally.count(&Visit::unasked(
+            Link::root(Url::parse("http://h/no").expect("an address"), 1),
+            Outcome::Robots,
+            None,
+            Time::ZERO,
+        ));
+        assert!(tally.rates(Time::ZERO + Duration::from_secs(1)).0 <= 0.0, "nothing was fetched");
+    }
 }

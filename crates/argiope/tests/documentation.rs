@@ -77,6 +77,7 @@ fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
     found
 }
 
+/// One process, with no workers of its own that would outlive it: whoever ends it ends all of it.
 struct Server(Child);
 
 impl Drop for Server {
@@ -94,7 +95,7 @@ fn serve(folder: &Path, state: &Path) -> Option<(Server, u16)> {
         .map(|kind| format!("{kind}_temp_path {state}/{kind};\n"))
         .collect();
     let settings = format!(
-        "daemon off; pid {state}/pid; error_log {state}/error.log; events {{}}\n\
+        "daemon off; master_process off; pid {state}/pid; error_log {state}/error.log; events {{}}\n\
          http {{ access_log off; include /etc/nginx/mime.types; {temporary}\
          server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
     );

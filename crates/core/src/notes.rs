@@ -57,11 +57,32 @@ pub struct RobotsNote {
     pub until: i64,
 }
 
+/// A longer robots.txt is not noted.
+pub const LONGEST_NOTED: usize = 64 << 10;
+/// Origins of one host whose robots.txt is noted.
+const MOST_NOTED: usize = 8;
+/// Bytes of all of them together: a note is written whole each time, and a host chooses how often.
+const ROOM: usize = 2 * LONGEST_NOTED;
+
 impl LaneNote {
-    /// Notes what a robots.txt says, in place of what it said before.
+    /// Notes what a robots.txt says, in place of what it said before. Where there is no room for one more, what was
+    /// noted first goes.
     pub fn set_robots(&mut self, note: RobotsNote) {
-        self.robots.retain(|old| (old.https, old.port) != (note.https, note.port));
+        self.forget_robots(note.https, note.port);
         self.robots.push(note);
+        let mut room = ROOM;
+        let fit = self.robots.iter().rev().take(MOST_NOTED).take_while(|noted| {
+            let fits = noted.text.len() <= room;
+            room = room.saturating_sub(noted.text.len());
+            fits
+        });
+        let gone = self.robots.len() - fit.count();
+        self.robots.drain(..gone);
+    }
+
+    /// What an origin's robots.txt said before holds no more.
+    pub fn forget_robots(&mut self, https: bool, port: u16) {
+        self.robots.retain(|old| (old.https, old.port) != (https, port));
     }
 }
 
@@ -122,5 +143,21 @@ mod tests {
         note.set_robots(robots(true, "b"));
         note.set_robots(robots(false, "c"));
         assert_eq!(note.robots, [robots(true, "b"), robots(false, "c")]);
+    }
+
+    #[test]
+    fn what_was_noted_first_makes_room() {
+        let robots = |port, size| RobotsNote { https: false, port, text: "x".repeat(size), until: 0 };
+        let ports = |note: &LaneNote| note.robots.iter().map(|noted| noted.port).collect::<Vec<_>>();
+        let mut note = LaneNote::default();
+        for port in 1..=9 {
+            note.set_robots(robots(port, 10));
+        }
+        assert_eq!(ports(&note), (2..=9).collect::<Vec<_>>());
+        note.set_robots(robots(2, 20));
+        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "one that is noted again takes nobody's place");
+        note.set_robots(robots(10, LONGEST_NOTED));
+        note.set_robots(robots(11, LONGEST_NOTED));
+        assert_eq!(ports(&note), [10, 11]);
     }
 }

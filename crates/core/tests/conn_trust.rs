@@ -17,7 +17,7 @@ use conn_kit::*;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use tls_kit::*;
 
@@ -25,6 +25,7 @@ use tls_kit::*;
 fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> (Conn, ServerConnection) {
     let mut conn = connect(client, name);
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
+    session.set_buffer_limit(None);
     talk(&mut conn, &mut session, HELLO, Manners::Stays, usize::MAX, &mut Kept::default());
     assert_eq!(conn.step(), Step::Done);
     (conn, session)
@@ -67,6 +68,52 @@ fn large_chains_do_not_fill_the_memory_with_sessions() {
         assert!(!resumes(host));
     }
     assert!(resumes(999) && !resumes(0));
+}
+
+/// Tickets that hold what they must, and then nothing up to so many bytes.
+#[derive(Debug)]
+struct LargeTickets(usize);
+
+impl ProducesTickets for LargeTickets {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        3_600
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut ticket = [&u32::try_from(plain.len()).ok()?.to_be_bytes(), plain].concat();
+        ticket.resize(self.0, 0);
+        Some(ticket)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (size, rest) = ticket.split_first_chunk()?;
+        rest.get(..usize::try_from(u32::from_be_bytes(*size)).ok()?).map(<[u8]>::to_vec)
+    }
+}
+
+#[test]
+fn large_tickets_do_not_fill_the_memory_with_sessions() {
+    // 48 MiB hold no more than 840 times 60 kB: of 1,000 hosts the oldest are forgotten.
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["h.example"]).self_signed(&key).unwrap();
+    for (version, size) in [(&rustls::version::TLS12, 60_000), (&rustls::version::TLS13, 30_000)] {
+        let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
+        let mut server = ServerConfig::clone(&serve(certificate.der().clone(), &key, &[version]));
+        server.ticketer = Arc::new(LargeTickets(size));
+        let server = Arc::new(server);
+        let resumes = |host: usize| {
+            let (_, session) = exchange(&client, &server, &format!("h{host}.example"));
+            session.handshake_kind() == Some(HandshakeKind::Resumed)
+        };
+        for host in 0..1_000 {
+            assert!(!resumes(host));
+        }
+        assert_eq!((resumes(999), resumes(0)), (true, false), "{version:?}");
+    }
 }
 
 fn serve_resuming(

@@ -250,34 +250,47 @@ impl Table {
         let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
         let now = self.worker.clock.now();
         let Fetching { stream, interest, fetch } = &mut fetching;
-        if why == Why::Late {
+        // Readiness is good for one read. What is left is announced again; meanwhile the others have their turn.
+        let mut readable = why != Why::Begin && *interest == Some(Interest::Readable);
+        let mut late = why == Why::Late;
+        let wanted = loop {
+            let waits_for = match fetch.step() {
+                Step::Write(bytes) => match stream.write(bytes) {
+                    Ok(count) => {
+                        fetch.wrote(count, now);
+                        continue;
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Interest::Writable),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => {
+                        fetch.broke(socket::broken(&error));
+                        continue;
+                    }
+                },
+                Step::Read if !readable => Some(Interest::Readable),
+                Step::Read => {
+                    match stream.read(&mut self.buffer) {
+                        Ok(0) => fetch.closed(now),
+                        Ok(count) => {
+                            readable = false;
+                            fetch.feed(&self.buffer[..count], now);
+                        }
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Err(error) => fetch.broke(socket::broken(&error)),
+                    }
+                    continue;
+                }
+                Step::Pause => None,
+                Step::Done => return self.finish(token, fetching),
+            };
+            if !late {
+                break waits_for;
+            }
+            // Only now: what had come while this thread was busy with another page is not the host's silence.
+            late = false;
             fetch.expire(now);
             fetch.resume(now);
-        }
-        // Readiness is good for one read. What is left is announced again; meanwhile the others have their turn.
-        let mut readable = why == Why::Ready && *interest == Some(Interest::Readable);
-        let wanted = loop {
-            match fetch.step() {
-                Step::Write(bytes) => match stream.write(bytes) {
-                    Ok(count) => fetch.wrote(count, now),
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break Some(Interest::Writable),
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => fetch.broke(socket::broken(&error)),
-                },
-                Step::Read if !readable => break Some(Interest::Readable),
-                Step::Read => match stream.read(&mut self.buffer) {
-                    Ok(0) => fetch.closed(now),
-                    Ok(count) => {
-                        readable = false;
-                        fetch.feed(&self.buffer[..count], now);
-                    }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => fetch.broke(socket::broken(&error)),
-                },
-                Step::Pause => break None,
-                Step::Done => return self.finish(token, fetching),
-            }
         };
         let registered = register(&self.poller, stream, token, interest, wanted);
         if let Err(error) = registered {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use argiope_core::{ErrorKind, Failure, Race, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt};
 
 // anchor: begin-connect
 /// Begins to connect and returns at once; the socket is non-blocking. It is writable once the attempt has ended, one
@@ -27,6 +27,12 @@ pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 // end: begin-connect
+
+/// Reads what is there, without waiting and whatever anybody believes to know about the socket.
+pub fn read_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (count, _) = recv(socket, buffer, RecvFlags::DONTWAIT)?;
+    Ok(count)
+}
 
 /// How an attempt stands: `Ok(true)` connected, `Ok(false)` still on its way, `Err` failed.
 pub fn connected(socket: &TcpStream) -> io::Result<bool> {

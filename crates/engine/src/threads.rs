@@ -223,7 +223,12 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
                 let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(buffer));
                 read.map(|count| match buffer.get(..count) {
                     None | Some([]) => fetch.closed(shop.now()),
-                    Some(bytes) => fetch.feed(bytes, shop.now()),
+                    Some(bytes) => {
+                        let now = shop.now();
+                        fetch.feed(bytes, now);
+                        // One that drips faster than a socket's time-out can be never lets it come.
+                        fetch.expire(now);
+                    }
                 })
             }
             Step::Pause => {

@@ -234,7 +234,18 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             },
             Step::Read => {
                 match poll_fn(|cx| shop.in_time(shop.poll_read(line, cx), deadline, &mut line.alarm, cx)).await {
-                    None => fetch.expire(shop.now()),
+                    None => {
+                        // What came while the thread was busy with another page is not the host's silence. The runtime
+                        // has not heard of it yet, so the kernel is asked.
+                        let mut buffer = shop.buffer.borrow_mut();
+                        match socket::read_now(&line.stream, &mut buffer) {
+                            Ok(0) => fetch.closed(shop.now()),
+                            Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                            Err(error) => fetch.broke(socket::broken(&error)),
+                        }
+                        fetch.expire(shop.now());
+                    }
                     Some(Ok(0)) => fetch.closed(shop.now()),
                     // The bytes are still in the worker's buffer: nothing else ran since they came.
                     Some(Ok(count)) => {

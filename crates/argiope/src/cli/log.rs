@@ -20,7 +20,7 @@ pub fn progress(snapshot: &Snapshot) -> String {
     line(&json!({
         "log": "progress",
         "seconds": tenths(snapshot.elapsed.as_secs_f64()),
-        "pages": snapshot.outcomes.total(),
+        "pages": snapshot.outcomes.fetched(),
         "pages_per_second": tenths(snapshot.pages_per_second),
         "bytes": snapshot.bytes,
         "bytes_per_second": snapshot.bytes_per_second.round(),
@@ -65,7 +65,7 @@ pub fn summary(report: &Report) -> String {
         "log": "summary",
         "reason": report.end.as_str(),
         "seconds": tenths(report.elapsed.as_secs_f64()),
-        "pages": report.outcomes.total(),
+        "pages": report.outcomes.fetched(),
         "outcomes": outcomes(&report.outcomes),
         "statuses": statuses,
         "errors": failures,
@@ -111,5 +111,17 @@ mod tests {
             assert_eq!(read["outcomes"][outcome.to_string()], 0, "{outcome}");
         }
         assert_eq!((&read["log"], &read["pages"]), (&"progress".into(), &0.into()));
+    }
+
+    #[test]
+    fn what_was_never_asked_for_is_no_page() {
+        let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
+        let snapshot = Snapshot { outcomes: outcomes(), ..Snapshot::default() };
+        let mut report = Report::default();
+        report.outcomes = outcomes();
+        for said in [progress(&snapshot), summary(&report)] {
+            let read: Value = serde_json::from_str(&said).unwrap();
+            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{said}");
+        }
     }
 }

@@ -30,7 +30,7 @@ pub fn lines(snapshot: &Snapshot, width: usize, colour: bool) -> Vec<String> {
     lines.push(format!(
         "{}{}   {} pages/s   {}/s   {}",
         label(&words::clock(snapshot.elapsed)),
-        paint(BOLD, &words::plural(snapshot.outcomes.total(), "page")),
+        paint(BOLD, &words::plural(snapshot.outcomes.fetched(), "page")),
         words::rate(snapshot.pages_per_second),
         words::bytes(whole(snapshot.bytes_per_second)),
         words::bytes(snapshot.bytes),
@@ -83,7 +83,7 @@ pub fn plain(snapshot: &Snapshot) -> String {
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
         words::clock(snapshot.elapsed),
-        words::plural(snapshot.outcomes.total(), "page"),
+        words::plural(snapshot.outcomes.fetched(), "page"),
         words::rate(snapshot.pages_per_second),
         words::count(snapshot.in_flight as u64),
         words::count(snapshot.queued),
@@ -140,7 +140,7 @@ fn waiting(waiting: &Waiting) -> String {
 /// How long it will still take, where that can be said honestly. A queue only grows until it shrinks, so what is queued
 /// now gives a lower bound and no more; a limit gives an end.
 fn estimate(snapshot: &Snapshot) -> Option<String> {
-    let done = snapshot.outcomes.total();
+    let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
     let settled = snapshot.elapsed >= SETTLED && snapshot.pages_per_second > 0.0 && !snapshot.draining;
     #[allow(clippy::cast_precision_loss)]
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_view_says_what_happens() {
         let expected = "     \
-     1:15  1,254 pages   103 pages/s   3.8 MB/s   45.1 MB
+     1:15  1,250 pages   103 pages/s   3.8 MB/s   45.1 MB
       now  64 in flight   2,311 queued   3 hosts
    so far  ok 1,200   redirects 20   errors 30 (28 4xx, 2 5xx)   robots 4
   busiest  www.example.org 6 in flight, 2,000 queued   b.example 2 in flight, 311 queued
@@ -252,7 +252,7 @@ mod tests {
     fn a_log_gets_one_line() {
         assert_eq!(
             plain(&snapshot()),
-            "1:15  1,254 pages, 103/s, 64 in flight, 2,311 queued, 45.1 MB (ok 1,200, redirects 20, \
+            "1:15  1,250 pages, 103/s, 64 in flight, 2,311 queued, 45.1 MB (ok 1,200, redirects 20, \
              errors 30 (28 4xx, 2 5xx), robots 4); waiting for example.net: Crawl-delay, next in 3.2 s (and 1 host more)"
         );
     }
@@ -264,7 +264,7 @@ mod tests {
             change(&mut snapshot);
             estimate(&snapshot)
         };
-        assert_eq!(of(|s| s.max_pages = Some(2_000)).unwrap(), "746 pages of 2,000, about 7.2 s");
+        assert_eq!(of(|s| s.max_pages = Some(2_000)).unwrap(), "750 pages of 2,000, about 7.3 s");
         // The limit may never be reached: then it says nothing about the end.
         assert_eq!(of(|s| s.max_pages = Some(1_000_000)).unwrap(), "at least 23.0 s, for what is known now");
         assert_eq!(of(|s| s.max_time = Some(Duration::from_secs(100))).unwrap(), "at most 25.0 s");

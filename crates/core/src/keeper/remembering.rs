@@ -17,11 +17,6 @@ use crate::visit::Visit;
 /// A rest that is over sooner is not worth a note.
 const SHORT_REST: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A longer robots.txt is not noted.
-const LONGEST_NOTED: usize = 64 << 10;
-/// Origins of one host whose robots.txt is noted.
-const MOST_NOTED: usize = 8;
-
 impl<F: Frontier> Keeper<F> {
     /// Goes on counting where the last run stopped.
     pub(super) fn recall_progress(&mut self) -> Result<(), StoreError> {
@@ -101,14 +96,16 @@ impl<F: Frontier> Keeper<F> {
         let RobotsState::Rules { until, kept, .. } = state else { return Ok(()) };
         // Where there is no file, an error page is none.
         let text = if visit.outcome == Outcome::Ok { bytes } else { &[] };
-        let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
+        let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        // A note is written whole each time. What is not noted is asked for once more in the next run, and no harm done.
-        if text.len() > LONGEST_NOTED || note.robots.len() >= MOST_NOTED {
-            return Ok(());
-        }
+        let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= notes::LONGEST_NOTED) else {
+            // It is asked for once more in the next run, and no harm done; what it said before would do some.
+            let noted = note.robots.len();
+            note.forget_robots(https, port);
+            return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
+        };
         let until = notes::wall(self.clock, *until);
-        note.set_robots(RobotsNote { https: origin.https, port: origin.port, text: text.to_owned(), until });
+        note.set_robots(RobotsNote { https, port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)?;
         if self.frontier.note(Some(lane))?.is_some() {
             *kept = Time::ZERO;

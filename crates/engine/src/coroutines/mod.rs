@@ -223,20 +223,22 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Done => return,
         };
         shop.executor.mark(if waits_for == Interest::Readable { "reading" } else { "writing" });
-        match poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await {
-            Ready::No => fetch.expire(shop.now()),
-            Ready::Failed(error) => fetch.broke(shop.broken(&error)),
-            // Bytes are there: only now is a buffer needed, and the thread has one for all.
-            Ready::Yes if waits_for == Interest::Readable => {
-                let mut buffer = shop.buffer.borrow_mut();
-                match line.socket.now(|mut stream| stream.read(&mut buffer)) {
-                    Ok(0) => fetch.closed(shop.now()),
-                    Ok(count) => fetch.feed(&buffer[..count], shop.now()),
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                    Err(error) => fetch.broke(shop.broken(&error)),
-                }
+        let ready = poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await;
+        if let Ready::Failed(error) = &ready {
+            fetch.broke(shop.broken(error));
+        } else if waits_for == Interest::Readable {
+            // Bytes are there: only now is a buffer needed, and the thread has one for all. Where it is late they may
+            // be there as well: what came while the thread was busy with another page is not the host's silence.
+            let mut buffer = shop.buffer.borrow_mut();
+            match line.socket.now(|mut stream| stream.read(&mut buffer)) {
+                Ok(0) => fetch.closed(shop.now()),
+                Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => fetch.broke(shop.broken(&error)),
             }
-            Ready::Yes => {}
+        }
+        if let Ready::No = ready {
+            fetch.expire(shop.now());
         }
     }
 }

@@ -114,6 +114,24 @@ pub fn a_slow_drip(engine: EngineName) {
     assert_eq!(page.bytes_body, 10);
 }
 
+pub fn a_page_that_takes_long_to_read(engine: EngineName) {
+    // What is read first unpacks to so much that reading it takes longer than a host may be silent. Meanwhile the rest
+    // has long come: that is not silence.
+    let mut state = 1_u32;
+    let noise: String = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        format!("{state:x}")
+    })
+    .take(20_000)
+    .collect();
+    let body = format!("{}{noise}", "<a href=#>x</a>".repeat(300_000));
+    let size = body.len() as u64;
+    let crawled = one(engine, "127.2.0.18", Answer::html(body).gzip());
+    let page = &crawled.pages[0];
+    assert_eq!((page.outcome, page.truncated, kind(page)), (Outcome::Ok, None, None));
+    assert_eq!(page.bytes_body, size);
+}
+
 pub fn a_stalled_head(engine: EngineName) {
     for answer in [Answer::hang(), Answer::html("x").drip_all(1, Duration::from_millis(100))] {
         let crawled = one(engine, "127.2.0.8", answer);

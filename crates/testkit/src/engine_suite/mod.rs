@@ -33,7 +33,8 @@ macro_rules! engine_suite {
                     non_http_links, exact_max_pages, ends_at_once, ten_thousand_links, wide_hosts_use_all_slots,
                     a_graph_is_found_whole, max_bytes, max_time;
                 answers: a_server_that_keeps_the_connection, a_body_that_ends_by_closing, chunked_and_gzip,
-                    charset_and_title, truncation, a_reset_mid_body, a_slow_drip, a_stalled_head, a_huge_head, a_huge_body,
+                    charset_and_title, truncation, a_reset_mid_body, a_slow_drip,
+                    a_page_that_takes_long_to_read, a_stalled_head, a_huge_head, a_huge_body,
                     interim_answers, a_stale_connection, keep_alive_is_used, connection_refused, an_empty_reply, garbage;
                 manners: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
                     per_host_is_kept, per_ip_is_shared, the_delay_is_kept, crawl_delay_is_kept, retry_after_is_kept,

@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -107,22 +106,20 @@ fn config(
     time_of_day: TimeOfDay,
 ) -> Result<Arc<TlsConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
-    let sessions = Arc::new(Sessions::new());
     let verifier = match roots {
-        None => Verifier::credulous(&provider, &sessions),
-        Some(roots) => Verifier::believing(roots, &provider, &sessions)?,
+        None => Verifier::credulous(&provider),
+        Some(roots) => Verifier::believing(roots, &provider)?,
     };
     let builder = ClientConfig::builder_with_details(provider, Arc::new(Clock(time_of_day)))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
-    let mut config = match identity {
+    let client = match identity {
         None => builder.with_no_client_auth(),
         Some(Identity(certified)) => builder.with_client_cert_resolver(certified),
     };
-    config.resumption = Resumption::store(sessions);
-    Ok(Arc::new(config))
+    Ok(Arc::new(TlsConfig { client, sessions: Arc::new(Sessions::new()) }))
 }
 
 /// The certificates in a PEM text, as DER.

@@ -13,34 +13,26 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
 use super::certificate::is_self_issued;
-use super::sessions::Sessions;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// None: believe everybody.
     roots: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// Sessions are kept with the chain that was shown: their cache wants to know how large that is.
-    sessions: Arc<Sessions>,
 }
 
 impl Verifier {
     /// Believes what these roots vouch for.
-    pub(super) fn believing(
-        roots: RootCertStore,
-        provider: &Arc<CryptoProvider>,
-        sessions: &Arc<Sessions>,
-    ) -> Result<Self, String> {
+    pub(super) fn believing(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .build()
             .map_err(|error| error.to_string())?;
-        Ok(Self { roots: Some(roots), ..Self::credulous(provider, sessions) })
+        Ok(Self { roots: Some(roots), ..Self::credulous(provider) })
     }
 
     /// Believes everybody.
-    pub(super) fn credulous(provider: &Arc<CryptoProvider>, sessions: &Arc<Sessions>) -> Self {
-        let algorithms = provider.signature_verification_algorithms;
-        Self { roots: None, algorithms, sessions: Arc::clone(sessions) }
+    pub(super) fn credulous(provider: &Arc<CryptoProvider>) -> Self {
+        Self { roots: None, algorithms: provider.signature_verification_algorithms }
     }
 }
 
@@ -70,10 +62,6 @@ impl ServerCertVerifier for Verifier {
         );
         if is_unvouched && is_self_issued(certificate) {
             return Err(CertificateError::Other(OtherError(Arc::new(SelfSigned))).into());
-        }
-        if result.is_ok() {
-            let chain = intermediates.iter().fold(certificate.len(), |sum, one| sum + one.len());
-            self.sessions.note_chain(name, chain);
         }
         result
     }
