@@ -77,6 +77,8 @@ struct Page {
 struct Answer {
     head: Head,
     reader: Reader,
+    /// What was fed and is not read yet, because the bytes before it were so much work that others come first.
+    rest: Option<Vec<u8>>,
 }
 
 /// The bytes of an answer that an archive wants, and their share of the budget.
@@ -138,8 +140,26 @@ impl Fetch {
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
-        self.guarded(|conn, page| conn.feed(bytes, now, page));
-        self.resume(now);
+        self.read(bytes, now);
+        self.hold(now);
+    }
+
+    /// Reads some of these bytes; the others wait for [`Fetch::resume`].
+    fn read(&mut self, bytes: &[u8], now: Time) {
+        self.guarded(|conn, page| {
+            let used = conn.feed_some(bytes, now, page);
+            let rest = bytes.get(used..).unwrap_or_default();
+            if (!rest.is_empty() || conn.has_more())
+                && let Some(answer) = &mut page.answer
+            {
+                answer.rest = Some(rest.to_vec());
+            }
+        });
+    }
+
+    /// Whether it pauses only to let others have their turn, and wants to go on soon.
+    pub fn takes_a_breath(&self) -> bool {
+        self.0.page.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
     }
 
     /// The host closed its side.
@@ -170,15 +190,25 @@ impl Fetch {
         self.guarded(|conn, page| conn.expire(now, page));
     }
 
-    /// After [`Step::Pause`]: reads on where the budget for bodies has room again. Says whether it does.
+    /// After [`Step::Pause`]: goes on with what was too much at once, and reads on where the budget for bodies has room
+    /// again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
+        if let Some(rest) = self.0.page.answer.as_mut().and_then(|answer| answer.rest.take()) {
+            self.read(&rest, now);
+        }
+        self.hold(now)
+    }
+
+    /// Holds the connection while there is no room or no time for more. Says whether it moves.
+    fn hold(&mut self, now: Time) -> bool {
+        let breathes = self.takes_a_breath();
         let Page { wire, answer, .. } = &mut self.0.page;
         let reader = answer.as_mut().map(|answer| &mut answer.reader);
         let of_reader = if let Some(Reader::Sitemap(read)) = reader { Some(&mut read.held) } else { None };
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
         let mut all = of_wire.into_iter().chain(of_reader).peekable();
         // One that goes beyond the budget takes the other along: they are the same answer.
-        let moves = all.peek().is_none() || all.any(Held::may_grow);
+        let moves = !breathes && (all.peek().is_none() || all.any(Held::may_grow));
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -270,7 +300,7 @@ impl Receiver for Page {
             Reader::Robots(_) => Want::UpTo(robots::LIMIT as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
         };
-        self.answer = Some(Box::new(Answer { head: head.clone(), reader }));
+        self.answer = Some(Box::new(Answer { head: head.clone(), reader, rest: None }));
         want
     }
 
@@ -293,6 +323,13 @@ impl Receiver for Page {
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),
+        }
+    }
+
+    fn unpacked(&self) -> Option<u64> {
+        match &self.answer.as_ref()?.reader {
+            Reader::Sitemap(read) => Some(read.reader.unpacked()),
+            Reader::None | Reader::Page(_) | Reader::Robots(_) => None,
         }
     }
 }
@@ -334,7 +371,7 @@ impl Page {
         visit.error = end.failure;
         visit.odd.coding_label = end.oddities.mislabelled;
         visit.odd.coding_garbage = end.oddities.garbage;
-        let Some(Answer { head, reader }) = answer.map(|answer| *answer) else {
+        let Some(Answer { head, reader, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -574,6 +611,49 @@ mod tests {
         assert!(budget.held() > 100_000, "held until the keeper has read it");
         drop(visit);
         assert!(second.resume(Time::ZERO));
+    }
+
+    /// Feeds an answer whole, and says in how many slices it was read.
+    fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
+        fetch.feed(answer, Time::ZERO);
+        let mut slices = 1;
+        while fetch.takes_a_breath() {
+            assert!(matches!(fetch.step(), Step::Pause));
+            fetch.resume(Time::ZERO);
+            slices += 1;
+        }
+        slices
+    }
+
+    #[test]
+    fn what_unpacks_to_much_is_read_in_slices() {
+        use std::io::Write as _;
+        let packed = |text: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            encoder.write_all(text).expect("memory takes all");
+            encoder.finish().expect("memory takes all")
+        };
+        let answer = |coding: &str, body: &[u8]| {
+            let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {}\r\n\r\n", body.len());
+            [head.as_bytes(), body].concat()
+        };
+        let page = "<p>0</p>".repeat(1 << 20);
+        let map: String = (0..100_000).map(|n| format!("http://h/{n}\n")).collect();
+        for (purpose, coding, text) in [
+            (Purpose::Page, "Content-Encoding: gzip\r\n", &page),
+            (Purpose::Sitemap, "", &map),
+            (Purpose::Sitemap, "Content-Encoding: gzip\r\n", &map),
+        ] {
+            let mut fetch = fetch("http://h/map.txt", purpose.clone(), |_| {});
+            let slices = slices(&mut fetch, &answer(coding, &packed(text.as_bytes())));
+            let most = text.len() / (128 << 10) + 2;
+            assert!(slices > 3 && slices <= most, "{slices} slices of {} bytes as {purpose:?}", text.len());
+            let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
+            assert_eq!((visit.outcome, visit.truncated, conn.is_some()), (Outcome::Ok, None, true));
+        }
+        // An ordinary page is read at once.
+        let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
+        assert_eq!(slices(&mut fetch, &answer("", page.get(..60_000).unwrap_or_default().as_bytes())), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::epoll::{Interest, Poller};
 use crate::lounge::Lounge;
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 
 // anchor: callbacks-run
 /// Runs a worker until it is told to end.
@@ -297,7 +297,7 @@ impl Table {
             fetch.broke(socket::broken(&error));
             return self.finish(token, fetching);
         }
-        let deadline = if wanted.is_none() { fetch.deadline().min(now + PAUSE) } else { fetch.deadline() };
+        let deadline = if wanted.is_none() { fetch.deadline().min(now + pause(fetch)) } else { fetch.deadline() };
         self.put(token, State::Fetching(fetching), Self::drive);
         self.set_alarm(token, deadline);
     }

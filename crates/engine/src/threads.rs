@@ -26,7 +26,7 @@ use slab::Slab;
 use crate::lounge::Lounge;
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
-use crate::worker::{Door, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{Door, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 
 /// A stack must hold a TLS handshake and a page being searched. It is reserved, not used: what is never touched costs
 /// no memory.
@@ -232,7 +232,7 @@ fn drive(shop: &Shop, mut stream: &TcpStream, fetch: &mut Fetch, buffer: &mut [u
                 })
             }
             Step::Pause => {
-                thread::sleep(PAUSE.min(left));
+                thread::sleep(pause(fetch).min(left));
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
                 Ok(())

@@ -33,7 +33,7 @@ use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 
 // anchor: tokio-run
 /// Runs a worker until it is told to end.
@@ -259,7 +259,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
                 }
             }
             Step::Pause => {
-                let until = deadline.min(shop.now() + PAUSE);
+                let until = deadline.min(shop.now() + pause(fetch));
                 poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());

@@ -29,7 +29,15 @@ pub const SHORTAGE: Duration = Duration::from_millis(250);
 pub const GLANCE: Duration = Duration::from_millis(250);
 
 /// How long a fetch that must not read now waits before it asks again.
-pub const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long one waits that only lets others have their turn.
+const BREATH: Duration = Duration::from_millis(1);
+
+/// How long a fetch pauses.
+pub fn pause(fetch: &Fetch) -> Duration {
+    if fetch.takes_a_breath() { BREATH } else { PAUSE }
+}
 
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
 pub const BUFFER: usize = 64 << 10;

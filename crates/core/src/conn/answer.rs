@@ -15,21 +15,36 @@ use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
 /// So much of an unwanted body is read in order to keep the connection.
 pub(crate) const DRAIN: u64 = 64 << 10;
+/// A body that unpacks to more than this at once is read in slices: a thousandth of a second's work, more or less.
+pub(super) const SLICE: u64 = 256 << 10;
+/// Bytes of a packed body that are looked at first; twice as many each time as long as they stay modest, ...
+const BITE: usize = 512;
+/// ... but no more than these.
+const MOUTHFUL: usize = 8 << 10;
+/// A bite that becomes so many times as much is followed by smaller ones.
+const MODEST: u64 = 32;
 
 impl Conn {
-    /// Bytes of the answer.
-    pub(super) fn answer(&mut self, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) {
-        while !bytes.is_empty() {
-            let used = match self.phase {
+    /// Bytes of the answer, until so much was made of the body. Says how many were taken.
+    pub(super) fn answer(&mut self, bytes: &[u8], until: u64, now: Time, into: &mut dyn Receiver) -> usize {
+        let mut used = 0;
+        while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
+            used += match self.phase {
                 Phase::Idle | Phase::Done => {
                     self.spoiled = true;
-                    return;
+                    return bytes.len();
                 }
-                Phase::Head => self.take_head(bytes, now, into),
-                Phase::Body(framing) => self.take_body(framing, bytes, now, into),
+                Phase::Head => self.take_head(rest, now, into),
+                Phase::Body(_) if self.made(into) >= until => return used,
+                Phase::Body(framing) => self.take_body(framing, rest, until, now, into),
             };
-            bytes = bytes.get(used..).unwrap_or_default();
         }
+        used
+    }
+
+    /// How much was made of the body so far.
+    pub(super) fn made(&self, into: &dyn Receiver) -> u64 {
+        self.bytes_body + into.unpacked().unwrap_or(0)
     }
 
     fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
@@ -123,10 +138,21 @@ impl Conn {
         }
     }
 
-    fn take_body(&mut self, mut framing: Framing, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+    fn take_body(
+        &mut self,
+        mut framing: Framing,
+        bytes: &[u8],
+        until: u64,
+        now: Time,
+        into: &mut dyn Receiver,
+    ) -> usize {
         let mut used = 0;
-        while used < bytes.len() && !framing.is_over() {
-            let piece = match framing.take(bytes.get(used..).unwrap_or_default(), &self.limits) {
+        let is_packed = self.decoder.is_some() || into.unpacked().is_some();
+        let mut bite = if is_packed { BITE } else { usize::MAX };
+        let mut made = self.made(into);
+        while used < bytes.len() && !framing.is_over() && made < until {
+            let rest = bytes.get(used..).unwrap_or_default();
+            let piece = match framing.take(rest.get(..bite).unwrap_or(rest), &self.limits) {
                 Ok(piece) => piece,
                 Err((failure, before)) => {
                     used += before;
@@ -156,6 +182,12 @@ impl Conn {
             }
             if self.phase == Phase::Done {
                 break;
+            }
+            if is_packed {
+                let more = self.made(into) - made;
+                let is_modest = more <= kept.len() as u64 * MODEST;
+                bite = if is_modest { (bite * 2).min(MOUTHFUL) } else { (bite / 8).max(BITE / 8) };
+                made += more;
             }
         }
         self.bytes_wire += used as u64;

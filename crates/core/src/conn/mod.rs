@@ -63,6 +63,7 @@ use crate::time::Time;
 
 #[cfg(test)]
 pub(crate) use answer::DRAIN;
+use answer::SLICE;
 pub use coding::Oddities;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
@@ -93,6 +94,11 @@ pub trait Receiver {
 
     /// Bytes of the body, decoded.
     fn body(&mut self, decoded: &[u8]);
+
+    /// For those who unpack the body themselves: how many bytes they made of it so far.
+    fn unpacked(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Is a body wanted?
@@ -326,6 +332,20 @@ impl Conn {
 
     /// These bytes were read from the socket.
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+        let mut rest = bytes;
+        loop {
+            let used = self.feed_some(rest, now, into);
+            rest = rest.get(used..).unwrap_or_default();
+            if rest.is_empty() && !self.has_more() {
+                return;
+            }
+        }
+    }
+
+    /// The same, but no further than to where the body has unpacked to much: a few bytes may become millions, and others
+    /// are waiting. Says how many bytes were taken; the others are to be fed again, and so is nothing at all where
+    /// [`Conn::has_more`] says so.
+    pub fn feed_some(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
         if let Some(tunnel) = &mut self.tunnel {
             match tunnel.feed(bytes) {
                 Ok(None) => {}
@@ -341,22 +361,30 @@ impl Conn {
                 }
                 Err(failure) => self.cut(failure),
             }
-            return;
+            return bytes.len();
         }
+        let until = self.made(into) + SLICE;
         match self.tls.take() {
-            None => self.answer(bytes, now, into),
+            None => self.answer(bytes, until, now, into),
             Some(mut tls) => {
-                let failure = self.decrypt(&mut tls, bytes, now, into).err();
+                let used = self.decrypt(&mut tls, bytes, until, now, into);
                 let closed = tls.is_closed_cleanly();
                 self.tls = Some(tls);
                 self.note_sent(now);
-                match failure {
-                    Some(failure) => self.cut(failure),
-                    None if closed => self.ended(true, into),
-                    None => {}
+                match used {
+                    Err(failure) => self.cut(failure),
+                    Ok(used) if used < bytes.len() || self.has_more() => return used,
+                    Ok(_) if closed => self.ended(true, into),
+                    Ok(_) => {}
                 }
+                bytes.len()
             }
         }
+    }
+
+    /// Whether there is more to unpack of what was fed already.
+    pub fn has_more(&mut self) -> bool {
+        self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
     }
 
     /// The peer closed its side: no more bytes will come.
@@ -483,20 +511,30 @@ impl Conn {
         }
     }
 
-    fn decrypt(&mut self, tls: &mut Tls, mut bytes: &[u8], now: Time, into: &mut dyn Receiver) -> Result<(), Failure> {
+    /// Says how many bytes were taken.
+    fn decrypt(
+        &mut self,
+        tls: &mut Tls,
+        ciphertext: &[u8],
+        until: u64,
+        now: Time,
+        into: &mut dyn Receiver,
+    ) -> Result<usize, Failure> {
+        let mut bytes = ciphertext;
         loop {
-            let result = tls.read(&mut bytes);
+            while let Some(plaintext) = tls.plaintext() {
+                let (len, used) = (plaintext.len(), self.answer(plaintext, until, now, into));
+                tls.consume(used);
+                if used < len {
+                    return Ok(ciphertext.len() - bytes.len());
+                }
+            }
+            // What was decrypted before a failure has been taken in: records are read one by one.
+            if bytes.is_empty() || !tls.read(&mut bytes)? {
+                return Ok(ciphertext.len());
+            }
             if tls.note_done(now) {
                 self.clock.restart(now);
-            }
-            // What was decrypted before a failure counts.
-            while let Some(plaintext) = tls.plaintext() {
-                let len = plaintext.len();
-                self.answer(plaintext, now, into);
-                tls.consume(len);
-            }
-            if !result? || bytes.is_empty() {
-                return Ok(());
             }
         }
     }

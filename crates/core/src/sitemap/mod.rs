@@ -217,6 +217,11 @@ impl Reader {
         self.unpack(held.as_deref().unwrap_or(bytes));
     }
 
+    /// Bytes that were read so far, unpacked.
+    pub fn unpacked(&self) -> u64 {
+        self.bytes
+    }
+
     /// The body has ended.
     pub fn finish(mut self) -> Sitemap {
         if let Packing::Unknown(start) = &mut self.packing {

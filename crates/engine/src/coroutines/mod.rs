@@ -34,7 +34,7 @@ use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::Alarm;
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, PAUSE, SHORTAGE, Seat, Worker, seat};
+use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
 use executor::{Executor, Happening, TaskId, first};
 use queue::JoinQueue;
 use reactor::Socket;
@@ -214,7 +214,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Read => Interest::Readable,
             Step::Pause => {
                 shop.executor.mark("paused");
-                let until = deadline.min(shop.now() + PAUSE);
+                let until = deadline.min(shop.now() + pause(fetch));
                 poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
