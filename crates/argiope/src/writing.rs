@@ -227,7 +227,7 @@ impl Outbox {
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
                 // What the visit holds besides: its links, mostly.
-                self.bytes += settled.visit.found.iter().map(|link| 64 + link.url.as_str().len()).sum::<usize>();
+                self.bytes += settled.visit.found.bytes();
                 &settled.line
             }
         };

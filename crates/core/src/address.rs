@@ -30,7 +30,14 @@ pub fn name_refusal(host: &str) -> Option<&'static str> {
 /// others.
 pub fn is_resolvable(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
-    host.len() <= 253 && host.split('.').all(|label| (1..=63).contains(&label.len()))
+    let mut label = 0;
+    let labels = host.bytes().all(|byte| {
+        let is_dot = byte == b'.';
+        let is_fine = if is_dot { label > 0 } else { label < 63 };
+        label = if is_dot { 0 } else { label + 1 };
+        is_fine
+    });
+    host.len() <= 253 && labels && label > 0
 }
 
 /// IANA's special-purpose registry for IPv4, and one public address that is internal wherever it answers.

@@ -5,7 +5,8 @@
 
 use hashbrown::HashSet;
 
-use crate::link::{Link, LinkKind, LinkList};
+use crate::found::Found;
+use crate::link::{LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::Rules;
 use crate::scope::{ScopeRule, Verdict};
@@ -26,7 +27,8 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
-    let via = Some(visit.link.url.clone());
+    visit.found = Found::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MOST_BYTES));
+    let mut judging = rules.scope.judging();
     let mut bytes = 0;
     for link in links.iter() {
         let is_wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
@@ -42,21 +44,14 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
         if !seen.insert(url.fingerprint(rules.fingerprint_key)) {
             continue;
         }
-        match rules.scope.judge(url, depth, link.kind) {
+        match judging.judge(url, depth, link.kind) {
             Verdict::Follow => {
                 bytes += url.as_str().len();
                 if bytes > MOST_BYTES {
                     visit.capped = true;
                     break;
                 }
-                visit.found.push(Link {
-                    url: url.to_url(),
-                    via: via.clone(),
-                    depth,
-                    redirects: rules.max_redirects,
-                    tries: 0,
-                    kind: link.kind,
-                });
+                visit.found.push(url, link.kind);
             }
             Verdict::Reject(rule) => {
                 count(&mut visit.rejected, rule, url);
@@ -64,6 +59,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             }
         }
     }
+    visit.found.shrink();
     visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
 }
 
@@ -99,14 +95,10 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         return;
     }
     match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
-        Verdict::Follow => visit.found.push(Link {
-            url: target,
-            via: Some(visit.link.url.clone()),
-            depth: visit.link.depth,
-            redirects: visit.link.redirects - 1,
-            tries: 0,
-            kind: LinkKind::Redirect,
-        }),
+        Verdict::Follow => {
+            visit.found = Found::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+            visit.found.push(target.as_ref(), LinkKind::Redirect);
+        }
         Verdict::Reject(rule) => {
             count(&mut visit.rejected, rule, target.as_ref());
             skip(visit, target.as_ref(), rule.as_str(), rules);

@@ -10,6 +10,7 @@ pub mod cookies;
 pub mod examine;
 pub mod fetch;
 pub mod follow;
+pub mod found;
 pub mod frontier;
 pub mod job;
 pub mod keeper;
@@ -35,6 +36,7 @@ pub mod visit;
 pub mod warc;
 pub mod workbench;
 
+pub use found::Found;
 pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
 pub use link::{FoundLink, Link, LinkKind, LinkList};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};

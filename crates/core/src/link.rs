@@ -157,8 +157,18 @@ impl LinkList {
         }
     }
 
+    /// An empty list with room for so many links, of so many bytes together.
+    pub fn with_room(links: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links) }
+    }
+
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// How long all texts are together.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -166,9 +176,15 @@ impl LinkList {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = FoundLink<'_>> {
-        self.items.iter().filter_map(|item| {
+        let mut before = None;
+        self.items.iter().filter_map(move |item| {
             let text = self.text.get(item.start as usize..item.end as usize)?;
-            Some(FoundLink { url: UrlRef::from_normal(text)?, kind: item.kind, nofollow: item.nofollow })
+            let url = match before {
+                Some(before) => UrlRef::from_normal_after(text, before)?,
+                None => UrlRef::from_normal(text)?,
+            };
+            before = Some(url);
+            Some(FoundLink { url, kind: item.kind, nofollow: item.nofollow })
         })
     }
 }

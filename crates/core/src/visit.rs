@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::cookies::SetCookie;
+use crate::found::Found;
 use crate::job::{Job, LaneId, Purpose};
 use crate::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -64,7 +65,7 @@ pub struct Visit {
     /// Cookies that the answer set, for the keeper.
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, each once.
-    pub found: Vec<Link>,
+    pub found: Found,
     /// What each scope rule rejected.
     pub rejected: Vec<Rejected>,
     /// Links that are not followed and why, where they are to be told.
@@ -197,7 +198,7 @@ impl Visit {
             odd: Odd::default(),
             retry_after: None,
             set_cookies: Vec::new(),
-            found: Vec::new(),
+            found: Found::default(),
             rejected: Vec::new(),
             skipped: Vec::new(),
             all_links: None,

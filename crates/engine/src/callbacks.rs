@@ -11,7 +11,7 @@
 //!
 //! Invariant: an entry of the table holds all that its fetch is, and exactly one callback that goes on with it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 
@@ -23,6 +23,7 @@ use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;
 
 use crate::epoll::{Interest, Poller};
+use crate::lounge::Lounge;
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
 use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
@@ -131,7 +132,7 @@ struct Table {
     entries: Slab<Entry>,
     alarms: BTreeSet<(Time, usize)>,
     /// Which entry is the connection that rests in a seat.
-    resting: HashMap<Seat, usize>,
+    resting: Lounge<usize>,
     /// Jobs that have no visit yet.
     in_flight: usize,
     buffer: Box<[u8]>,
@@ -147,7 +148,7 @@ impl Table {
             poller,
             entries: Slab::new(),
             alarms: BTreeSet::new(),
-            resting: HashMap::new(),
+            resting: Lounge::default(),
             in_flight: 0,
             buffer: vec![0; BUFFER].into_boxed_slice(),
         })
@@ -164,7 +165,7 @@ impl Table {
     fn start(&mut self, job: Box<Job>) {
         self.in_flight += 1;
         let now = self.worker.clock.now();
-        let kept = self.resting.remove(&seat(&job)).and_then(|token| Some((token, self.take(token)?)));
+        let kept = self.resting.remove(seat(&job)).and_then(|token| Some((token, self.take(token)?)));
         match kept {
             Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
                 let fetch = self.worker.begin_again(job, *rest.conn, now);
@@ -309,10 +310,13 @@ impl Table {
         let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
         match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
-                let kept = conn.filter(|_| self.worker.may_rest(self.resting.len(), now));
+                let kept = conn.filter(|_| self.worker.may_rest(now));
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {
+                        if self.worker.is_full(self.resting.len()) {
+                            self.close_a_resting_one();
+                        }
                         let resting = Resting { stream, seat, door, conn };
                         self.put(token, State::Resting(resting), Self::rest);
                         self.set_alarm(token, now + KEEP_ALIVE);
@@ -332,9 +336,9 @@ impl Table {
     /// Something happened on a connection that nobody uses: the host closed it, or it has waited long enough.
     fn rest(&mut self, token: usize, _why: Why) {
         if let Some(State::Resting(resting)) = self.take(token)
-            && self.resting.get(&resting.seat) == Some(&token)
+            && self.resting.get(resting.seat) == Some(&token)
         {
-            self.resting.remove(&resting.seat);
+            self.resting.remove(resting.seat);
         }
         self.remove(token);
     }
@@ -380,12 +384,11 @@ impl Table {
     }
 
     fn close_a_resting_one(&mut self) -> bool {
-        let some = self.resting.iter().next().map(|(seat, token)| (*seat, *token));
-        if let Some((seat, token)) = some {
-            self.resting.remove(&seat);
+        let longest = self.resting.longest(|_| true).and_then(|seat| self.resting.remove(seat));
+        if let Some(token) = longest {
             self.remove(token);
         }
-        some.is_some()
+        longest.is_some()
     }
 }
 

@@ -8,7 +8,7 @@
 //! Invariant: a thread has one job at a time; the number of threads follows the number of jobs and is bounded only by
 //! what the system grants.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +23,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Failure, RaceStep, Time};
 use slab::Slab;
 
+use crate::lounge::Lounge;
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
 use crate::worker::{Door, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
@@ -76,7 +77,7 @@ struct State {
     threads: usize,
     /// Of these, how many wait for a job.
     idle: usize,
-    resting: HashMap<Seat, Resting>,
+    resting: Lounge<Resting>,
     /// The sockets in use, so that they can be shut when all is over: a thread that blocks cannot be told otherwise.
     open: Slab<Arc<TcpStream>>,
     over: bool,
@@ -344,17 +345,20 @@ impl Shop {
 
     fn rest(&self, seat: Seat, resting: Resting) {
         let mut state = self.lock();
-        let room = self.worker.may_rest(state.resting.len(), self.now());
-        let replaced = if room { state.resting.insert(seat, resting) } else { Some(resting) };
-        if let Some(replaced) = replaced {
-            state.open.try_remove(replaced.line.key);
+        let is_full = self.worker.is_full(state.resting.len());
+        let longest = if is_full { state.resting.longest(|_| true) } else { None };
+        let longest = longest.and_then(|seat| state.resting.remove(seat));
+        let may_rest = self.worker.may_rest(self.now());
+        let replaced = if may_rest { state.resting.insert(seat, resting) } else { Some(resting) };
+        for gone in longest.into_iter().chain(replaced) {
+            state.open.try_remove(gone.line.key);
         }
     }
 
     /// The connection that rests in the job's seat, where it leads to the same door and the host has not closed it.
     fn take_resting(&self, job: &Job) -> Option<Resting> {
         let mut state = self.lock();
-        let resting = state.resting.remove(&seat(job))?;
+        let resting = state.resting.remove(seat(job))?;
         if resting.door == Door::of(job) && socket::is_quiet(&resting.line.stream) {
             return Some(resting);
         }
@@ -367,7 +371,7 @@ impl Shop {
         let now = self.now();
         let mut state = self.lock();
         let State { resting, open, .. } = &mut *state;
-        resting.retain(|_, rest| {
+        resting.retain(|rest| {
             let keep = now < rest.until && socket::is_quiet(&rest.line.stream);
             if !keep {
                 open.try_remove(rest.line.key);
@@ -378,11 +382,11 @@ impl Shop {
 
     fn close_a_resting_one(&self) -> bool {
         let mut state = self.lock();
-        let Some(seat) = state.resting.keys().next().copied() else { return false };
-        if let Some(resting) = state.resting.remove(&seat) {
+        let longest = state.resting.longest(|_| true).and_then(|seat| state.resting.remove(seat));
+        if let Some(resting) = &longest {
             state.open.try_remove(resting.line.key);
         }
-        true
+        longest.is_some()
     }
 
     /// Waits until no job is left. Says whether that is so; after a while it may not be.

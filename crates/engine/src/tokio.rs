@@ -10,7 +10,6 @@
 //! rests, its task does.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
@@ -30,6 +29,7 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
@@ -54,7 +54,7 @@ struct Shop {
     reports: RefCell<Reports>,
     unfinished: std::cell::Cell<usize>,
     /// Tasks that rest with their connection, and wait for the next job of their seat.
-    resting: RefCell<HashMap<Seat, Chair>>,
+    resting: RefCell<Lounge<Chair>>,
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: Arc<Notify>,
@@ -119,7 +119,7 @@ async fn receive(shop: Rc<Shop>) {
 /// A job begins: with the task that rests in its seat, or with a new one.
 fn start(shop: &Rc<Shop>, job: Box<Job>) {
     shop.unfinished.set(shop.unfinished.get() + 1);
-    match shop.resting.borrow_mut().get_mut(&seat(&job)) {
+    match shop.resting.borrow_mut().get_mut(seat(&job)) {
         Some(chair) if chair.job.is_none() && !chair.must_leave => {
             chair.job = Some(job);
             chair.waker.wake_by_ref();
@@ -303,15 +303,21 @@ fn finish(shop: &Shop, fetch: Fetch) -> Next {
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
 async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
-    let taken = shop.resting.borrow().contains_key(&seat);
-    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
+    let now = shop.now();
+    if shop.resting.borrow().get(seat).is_some() || !shop.worker.may_rest(now) {
         return None;
     }
-    let until = shop.now() + KEEP_ALIVE;
+    if shop.worker.is_full(shop.resting.borrow().len()) {
+        shop.close_a_resting_one();
+    }
+    let until = now + KEEP_ALIVE;
+    let mut is_seated = false;
     let next = poll_fn(|cx| {
         let mut resting = shop.resting.borrow_mut();
-        let new = || Chair { waker: cx.waker().clone(), job: None, must_leave: false };
-        let chair = resting.entry(seat).or_insert_with(new);
+        if !std::mem::replace(&mut is_seated, true) {
+            resting.insert(seat, Chair { waker: cx.waker().clone(), job: None, must_leave: false });
+        }
+        let Some(chair) = resting.get_mut(seat) else { return Poll::Ready(None) };
         if let Some(job) = chair.job.take() {
             return Poll::Ready(Some(job));
         }
@@ -321,7 +327,7 @@ async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
         shop.in_time(quiet_no_more(&line.stream, cx), until, &mut line.alarm, cx).map(|_| None)
     })
     .await;
-    shop.resting.borrow_mut().remove(&seat);
+    shop.resting.borrow_mut().remove(seat);
     next
 }
 
@@ -405,9 +411,8 @@ impl Shop {
     /// Has a task that rests leave, and close its socket, as soon as it has its turn.
     fn close_a_resting_one(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
-        let Some(chair) = resting.values_mut().find(|chair| chair.job.is_none() && !chair.must_leave) else {
-            return false;
-        };
+        let longest = resting.longest(|chair| chair.job.is_none() && !chair.must_leave);
+        let Some(chair) = longest.and_then(|seat| resting.get_mut(seat)) else { return false };
         chair.must_leave = true;
         chair.waker.wake_by_ref();
         true

@@ -43,7 +43,7 @@ pub fn pause(fetch: &Fetch) -> Duration {
 pub const BUFFER: usize = 64 << 10;
 
 /// So many connections may rest in any case. Fetches move between hosts from moment to moment: with room for no more
-/// than are used at once, those that rest longest would keep those out that are needed next.
+/// than are used at once, one host's connections would be closed for another's.
 const RESTING: usize = 256;
 
 /// A vector that once held many jobs keeps room for this many.
@@ -190,9 +190,14 @@ impl Worker {
         });
     }
 
-    /// Whether one more connection may stay open unused.
-    pub fn may_rest(&self, resting: usize, now: Time) -> bool {
-        resting < self.rules.concurrency.max(RESTING) && !self.files.are_short(now)
+    /// Whether connections may stay open unused.
+    pub fn may_rest(&self, now: Time) -> bool {
+        !self.files.are_short(now)
+    }
+
+    /// Whether so many at rest leave no room for one more, unless another leaves.
+    pub fn is_full(&self, resting: usize) -> bool {
+        resting >= self.rules.concurrency.max(RESTING)
     }
 
     /// A job that never got a connection.

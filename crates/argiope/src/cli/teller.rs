@@ -95,7 +95,7 @@ impl Teller {
             self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
-        let links = visit.found.iter().map(|link| Backlinks::fingerprint(link.url.as_ref()));
+        let links = visit.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
         self.report.add_links(page.url, links);
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     use argiope::snapshot::Snapshot;
     use argiope_core::rules::Config;
-    use argiope_core::{Link, Outcome, Time, Url};
+    use argiope_core::{Found, Link, Outcome, Time, Url};
 
     use super::super::live::View;
     use super::*;
@@ -174,7 +174,8 @@ mod tests {
         };
         for page in ["https://h/1", "https://h/2"] {
             let link = Link::root(Url::parse(page).unwrap(), 10);
-            let found = vec![gone.clone()];
+            let mut found = Found::default();
+            found.push(gone.url.as_ref(), gone.kind);
             teller.visit(&Visit { found, ..Visit::unasked(link, Outcome::Ok, None, Time::ZERO) }, b"{}\n");
         }
         let broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);

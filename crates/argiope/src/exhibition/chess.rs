@@ -17,7 +17,7 @@ use argiope_core::keeper::{Keeper, Order};
 use argiope_core::record::WallClock;
 use argiope_core::rules::{Config, Pace, RobotsPolicy};
 use argiope_core::visit::Visit;
-use argiope_core::{Link, LinkKind, Outcome, Time, Url};
+use argiope_core::{Found, Link, LinkKind, Outcome, Time};
 use argiope_store::MemoryFrontier;
 
 use crate::Error;
@@ -120,12 +120,14 @@ pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<
 }
 
 /// The page after this one: its number is its path.
-fn next_move(link: &Link, moves: u32) -> Vec<Link> {
+fn next_move(link: &Link, moves: u32) -> Found {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
-    let found =
-        |url: Url| Link { url, via: None, depth: link.depth + 1, redirects: 0, tries: 0, kind: LinkKind::Anchor };
-    next.map(found).into_iter().collect()
+    let mut found = Found::with_room(link.depth + 1, 0, 1, 0);
+    if let Some(next) = next {
+        found.push(next.as_ref(), LinkKind::Anchor);
+    }
+    found
 }
 
 impl PartialEq for Reply {

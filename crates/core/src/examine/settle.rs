@@ -16,6 +16,9 @@ use crate::url::{BadUrl, LONGEST, Url, UrlRef};
 /// The longest title that is kept, in bytes.
 pub(crate) const LONGEST_TITLE: usize = 2048;
 
+/// Bytes of addresses that room is made for beforehand.
+const MOST_ROOM: usize = 64 << 10;
+
 /// All that the findings depend on.
 pub struct Settling<'a> {
     pub collector: &'a Collector,
@@ -58,7 +61,10 @@ impl Settling<'_> {
 
     fn resolve_links(&self, base: &Base, findings: &mut Findings) {
         let longest = self.collector.caps.max_url.min(LONGEST);
-        let mut distinct = Distinct::with_room(self.collector.links.len());
+        let links = &self.collector.links;
+        // Most are as long as written, and the page's origin in front.
+        let origin = self.page.as_str().len() - self.page.target().len();
+        let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MOST_ROOM));
         let mut out = String::new();
         for (bytes, written) in self.collector.links.iter() {
             let text = self.text(bytes, Place::Attribute);
@@ -100,9 +106,9 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn with_room(links: usize) -> Self {
+    fn with_room(links: usize, bytes: usize) -> Self {
         Self {
-            list: LinkList::default(),
+            list: LinkList::with_room(links, bytes),
             index: HashTable::with_capacity(links),
             hasher: DefaultHashBuilder::default(),
         }

@@ -73,9 +73,9 @@ impl WrittenLinks {
         }
         if self.items.is_empty() {
             // A page with links mostly has this many: the tables need not grow step by step.
-            self.text.reserve(512);
-            self.items.reserve(28);
-            self.index.reserve(28, |_| 0);
+            self.text.reserve(2048);
+            self.items.reserve(56);
+            self.index.reserve(56, |_| 0);
         }
         let number = u32::try_from(self.items.len()).ok()?;
         let bytes = self.text.len()..self.text.len() + href.len();
@@ -91,6 +91,11 @@ impl WrittenLinks {
 
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.text.get(range).unwrap_or(&[])
+    }
+
+    /// How many bytes all of them are as written.
+    pub fn written(&self) -> usize {
+        self.text.len()
     }
 
     pub fn len(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Which of the links that a page brought enter the frontier: [`crate::trap`] judges, this file does as it says.
 
 use super::Keeper;
-use crate::frontier::{Frontier, LaneId, LinkRef, Put, StoreError};
+use crate::frontier::{Frontier, LaneId, Put, StoreError};
 use crate::time::Time;
 use crate::trap::{Cut, Traps};
 use crate::url::Url;
@@ -16,15 +16,15 @@ impl<F: Frontier> Keeper<F> {
         }
         let mut judging = self.traps.open(visit);
         let found = std::mem::take(&mut visit.found);
-        for link in &found {
-            let is_known = || self.frontier.is_known(link.url.as_ref(), link.kind);
+        for link in found.links(&visit.link.url) {
+            let is_known = || self.frontier.is_known(link.url, link.kind);
             if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
                 if self.rules.log_skips {
                     visit.skipped.push((link.url.as_str().into(), rule.as_str()));
                 }
                 continue;
             }
-            if let Some(lane) = self.frontier.offer(LinkRef::from(link))? {
+            if let Some(lane) = self.frontier.offer(link)? {
                 Traps::entered(&mut judging, link);
                 self.note_pages(lane, link.url.host())?;
                 lanes.push(lane);

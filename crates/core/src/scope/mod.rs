@@ -113,13 +113,25 @@ impl Scope {
 
     /// Whether to follow a link of this kind to this address, at this depth.
     pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
-        match self.objection(url, depth, kind) {
-            None => Verdict::Follow,
-            Some(rule) => Verdict::Reject(rule),
-        }
+        verdict(self.objection(url, self.standing(url.host()), depth, kind))
     }
 
-    fn objection(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
+    /// For many links in a row.
+    pub fn judging(&self) -> Judging<'_> {
+        Judging { scope: self, host: String::new(), standing: self.standing("") }
+    }
+
+    /// What a host decides, whatever the rest of the address.
+    fn standing(&self, host: &str) -> Standing {
+        let is_inside = match self.breadth {
+            Breadth::Any => true,
+            Breadth::Page | Breadth::Prefix | Breadth::Host => self.hosts.contains(host_key(host)),
+            Breadth::Domain => self.domains.contains(domain_key(host)),
+        };
+        Standing { is_resolvable: address::is_resolvable(host), is_inside }
+    }
+
+    fn objection(&self, url: UrlRef<'_>, host: Standing, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
         let text = url.as_str();
         if self.exclude.as_ref().is_some_and(|set| set.is_match(text)) {
             return Some(ScopeRule::Exclude);
@@ -127,13 +139,13 @@ impl Scope {
         if text.len() > self.max_url {
             return Some(ScopeRule::MaxUrl);
         }
-        if kind != LinkKind::Root && !address::is_resolvable(url.host()) {
+        if kind != LinkKind::Root && !host.is_resolvable {
             return Some(ScopeRule::Name);
         }
         match kind {
             LinkKind::Root => return None,
             // A list of pages is no page: it has no depth, and no pattern for pages is meant for it.
-            LinkKind::SitemapFile => return self.too_far(url, kind),
+            LinkKind::SitemapFile => return self.too_far(url, host, kind),
             LinkKind::Asset if self.assets => {}
             kind if kind.is_page() => {}
             _ => return Some(ScopeRule::Kind),
@@ -141,7 +153,7 @@ impl Scope {
         if self.depth.is_some_and(|most| depth > most) {
             return Some(ScopeRule::Depth);
         }
-        if let Some(rule) = self.too_far(url, kind) {
+        if let Some(rule) = self.too_far(url, host, kind) {
             return Some(rule);
         }
         if !self.include.as_ref().is_none_or(|set| set.is_match(text)) {
@@ -155,17 +167,15 @@ impl Scope {
         circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
     }
 
-    fn too_far(&self, url: UrlRef<'_>, kind: LinkKind) -> Option<ScopeRule> {
+    fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
         // What serves a page or a directory usually lies elsewhere on its host.
         let serves = matches!(kind, LinkKind::Asset | LinkKind::SitemapFile);
         match self.breadth {
             Breadth::Any => None,
             Breadth::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
             Breadth::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
-            Breadth::Page | Breadth::Prefix | Breadth::Host => {
-                (!self.hosts.contains(host_key(url.host()))).then_some(ScopeRule::Host)
-            }
-            Breadth::Domain => (!self.domains.contains(domain_key(url.host()))).then_some(ScopeRule::Domain),
+            Breadth::Page | Breadth::Prefix | Breadth::Host => (!host.is_inside).then_some(ScopeRule::Host),
+            Breadth::Domain => (!host.is_inside).then_some(ScopeRule::Domain),
         }
     }
 
@@ -177,6 +187,36 @@ impl Scope {
         let directories = self.directories.get(host_key(url.host()));
         directories.is_some_and(|list| list.iter().any(|directory| url.path().starts_with(&**directory)))
     }
+}
+
+/// A [`Scope`] that remembers the host it met last: most links of a page lead to one and the same.
+pub struct Judging<'a> {
+    scope: &'a Scope,
+    host: String,
+    standing: Standing,
+}
+
+/// What a host decides, whatever the rest of the address.
+#[derive(Clone, Copy)]
+struct Standing {
+    is_resolvable: bool,
+    is_inside: bool,
+}
+
+impl Judging<'_> {
+    /// As [`Scope::judge`].
+    pub fn judge(&mut self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
+        if url.host() != self.host {
+            self.host.clear();
+            self.host.push_str(url.host());
+            self.standing = self.scope.standing(url.host());
+        }
+        verdict(self.scope.objection(url, self.standing, depth, kind))
+    }
+}
+
+fn verdict(objection: Option<ScopeRule>) -> Verdict {
+    objection.map_or(Verdict::Follow, Verdict::Reject)
 }
 
 impl ScopeRule {

@@ -181,6 +181,25 @@ fn names_are_distinct_and_every_rule_has_advice() {
 }
 
 proptest! {
+    /// Whoever remembers the last host judges as one who looks every time.
+    #[test]
+    fn a_host_that_is_remembered_is_judged_the_same(
+        hosts in prop::collection::vec("(www\\.|b\\.|)(a|c|a{64})\\.(test|co\\.uk)", 1..6),
+        which in prop::collection::vec((0usize..6, "/(d/|)(e|)", any::<bool>()), 1..12),
+    ) {
+        for breadth in [Breadth::Page, Breadth::Prefix, Breadth::Host, Breadth::Domain, Breadth::Any] {
+            let scope = scope("http://www.a.test/d/e", breadth);
+            let mut judging = scope.judging();
+            for (host, path, is_page) in &which {
+                // A name with so long a label is one that the parser takes, and DNS does not.
+                let text = format!("http://{}{path}", hosts[host % hosts.len()]);
+                let target = UrlRef::from_normal(&text).expect("an address");
+                let kind = if *is_page { LinkKind::Anchor } else { LinkKind::SitemapFile };
+                prop_assert_eq!(judging.judge(target, 1, kind), scope.judge(target, 1, kind), "{}", text);
+            }
+        }
+    }
+
     /// Wider breadths never reject what narrower ones follow.
     #[test]
     fn breadths_are_nested(host in "(www\\.|b\\.|)(a|c)\\.(test|co\\.uk)", path in "/(d/|)(e|)", port in 1u16..3) {

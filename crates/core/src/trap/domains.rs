@@ -9,7 +9,7 @@
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::frontier::LaneId;
+use crate::frontier::{LaneId, LinkRef};
 use crate::link::Link;
 use crate::scope::domain_key;
 
@@ -85,10 +85,10 @@ impl Domains {
     }
 
     /// Keeps a link to a host that has to wait: the first one to each.
-    pub fn wait(&mut self, link: &Link) {
+    pub fn wait(&mut self, link: LinkRef<'_>) {
         let known = |(_, waiting): &(u64, Link)| waiting.url.host() == link.url.host();
         if self.waiting.len() < WAITING && !self.waiting.iter().any(known) {
-            self.waiting.push((key_of(link.url.host()), link.clone()));
+            self.waiting.push((key_of(link.url.host()), link.to_link()));
         }
     }
 

@@ -30,7 +30,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::frontier::LaneId;
+use crate::frontier::{LaneId, LinkRef};
 use crate::link::{Link, LinkKind};
 use crate::outcome::Truncated;
 use crate::rules::{Breadth, Rules, TrapPolicy};
@@ -361,10 +361,10 @@ impl Traps {
     pub fn judge<E>(
         &mut self,
         judging: &mut Judging,
-        link: &Link,
+        link: LinkRef<'_>,
         is_known: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Option<TrapRule>, E> {
-        let url = link.url.as_ref();
+        let url = link.url;
         let is_here = url.host() == judging.host.host();
         judging.links += u32::from(is_here);
         let Some(budgets) = self.budgets else {
@@ -396,7 +396,7 @@ impl Traps {
     }
 
     /// A link was new, and entered the frontier.
-    pub fn entered(judging: &mut Judging, link: &Link) {
+    pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
         judging.unknown += u32::from(link.url.host() == judging.host.host());
     }
 
@@ -488,13 +488,13 @@ impl Traps {
         None
     }
 
-    fn take_up_host(&mut self, link: &Link) -> Option<TrapRule> {
+    fn take_up_host(&mut self, link: LinkRef<'_>) -> Option<TrapRule> {
         let domains = self.domains.as_mut()?;
         if domains.admit(link.url.host()) {
             return None;
         }
         domains.wait(link);
-        self.leave_out(TrapRule::DomainHosts, domain_key(link.url.host()), link.url.as_ref())
+        self.leave_out(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
     }
 
     fn count_page(&mut self, url: UrlRef<'_>, most: u64) -> Option<TrapRule> {

@@ -17,7 +17,8 @@ const LONGEST: usize = 1_000;
 
 /// Whether a path has more segments than any site needs.
 pub fn is_deep(path: &str) -> bool {
-    segments(path).count() > DEEPEST
+    // Most paths are too short for it, and are not looked at twice.
+    path.len() > 2 * DEEPEST && segments(path).count() > DEEPEST
 }
 
 /// Whether a path goes round in a circle: `/a/a/a/`, `/x/y/x/y/x/y/`. Numbers alone do not count: dates and map tiles

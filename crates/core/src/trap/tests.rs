@@ -34,10 +34,10 @@ impl Books {
             };
             let known = &self.known;
             let is_known = || Ok::<_, std::convert::Infallible>(known.contains(text));
-            let Ok(verdict) = self.traps.judge(&mut judging, &link, is_known);
+            let Ok(verdict) = self.traps.judge(&mut judging, LinkRef::from(&link), is_known);
             match verdict {
                 Some(rule) => out.push(rule),
-                None if self.known.insert(text.clone()) => Traps::entered(&mut judging, &link),
+                None if self.known.insert(text.clone()) => Traps::entered(&mut judging, LinkRef::from(&link)),
                 None => {}
             }
         }
@@ -298,7 +298,7 @@ fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
     for number in 0..6 {
         domains.recall(&format!("old{number}.example.com"));
     }
-    domains.wait(&Link::root(Url::parse("http://new.example.com/").expect("an address"), 9));
+    domains.wait(LinkRef::from(&Link::root(Url::parse("http://new.example.com/").expect("an address"), 9)));
     let mut useful_host = |lane: u32| {
         for _ in 0..4 {
             domains.useful_page(LaneId(lane), "old1.example.com");

@@ -12,6 +12,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use memchr::memchr;
+
 pub use strip::StripParams;
 
 /// Longer texts are refused whatever the settings say: the marks below are 16 bits wide.
@@ -33,7 +35,7 @@ pub struct UrlRef<'a> {
 
 /// Where the parts of an address begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Marks {
+pub(crate) struct Marks {
     /// One past the host's last byte.
     host_end: u16,
     /// The first byte of the path.
@@ -243,6 +245,27 @@ impl<'a> UrlRef<'a> {
         })
     }
 
+    /// The same, and quick where the text has the origin of another address: most links of a page have that of the
+    /// link before.
+    pub fn from_normal_after(text: &'a str, other: UrlRef<'_>) -> Option<Self> {
+        let path = usize::from(other.marks.path);
+        let has_its_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
+        match text.as_bytes().get(path) {
+            Some(b'/' | b'?') if has_its_origin && text.len() <= LONGEST => Some(Self { text, marks: other.marks }),
+            _ => Self::from_normal(text),
+        }
+    }
+
+    /// The same, where the text was read before: what [`UrlRef::marks`] said of it then.
+    pub(crate) fn marked(text: &'a str, marks: Marks) -> Self {
+        Self { text, marks }
+    }
+
+    /// Where its parts are.
+    pub(crate) fn marks(self) -> Marks {
+        self.marks
+    }
+
     pub fn to_url(self) -> Url {
         Url { text: Arc::from(self.text), marks: self.marks }
     }
@@ -269,11 +292,12 @@ impl<'a> UrlRef<'a> {
 
     pub fn path(self) -> &'a str {
         let target = self.target();
-        target.split('?').next().unwrap_or(target)
+        memchr(b'?', target.as_bytes()).and_then(|mark| target.get(..mark)).unwrap_or(target)
     }
 
     pub fn query(self) -> Option<&'a str> {
-        self.target().split_once('?').map(|(_, query)| query)
+        let target = self.target();
+        memchr(b'?', target.as_bytes()).and_then(|mark| target.get(mark + 1..))
     }
 
     pub fn target(self) -> &'a str {

@@ -123,6 +123,18 @@ fn registrable_domains() {
 }
 
 proptest! {
+    /// An address is read the same, whatever address came before it.
+    #[test]
+    fn what_came_before_makes_no_difference(
+        first in "https?://(a|ab|\\[::1\\]|a:8)(:8|:80|:81|)[/?b]{1,3}",
+        second in "https?://(a|ab|\\[::1\\]|a:8)(:8|:80|:81|)[/?b]{0,3}",
+    ) {
+        if let Some(other) = UrlRef::from_normal(&first) {
+            let (after, alone) = (UrlRef::from_normal_after(&second, other), UrlRef::from_normal(&second));
+            prop_assert_eq!(after.map(UrlRef::marks), alone.map(UrlRef::marks), "{} after {}", second, first);
+        }
+    }
+
     #[test]
     fn normal_forms_are_stable_and_their_parts_make_them_up(
         text in prop_oneof![any::<String>(), "https?://(\\PC{0,12}@)?[a-z0-9.:\\[\\]]{1,14}(/\\PC{0,20})?"],

@@ -18,7 +18,6 @@ pub mod reactor;
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
@@ -31,6 +30,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Failure, RaceStep, Time};
 
 use crate::epoll::Interest;
+use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::Alarm;
@@ -65,7 +65,7 @@ struct Shop {
     /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
     work: JoinQueue<Box<Job>>,
     /// Coroutines that rest with their connection, and wait for the next job of their seat.
-    resting: RefCell<HashMap<Seat, Chair>>,
+    resting: RefCell<Lounge<Chair>>,
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: RefCell<Option<Waker>>,
@@ -105,7 +105,7 @@ async fn receive(shop: Rc<Shop>) {
 
 /// A job begins: with the coroutine that rests in its seat, or with a new one.
 fn start(shop: &Rc<Shop>, job: Box<Job>) {
-    match shop.resting.borrow_mut().get_mut(&seat(&job)) {
+    match shop.resting.borrow_mut().get_mut(seat(&job)) {
         Some(chair) if chair.job.is_none() => {
             shop.work.count_in();
             chair.job = Some(job);
@@ -264,16 +264,22 @@ fn finish(shop: &Shop, fetch: Fetch) -> Next {
 
 /// Waits for the seat's next job. None where the host closes the connection first, or time does.
 async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
-    let taken = shop.resting.borrow().contains_key(&seat);
-    if taken || !shop.worker.may_rest(shop.resting.borrow().len(), shop.now()) {
+    if shop.resting.borrow().get(seat).is_some() || !shop.worker.may_rest(shop.now()) {
         return None;
+    }
+    if shop.worker.is_full(shop.resting.borrow().len()) {
+        shop.close_a_resting_one();
     }
     shop.executor.mark("resting");
     let until = shop.now() + KEEP_ALIVE;
     let task = shop.executor.current();
+    let mut is_seated = false;
     let next = poll_fn(|cx| {
         let mut resting = shop.resting.borrow_mut();
-        let chair = resting.entry(seat).or_insert_with(|| Chair { task, waker: cx.waker().clone(), job: None });
+        if !std::mem::replace(&mut is_seated, true) {
+            resting.insert(seat, Chair { task, waker: cx.waker().clone(), job: None });
+        }
+        let Some(chair) = resting.get_mut(seat) else { return Poll::Ready(None) };
         if let Some(job) = chair.job.take() {
             return Poll::Ready(Some(job));
         }
@@ -283,7 +289,7 @@ async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
         }
     })
     .await;
-    shop.resting.borrow_mut().remove(&seat);
+    shop.resting.borrow_mut().remove(seat);
     next
 }
 
@@ -370,10 +376,8 @@ impl Shop {
     /// Cancels a coroutine that rests: its socket is closed with it.
     fn close_a_resting_one(&self) -> bool {
         let mut resting = self.resting.borrow_mut();
-        let Some(seat) = resting.iter().find(|(_, chair)| chair.job.is_none()).map(|(seat, _)| *seat) else {
-            return false;
-        };
-        let chair = resting.remove(&seat);
+        let Some(seat) = resting.longest(|chair| chair.job.is_none()) else { return false };
+        let chair = resting.remove(seat);
         drop(resting);
         chair.is_some_and(|chair| self.executor.cancel(chair.task))
     }

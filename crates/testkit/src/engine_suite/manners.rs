@@ -85,6 +85,29 @@ pub fn per_ip_is_shared(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 3);
 }
 
+/// However many connections rest, one that is in use is used again.
+pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
+    let mut site = site("127.3.0.7").page("/", Answer::html("a page of its own"));
+    for page in 0..40 {
+        site = site.page(&format!("/{page}"), Answer::links([format!("/{}", page + 1)]));
+    }
+    let site = site.page("/40", Answer::html("the last one"));
+    let (ip, port) = (site.address().ip(), site.address().port());
+    let names: Vec<String> = (0..700).map(|n| format!("host{n}.example")).collect();
+    let mut roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
+    // Hosts are first asked in this order: when this one is, all the room for resting connections is taken.
+    roots.push(format!("http://last.example:{port}/0"));
+    let web = serve([site]);
+    let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
+    config.pace = Pace::Full;
+    config.concurrency = 4;
+    let all = names.iter().map(String::as_str).chain(["last.example"]);
+    config.resolve = all.map(|name| format!("{name}:{port}:{ip}").parse().expect("a mapping")).collect();
+    assert_eq!(crawl(&config).pages.len(), 700 + 41);
+    let connections = web.stats().connections;
+    assert!(connections <= 703, "{connections} connections for 701 hosts");
+}
+
 /// Checks that the starts of requests lie this far apart. The server sees them later than they were sent, and not
 /// always by as much: single gaps may look shorter than they were, all of them together may not.
 fn assert_spaced(log: &[Seen], delay: Duration) {
