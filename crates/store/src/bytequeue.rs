@@ -15,48 +15,9 @@ pub(crate) struct ByteQueue {
 }
 
 const SMALLEST_SEGMENT: usize = 16;
-pub(crate) const LARGEST_SEGMENT: usize = 4 * 1024;
+const LARGEST_SEGMENT: usize = 4 * 1024;
 
 impl ByteQueue {
-    /// A queue of one segment.
-    pub fn from_segment(segment: Vec<u8>) -> Self {
-        let mut queue = Self::default();
-        queue.push_segment(segment);
-        queue
-    }
-
-    /// Adds a segment of whole items as it is.
-    pub fn push_segment(&mut self, segment: Vec<u8>) {
-        if !segment.is_empty() {
-            self.segments.push_back(segment);
-        }
-    }
-
-    /// Puts whole items before all others.
-    pub fn prepend(&mut self, items: Vec<u8>) {
-        if items.is_empty() {
-            return;
-        }
-        if self.read > 0
-            && let Some(first) = self.segments.front_mut()
-        {
-            first.drain(..self.read);
-        }
-        self.read = 0;
-        self.segments.push_front(items);
-    }
-
-    /// Takes all segments behind the first.
-    pub fn take_behind_first(&mut self) -> VecDeque<Vec<u8>> {
-        self.segments.split_off(self.segments.len().min(1))
-    }
-
-    /// Takes all segments before the last, of a queue that nothing was read from.
-    pub fn take_before_last(&mut self) -> VecDeque<Vec<u8>> {
-        let last = self.segments.split_off(self.segments.len().saturating_sub(1));
-        std::mem::replace(&mut self.segments, last)
-    }
-
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -86,24 +47,6 @@ impl ByteQueue {
             self.read = 0;
         }
     }
-
-    /// Reads the first item: `read` tells what it means and how long it is.
-    pub fn pop_with<T>(&mut self, read: impl FnOnce(&[u8]) -> (T, usize)) -> T {
-        let (item, length) = read(self.front());
-        self.advance(length);
-        item
-    }
-
-    /// The pieces that were not read yet.
-    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let rest = self.segments.iter().skip(1).map(Vec::as_slice);
-        std::iter::once(self.front()).chain(rest)
-    }
-
-    /// The bytes of memory that it holds beside itself.
-    pub fn bytes(&self) -> usize {
-        self.segments.iter().map(Vec::capacity).sum::<usize>() + self.segments.capacity() * size_of::<Vec<u8>>()
-    }
 }
 
 #[cfg(test)]
@@ -117,15 +60,14 @@ mod tests {
         for number in 0..10_000 {
             queue.push(&item(number));
         }
-        let length: usize = (0..10_000).map(|number| item(number).len()).sum();
-        assert_eq!(queue.pieces().map(<[u8]>::len).sum::<usize>(), length);
-        let all = queue.bytes();
+        let capacity = |queue: &ByteQueue| queue.segments.iter().map(Vec::capacity).sum::<usize>();
+        let all = capacity(&queue);
         for number in 0..10_000 {
             let expected = item(number);
             assert_eq!(queue.front().get(..expected.len()), Some(expected.as_slice()));
             queue.advance(expected.len());
             if number == 9_000 {
-                assert!(queue.bytes() < all / 4);
+                assert!(capacity(&queue) < all / 4);
             }
         }
         assert!(queue.is_empty() && queue.front().is_empty());

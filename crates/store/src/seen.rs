@@ -1,26 +1,37 @@
-//! [`SeenSet`]: the fingerprints of all addresses ever met, 9 to 12 bytes each.
+//! [`SeenSet`]: the fingerprints of all addresses ever met, 7 to 9 bytes each.
 //!
-//! A hash table of 64-bit numbers that are hashes already. It is open addressing with one twist: a number's home is its
-//! rank on the line of all numbers (`number * slots / 2^64`), and runs are kept in ascending order. So the table is at
-//! the same time a sorted array with gaps:
+//! A hash table of 64-bit numbers that are hashes already. It is open addressing with two twists.
+//!
+//! A number's home is its rank on the line of all numbers (`number * homes / 2^64`), and runs are kept in ascending order.
+//! So the table is at the same time a sorted array with gaps:
 //!
 //! - a search that meets a larger number or a gap may stop: looking for what is not there is as cheap as finding;
 //! - growing is one pass over the array, by any factor;
 //! - a walk over the table yields the numbers in order, which is what a snapshot wants.
 //!
-//! The set is cut into shards by the leading bits, so that growing moves a 16th of it at a time and makes no long pause.
-//! A shard grows in place: it is never in memory twice, and leaves no holes behind.
+//! And since a number is never far behind its home, its place tells its leading bits. Only the others are written: six
+//! bytes of eight in a set of ten million. Nothing is lost: the whole number can be told from them.
 //!
-//! Invariant: in each shard the numbers ascend, and between a number's home and its place there is no gap.
+//! The set is cut into shards by the leading bits, so that growing moves a 16th of it at a time and makes no long pause.
+//!
+//! Invariant: in each shard the numbers ascend, between a number's home and its place there is no gap, and the place is
+//! within `reach` of the home.
 
-/// A gap. The number itself is held as [`STAND_IN`]; that two numbers share a place is the same odds as any collision.
+use std::collections::VecDeque;
+
+/// A gap. A number whose written part would be zero is held as the next one; that two numbers share a place is the same
+/// odds as any collision.
 const GAP: u64 = 0;
-const STAND_IN: u64 = 1;
 
 const SHARD_BITS: u32 = 4;
 /// Slots beyond the last home to begin with; more are added if ever a run is that long.
 const SLACK: usize = 16;
 const FIRST_HOMES: usize = 8;
+/// Bytes of a slot, at least and at most.
+const NARROWEST: usize = 5;
+const WIDEST: usize = 8;
+/// Runs are this long at times: a slot is not made so narrow that they could not be.
+const LEAST_REACH: usize = 64;
 
 /// A set of 64-bit fingerprints.
 #[derive(Clone)]
@@ -29,17 +40,31 @@ pub struct SeenSet {
     len: u64,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Shard {
-    /// The homes, and behind them room for the run that starts near the end.
-    slots: Vec<u64>,
-    homes: usize,
-    len: usize,
+    /// The smallest number that belongs here.
+    first: u64,
+    table: Table,
+    /// How far one home is from the next on the line of all numbers, without the shard's own bits.
+    step: u64,
+}
+
+/// A shard as it is written to a snapshot.
+#[derive(Clone, Default)]
+pub struct Table {
+    pub homes: usize,
+    /// The bytes of a slot.
+    pub width: usize,
+    /// How many slots are taken.
+    pub len: usize,
+    /// The homes, behind them room for the run that starts near the end, and so much that eight bytes can be read anywhere.
+    pub slots: Vec<u8>,
 }
 
 impl Default for SeenSet {
     fn default() -> Self {
-        Self { shards: vec![Shard::default(); 1 << SHARD_BITS], len: 0 }
+        let empty = Table { width: WIDEST, ..Table::default() };
+        Self { shards: (0..Self::SHARDS).map(|number| Shard::new(number, empty.clone())).collect(), len: 0 }
     }
 }
 
@@ -65,18 +90,18 @@ impl SeenSet {
         self.len == 0
     }
 
-    /// The table as it is, shard by shard: how many homes, and the slots. What [`SeenSet::from_shards`] takes back.
-    pub fn shards(&self) -> impl Iterator<Item = (usize, &[u64])> {
-        self.shards.iter().map(|shard| (shard.homes, shard.slots.as_slice()))
+    /// The table as it is, shard by shard. What [`SeenSet::from_tables`] takes back.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.shards.iter().map(|shard| &shard.table)
     }
 
-    /// A set from its table. The table is taken at its word: whoever hands it over has checked that it is whole.
-    pub fn from_shards(tables: impl Iterator<Item = (usize, Vec<u64>)>) -> Self {
+    /// A set from its tables. They are taken at their word: whoever hands them over has checked that they are whole.
+    pub fn from_tables(tables: impl Iterator<Item = Table>) -> Self {
         let mut set = Self::default();
-        for (shard, (homes, slots)) in set.shards.iter_mut().zip(tables) {
-            let len = slots.iter().filter(|number| **number != GAP).count();
-            *shard = Shard { slots, homes, len };
-            set.len += len as u64;
+        for (number, table) in tables.enumerate().take(Self::SHARDS) {
+            set.len += table.len as u64;
+            let width = table.width.clamp(NARROWEST, WIDEST);
+            set.shards[number] = Shard::new(number, Table { width, ..table });
         }
         set
     }
@@ -84,31 +109,82 @@ impl SeenSet {
     /// How many shards there are.
     pub const SHARDS: usize = 1 << SHARD_BITS;
 
-    /// All fingerprints in ascending order (zero as one).
+    /// All fingerprints in ascending order, as they are held.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.shards.iter().flat_map(|shard| shard.slots.iter().copied().filter(|number| *number != GAP))
+        self.shards.iter().flat_map(Shard::iter)
     }
 
     /// The bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|shard| shard.slots.capacity() * 8 + size_of::<Shard>()).sum()
+        self.shards.iter().map(|shard| shard.table.slots.capacity() + size_of::<Shard>()).sum()
     }
 }
 
-/// A fingerprint as it is held.
+/// A fingerprint as it is held: its last bytes are not all zero.
 pub(crate) fn stored(fingerprint: u64) -> u64 {
-    if fingerprint == GAP { STAND_IN } else { fingerprint }
+    if fingerprint & mask(NARROWEST) == GAP { fingerprint | 1 } else { fingerprint }
 }
 
 fn shard_of(number: u64) -> usize {
     (number >> (64 - SHARD_BITS)) as usize
 }
 
+/// The bits that so many bytes hold.
+fn mask(width: usize) -> u64 {
+    u64::MAX >> (64 - 8 * width)
+}
+
+/// How far from home a number may be, such that no other number with the same last bytes could be at that place.
+fn reach(homes: usize, width: usize) -> usize {
+    match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
+        Some(hidden) => (homes >> hidden).saturating_sub(2),
+        None => usize::MAX,
+    }
+}
+
 impl Shard {
+    fn new(number: usize, table: Table) -> Self {
+        let first = (number as u64) << (64 - SHARD_BITS);
+        Self { first, step: step(table.homes), table }
+    }
+
+    fn places(&self) -> usize {
+        let Table { width, slots, .. } = &self.table;
+        slots.len().saturating_sub(WIDEST - width) / width
+    }
+
+    /// What is written at a place: [`GAP`] where nothing is, `None` behind the last place.
+    fn written(&self, place: usize) -> Option<u64> {
+        let Table { width, slots, .. } = &self.table;
+        let bytes = slots.get(place * width..place * width + WIDEST)?;
+        Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
+    }
+
+    /// The number at a place; the same where there is none.
+    fn at(&self, place: usize) -> Option<u64> {
+        let (low, mask) = (self.written(place)?, mask(self.table.width));
+        if low == GAP || mask == u64::MAX {
+            return Some(low);
+        }
+        // The largest number that has its home here, or a little more: the one that is meant is the next below it.
+        let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(1 << 36);
+        let most = self.first | (most >> SHARD_BITS);
+        Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
+    }
+
+    fn set(&mut self, place: usize, number: u64) {
+        let width = self.table.width;
+        self.table.slots[place * width..(place + 1) * width].copy_from_slice(&number.to_le_bytes()[..width]);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..).map_while(|place| self.at(place)).filter(|number| *number != GAP)
+    }
+
     /// `Ok(place)` where the number is, `Err(place)` where it belongs.
     fn find(&self, number: u64) -> Result<usize, usize> {
-        let mut place = home(number, self.homes);
-        while let Some(&held) = self.slots.get(place) {
+        let mut place = home(number, self.table.homes);
+        while let Some(held) = self.at(place) {
             if held == number {
                 return Ok(place);
             }
@@ -123,52 +199,85 @@ impl Shard {
     fn insert(&mut self, number: u64) -> bool {
         let Err(mut place) = self.find(number) else { return false };
         // Nine in ten homes taken is where runs begin to get long.
-        if self.len * 10 >= self.homes * 9 {
-            self.grow();
-            place = self.find(number).unwrap_or_else(|place| place);
+        let mut full = self.table.len * 10 >= self.table.homes * 9;
+        let mut run;
+        loop {
+            if full {
+                self.grow();
+                place = self.find(number).unwrap_or_else(|place| place);
+            }
+            run = (place..).map_while(|place| self.written(place)).take_while(|held| *held != GAP).count();
+            full = !self.may_move(number, place, run);
+            if !full {
+                break;
+            }
         }
         // The rest of the run moves up by one, into the gap behind it.
-        let rest = &self.slots[place..];
-        let run = rest.iter().position(|held| *held == GAP).unwrap_or(rest.len());
-        if place + run == self.slots.len() {
-            self.slots.reserve_exact(SLACK);
-            self.slots.push(GAP);
+        let width = self.table.width;
+        if place + run == self.places() {
+            self.table.slots.reserve_exact(SLACK * width);
+            self.table.slots.resize(self.table.slots.len() + width, 0);
         }
-        self.slots.copy_within(place..place + run, place + 1);
-        self.slots[place] = number;
-        self.len += 1;
+        self.table.slots.copy_within(place * width..(place + run) * width, (place + 1) * width);
+        self.set(place, number);
+        self.table.len += 1;
         true
     }
 
-    /// A quarter longer: between 72 and 90 of 100 homes are taken, so a number costs 9 to 11 bytes.
+    /// Whether a number may take a place and the run there move up by one: none gets out of reach of its home.
+    fn may_move(&self, number: u64, place: usize, run: usize) -> bool {
+        let Table { homes, width, .. } = self.table;
+        let reach = reach(homes, width);
+        let is_near = |number: u64, place: usize| place - home(number, homes) <= reach;
+        // Those that move are larger, and have their homes further on.
+        is_near(number, place + run)
+            || is_near(number, place)
+                && (place..place + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
+    }
+
+    /// An eighth longer, and with slots as narrow as they can be: between 80 and 90 of 100 homes are taken.
     ///
-    /// In place, so that there is never a second table: all numbers move to the end, in order, and then each to where
-    /// it belongs. That is never behind a number that still waits, because all of those belong further on.
+    /// In place, so that there is never a second table, and the allocator is left with no holes: from front to back, numbers
+    /// are read before something else is written where they were, and wait until it is their turn. Those are few.
     fn grow(&mut self) {
-        let homes = (self.homes + self.homes / 4).max(FIRST_HOMES);
-        let numbers = self.slots.iter().copied().filter(|number| *number != GAP);
-        let end = numbers.fold(0, |next, number| home(number, homes).max(next) + 1);
-        let before = self.slots.len();
-        let length = (homes + SLACK).max(end).max(before);
-        self.slots.reserve_exact(length - before);
-        self.slots.resize(length, GAP);
-        let mut waiting = length;
-        for place in (0..before).rev() {
-            let number = std::mem::replace(&mut self.slots[place], GAP);
-            if number != GAP {
-                waiting -= 1;
-                self.slots[waiting] = number;
+        let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
+        let (mut end, mut farthest) = (0, 0);
+        for number in self.iter() {
+            let home = home(number, homes);
+            farthest = farthest.max(end.max(home) - home);
+            end = end.max(home) + 1;
+        }
+        let is_enough = |width: &usize| reach(homes, *width) > farthest.max(LEAST_REACH);
+        let width = (NARROWEST..WIDEST).find(is_enough).unwrap_or(WIDEST);
+        let (mut waiting, mut unread) = (VecDeque::new(), self.places());
+        if width != self.table.width {
+            // This happens hardly ever: all of them wait.
+            waiting.extend(self.iter());
+            unread = 0;
+            self.table.slots.clear();
+            self.table.width = width;
+        }
+        let length = ((homes + SLACK).max(end) * width + (WIDEST - width)).max(self.table.slots.len());
+        self.table.slots.reserve_exact(length - self.table.slots.len());
+        self.table.slots.resize(length, 0);
+        for place in 0..end.max(unread) {
+            if place < unread {
+                let number = self.at(place).unwrap_or(GAP);
+                self.set(place, GAP);
+                waiting.extend((number != GAP).then_some(number));
+            }
+            if let Some(number) = waiting.pop_front_if(|number: &mut u64| home(*number, homes) <= place) {
+                self.set(place, number);
             }
         }
-        let mut next = 0;
-        for from in waiting..length {
-            let number = std::mem::replace(&mut self.slots[from], GAP);
-            let place = home(number, homes).max(next);
-            self.slots[place] = number;
-            next = place + 1;
-        }
-        self.homes = homes;
+        self.table.homes = homes;
+        self.step = step(homes);
     }
+}
+
+/// How far one home is from the next on the line of all numbers of a shard.
+fn step(homes: usize) -> u64 {
+    u64::MAX / homes.max(1) as u64
 }
 
 /// The rank of a number among all that a shard may hold, scaled to its homes.
@@ -222,21 +331,46 @@ mod tests {
     #[test]
     fn numbers_that_all_want_the_same_place_are_kept_all_the_same() {
         let mut set = SeenSet::default();
-        let ends: Vec<u64> = (0..5_000).map(|i| u64::MAX - i).chain((0..5_000).map(|i| (7 << 40) + i)).collect();
+        let ends: Vec<u64> = (0..5_000).map(|i| u64::MAX - i).chain((1..=5_000).map(|i| (7 << 40) + i)).collect();
         assert!(ends.iter().all(|number| set.insert(*number)));
         assert!(ends.iter().all(|number| set.contains(*number) && !set.insert(*number)));
         assert_eq!(set.len(), 10_000);
+        // Among very many others, which have narrow slots.
+        assert_eq!(hashes(5).take(500_000).filter(|number| set.insert(*number)).count(), 500_000);
+        let more: Vec<u64> = (1..=5_000).map(|i| (9 << 50) + i).collect();
+        assert!(more.iter().all(|number| set.insert(*number)));
+        assert!(ends.iter().chain(&more).all(|number| set.contains(*number) && !set.insert(*number)));
+        assert!(set.iter().is_sorted() && set.iter().count() == 515_000);
     }
 
     #[test]
-    fn a_number_costs_nine_to_twelve_bytes() {
+    fn a_number_costs_seven_to_nine_bytes_and_is_told_whole() {
         let mut set = SeenSet::default();
         for (held, number) in hashes(4).take(1_000_000).enumerate() {
             set.insert(number);
             if held > 200_000 && held % 1_000 == 0 {
                 let each = set.bytes() as f64 / set.len() as f64;
-                assert!((8.8..12.0).contains(&each), "{each} bytes each at {held}");
+                assert!((7.5..9.2).contains(&each), "{each} bytes each at {held}");
             }
         }
+        let mut sorted: Vec<u64> = hashes(4).take(1_000_000).collect();
+        sorted.sort_unstable();
+        assert!(set.iter().eq(sorted));
+    }
+
+    /// Shards as they are in sets too large for a test: numbers of one shard only.
+    #[test]
+    fn slots_of_six_bytes_tell_whole_numbers() {
+        let numbers = || hashes(6).take(400_000).map(|number| number >> SHARD_BITS);
+        let mut set = SeenSet::default();
+        assert_eq!(numbers().filter(|number| set.insert(*number)).count(), 400_000);
+        assert_eq!(set.tables().next().map(|table| table.width), Some(6));
+        assert!(numbers().all(|number| set.contains(number) && !set.insert(number)));
+        assert!(numbers().all(|number| !set.contains(number ^ (1 << 59)) && !set.contains(number ^ (1 << 48))));
+        let mut sorted: Vec<u64> = numbers().collect();
+        sorted.sort_unstable();
+        assert!(set.iter().eq(sorted.iter().copied()));
+        let copy = SeenSet::from_tables(set.tables().cloned());
+        assert!(copy.len() == 400_000 && copy.iter().eq(sorted));
     }
 }

@@ -70,6 +70,8 @@ impl BlockWriter {
 /// Reads a file block by block.
 pub(super) struct BlockReader {
     file: Box<dyn File>,
+    /// Asked for once: the file does not change, and is asked for very many things.
+    length: u64,
     crawl: u64,
     block: Vec<u8>,
     /// How much of the block was read already.
@@ -79,8 +81,14 @@ pub(super) struct BlockReader {
 }
 
 impl BlockReader {
+    /// A file whose length nobody can tell has none.
     pub fn new(file: Box<dyn File>, crawl: u64) -> Self {
-        Self { file, crawl, block: Vec::new(), read: 0, number: 0, position: 0 }
+        Self { length: file.length().unwrap_or(0), file, crawl, block: Vec::new(), read: 0, number: 0, position: 0 }
+    }
+
+    /// The length of the file.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// How much of the file was read.
@@ -96,7 +104,7 @@ impl BlockReader {
         }
         let [l0, l1, l2, l3, sum @ ..] = head;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-        let left = self.file.length().ok()?.checked_sub(self.position + HEAD as u64)?;
+        let left = self.length.checked_sub(self.position + HEAD as u64)?;
         if length as u64 > left {
             return None;
         }
@@ -130,7 +138,7 @@ impl BlockReader {
 
     /// The next bytes. A length that the file cannot hold is none, whatever it says.
     pub fn bytes(&mut self, length: u64) -> Option<Vec<u8>> {
-        if length > self.file.length().ok()? {
+        if length > self.length {
             return None;
         }
         let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
@@ -172,7 +180,7 @@ impl BlockReader {
 
     /// So many numbers. A count that the file cannot hold is none, whatever it says.
     pub fn u64s(&mut self, count: u64) -> Option<Vec<u64>> {
-        if count.checked_mul(8)? > self.file.length().ok()? {
+        if count.checked_mul(8)? > self.length {
             return None;
         }
         let count = usize::try_from(count).ok()?;

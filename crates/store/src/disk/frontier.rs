@@ -8,7 +8,6 @@ use super::files::Files;
 use super::journal::Journal;
 use super::known;
 use super::log::{Batch, FOLDER, LogReader, LogWriter};
-use super::queue::LaneQueue;
 use super::record::{LinkRecord, Record};
 use super::snapshot::{self, State};
 use super::spill;
@@ -95,7 +94,7 @@ impl DiskFrontier {
             files,
             crawl,
             key,
-            queued: state.queues.iter().map(LaneQueue::len).sum(),
+            queued: state.queued(),
             state,
             leased: HashMap::new(),
             earlier: HashMap::new(),
@@ -282,7 +281,7 @@ impl DiskFrontier {
             again,
             rest: behind_host(link.url),
         }))?;
-        self.state.queue_mut(lane).push(link.depth, position);
+        self.state.queue(lane, link.depth, position);
         self.queued += 1;
         Ok(())
     }
@@ -351,9 +350,9 @@ impl Frontier for DiskFrontier {
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
         while links.len() < room {
-            let State { queues, spill, .. } = &mut self.state;
+            let State { queues, shelf, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(lane.index()) else { break };
-            let Some((depth, position)) = queue.pop(spill)? else { break };
+            let Some((depth, position)) = queue.pop(shelf)? else { break };
             let link = self.read_link(lane, position)?;
             let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
             self.leased.insert(fingerprint, Leased { lane, depth, position });
@@ -389,11 +388,11 @@ impl Frontier for DiskFrontier {
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
-        self.state.queues.get(lane.index()).map_or(0, LaneQueue::len)
+        self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.shelf.chains))
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
-        let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !matches!(queue, LaneQueue::Empty));
+        let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !queue.is_empty());
         with_work.map(|(number, _)| LaneId(number)).collect()
     }
 
@@ -469,7 +468,7 @@ impl Replay<'_> {
                         state.known.insert(seen_key(url, link.kind, self.key))?;
                     }
                 }
-                state.queue_mut(link.lane).push(link.depth, position);
+                state.queue(link.lane, link.depth, position);
             }
             Record::Fate { lane, link, .. } => {
                 self.leaves(lane, link);
@@ -496,7 +495,7 @@ impl Replay<'_> {
         self.settled = 0;
         for (lane, gone) in self.gone.drain() {
             let mut queue = std::mem::take(state.queue_mut(lane));
-            queue.remove(gone, &mut state.spill)?;
+            queue.remove(gone, &mut state.shelf)?;
             *state.queue_mut(lane) = queue;
         }
         Ok(())

@@ -24,6 +24,7 @@
 //! `docs/format.md` describes all files to the byte.
 
 mod blocks;
+mod chains;
 mod directory;
 mod fault;
 mod files;

@@ -7,14 +7,15 @@
 //! What is leased while it is written is listed beside the queues: a process that opens the directory has no leases.
 
 use super::blocks::{BlockReader, BlockWriter};
+use super::chains::Chains;
 use super::fault::failed;
 use super::files::Files;
 use super::known::Known;
-use super::queue::{EncodeFault, LaneQueue};
+use super::queue::{EncodeFault, LaneQueue, Shelf};
 use super::run;
 use super::spill::Spill;
 use crate::lanes::LaneNames;
-use crate::seen::SeenSet;
+use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
-const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP2");
+const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP3");
 
 /// Where in the log a snapshot was taken: behind this frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +46,8 @@ pub(super) struct State {
     pub lane_states: HashMap<LaneId, u64>,
     /// Up to where the output files are committed.
     pub outputs: BTreeMap<Box<str>, u64>,
-    /// Where the middle of long queues is, when memory is short.
-    pub spill: Spill,
+    /// Where the queues keep their bytes.
+    pub shelf: Shelf,
     /// So many bytes of memory may all of this have.
     room: usize,
 }
@@ -61,7 +62,7 @@ impl State {
             lines: 0,
             lane_states: HashMap::new(),
             outputs: BTreeMap::new(),
-            spill: Spill::new(Arc::clone(files), crawl, room / 16),
+            shelf: Shelf { chains: Chains::new(), spill: Spill::new(Arc::clone(files), crawl, room / 16) },
             room,
         }
     }
@@ -74,7 +75,8 @@ impl State {
             + self.names.bytes()
             + queues
             + queued
-            + self.spill.bytes()
+            + self.shelf.chains.bytes()
+            + self.shelf.spill.bytes()
             + self.lane_states.capacity() * 17
     }
 
@@ -92,7 +94,7 @@ impl State {
         }
         if self.known.young.bytes() < room / 4 {
             for queue in &mut self.queues {
-                queue.spill(&mut self.spill)?;
+                queue.spill(&mut self.shelf)?;
             }
         }
         // A table that is very small frees nothing.
@@ -100,6 +102,17 @@ impl State {
             self.known.spill(room / 4)?;
         }
         Ok(())
+    }
+
+    /// Queues a link that arrived later than all others.
+    pub fn queue(&mut self, lane: LaneId, depth: u32, position: u64) {
+        self.queue_mut(lane);
+        self.queues[lane.index()].push(depth, position, &mut self.shelf.chains);
+    }
+
+    /// How many links are queued.
+    pub fn queued(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.len(&self.shelf.chains)).sum()
     }
 
     pub fn queue_mut(&mut self, lane: LaneId) -> &mut LaneQueue {
@@ -130,17 +143,11 @@ pub(super) fn write(
         for end in ends {
             out.write(&end.to_le_bytes())?;
         }
-        for (homes, slots) in state.known.young.shards() {
-            out.write(&(homes as u64).to_le_bytes())?;
-            out.write(&(slots.len() as u64).to_le_bytes())?;
-            for piece in slots.chunks(1 << 16) {
-                let buffer = out.buffer()?;
-                let start = buffer.len();
-                buffer.resize(start + piece.len() * 8, 0);
-                for (place, number) in buffer[start..].chunks_exact_mut(8).zip(piece) {
-                    place.copy_from_slice(&number.to_le_bytes());
-                }
+        for Table { homes, width, len, slots } in state.known.young.tables() {
+            for number in [*homes, *width, *len, slots.len()] {
+                out.write(&(number as u64).to_le_bytes())?;
             }
+            out.write(slots)?;
         }
         write_list(&mut out, state.known.runs.iter().map(|run| [u64::from(run.number), run.count]))?;
         write_queues(&mut out, state)?;
@@ -170,11 +177,11 @@ fn write_list<const N: usize>(out: &mut BlockWriter, list: impl ExactSizeIterato
 }
 
 fn write_queues(out: &mut BlockWriter, state: &State) -> Result<(), EncodeFault> {
-    let is_used = |queue: &&LaneQueue| !matches!(queue, LaneQueue::Empty);
+    let is_used = |queue: &&LaneQueue| !queue.is_empty();
     out.write(&(state.queues.iter().filter(is_used).count() as u64).to_le_bytes())?;
     for (lane, queue) in (0..).zip(&state.queues).filter(|(_, queue)| is_used(queue)) {
         out.number(lane)?;
-        queue.encode(out, &state.spill)?;
+        queue.encode(out, &state.shelf)?;
     }
     Ok(())
 }
@@ -223,8 +230,8 @@ pub(super) struct Loaded {
 /// Reads the snapshot. `None` where there is none, or none that is whole.
 pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Option<Loaded>, StoreError> {
     let Ok(file) = files.open(NAME) else { return Ok(None) };
-    let Ok(length) = file.length() else { return Ok(None) };
     let mut from = BlockReader::new(file, crawl);
+    let length = from.length();
     let mut state = State::new(files, crawl, room);
     let Some(mark) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
     let Some(count) = from.u64() else { return Ok(None) };
@@ -232,7 +239,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
     for _ in 0..count {
         let lane = from.number().and_then(|lane| u32::try_from(lane).ok()).map(LaneId);
         let Some(lane) = lane.filter(|lane| state.names.name(*lane).is_some()) else { return Ok(None) };
-        let Some(queue) = LaneQueue::decode(&mut from, &mut state.spill)? else { return Ok(None) };
+        let Some(queue) = LaneQueue::decode(&mut from, &mut state.shelf)? else { return Ok(None) };
         *state.queue_mut(lane) = queue;
         if from.position() - asked > state.patience() {
             asked = from.position();
@@ -245,7 +252,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
     }
     for (lane, links) in leased {
         let mut queue = std::mem::take(state.queue_mut(lane));
-        queue.insert(links, &mut state.spill)?;
+        queue.insert(links, &mut state.shelf)?;
         *state.queue_mut(lane) = queue;
     }
     Ok(Some(Loaded { mark, state, length }))
@@ -264,11 +271,11 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<Mar
     state.names = LaneNames::from_parts(text, ends);
     let mut tables = Vec::with_capacity(SeenSet::SHARDS);
     for _ in 0..SeenSet::SHARDS {
-        let homes = usize::try_from(from.u64()?).ok()?;
-        let count = from.u64()?;
-        tables.push((homes, from.u64s(count)?));
+        let mut number = || usize::try_from(from.u64()?).ok();
+        let (homes, width, len, length) = (number()?, number()?, number()?, number()?);
+        tables.push(Table { homes, width, len, slots: from.bytes(length as u64)? });
     }
-    state.known.young = SeenSet::from_shards(tables.into_iter());
+    state.known.young = SeenSet::from_tables(tables.into_iter());
     let runs = from.u64()?;
     let runs = from.u64s(runs.checked_mul(2)?)?;
     let runs: Option<Vec<(u32, u64)>> =

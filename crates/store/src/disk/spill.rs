@@ -6,15 +6,16 @@
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
 use super::run::FOLDER;
-use crate::bytequeue::LARGEST_SEGMENT;
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const NAME: &str = "spill/queues";
+/// No piece is longer.
+pub(super) const PIECE: usize = 4 * 1024;
 /// A checksum and the piece.
-const PLACE: usize = 8 + LARGEST_SEGMENT;
+const PLACE: usize = 8 + PIECE;
 
 pub(super) struct Spill {
     files: Arc<dyn Files>,
@@ -38,7 +39,7 @@ impl Spill {
         Self { files, crawl, file: None, places: 0, free: Vec::new(), long }
     }
 
-    /// Puts a piece on the disk. It is no longer than a segment of a queue.
+    /// Puts a piece on the disk. It is no longer than [`PIECE`].
     pub fn store(&mut self, piece: &[u8]) -> Result<Away, StoreError> {
         let place = self.free.pop().unwrap_or(self.places);
         let mut bytes = xxh3_64_with_seed(piece, self.crawl ^ u64::from(place)).to_le_bytes().to_vec();

@@ -1,0 +1,170 @@
+//! [`Chains`]: very many queues of bytes in one piece of memory.
+//!
+//! Of a million queues most hold some tens of bytes. If each were an allocation of its own, the allocator's share and the
+//! room to grow would be more than what is in them. Here all bytes lie in chunks of one size in one vector. A queue is a
+//! chain of chunks; a chunk that was read is used again, by whichever queue grows next.
+//!
+//! Invariant: every chunk is in one chain or is free. A [`Chain`] that is thrown away must be emptied before.
+
+const CHUNK: usize = 28;
+/// Behind the last chunk.
+const NONE: u32 = u32::MAX;
+
+struct Chunk {
+    bytes: [u8; CHUNK],
+    next: u32,
+}
+
+/// The chunks of all chains.
+pub(super) struct Chains {
+    chunks: Vec<Chunk>,
+    /// The first of those that are free.
+    free: u32,
+}
+
+/// A queue of bytes. Without bytes it has no chunks.
+#[derive(Default)]
+pub(super) struct Chain {
+    head: u32,
+    tail: u32,
+    length: u32,
+    /// How much of the first chunk was read already.
+    read: u8,
+}
+
+impl Chain {
+    pub fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+impl Chains {
+    pub fn new() -> Self {
+        Self { chunks: Vec::new(), free: NONE }
+    }
+
+    /// The bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.chunks.len() * size_of::<Chunk>()
+    }
+
+    /// A chunk that nobody has; `next` follows it.
+    fn chunk(&mut self, next: u32) -> u32 {
+        if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
+            let number = self.free;
+            self.free = std::mem::replace(&mut chunk.next, next);
+            return number;
+        }
+        self.chunks.push(Chunk { bytes: [0; CHUNK], next });
+        (self.chunks.len() - 1) as u32
+    }
+
+    pub fn chain(&mut self, bytes: &[u8]) -> Chain {
+        let mut chain = Chain::default();
+        self.push(&mut chain, bytes);
+        chain
+    }
+
+    /// Adds bytes behind all others.
+    pub fn push(&mut self, chain: &mut Chain, bytes: &[u8]) {
+        for byte in bytes {
+            let place = (usize::from(chain.read) + chain.len()) % CHUNK;
+            if chain.is_empty() {
+                let number = self.chunk(NONE);
+                (chain.head, chain.tail) = (number, number);
+            } else if place == 0 {
+                let number = self.chunk(NONE);
+                self.chunks[chain.tail as usize].next = number;
+                chain.tail = number;
+            }
+            self.chunks[chain.tail as usize].bytes[place] = *byte;
+            chain.length += 1;
+        }
+    }
+
+    /// Puts bytes before all others.
+    pub fn prepend(&mut self, chain: &mut Chain, bytes: &[u8]) {
+        for byte in bytes.iter().rev() {
+            if chain.read == 0 {
+                let number = self.chunk(if chain.is_empty() { NONE } else { chain.head });
+                if chain.is_empty() {
+                    chain.tail = number;
+                }
+                (chain.head, chain.read) = (number, CHUNK as u8);
+            }
+            chain.read -= 1;
+            self.chunks[chain.head as usize].bytes[usize::from(chain.read)] = *byte;
+            chain.length += 1;
+        }
+    }
+
+    /// Takes the first byte.
+    pub fn pop(&mut self, chain: &mut Chain) -> Option<u8> {
+        chain.length = chain.length.checked_sub(1)?;
+        let chunk = self.chunks.get_mut(chain.head as usize)?;
+        let byte = chunk.bytes[usize::from(chain.read)];
+        chain.read += 1;
+        if chain.is_empty() || usize::from(chain.read) == CHUNK {
+            let next = std::mem::replace(&mut chunk.next, self.free);
+            self.free = chain.head;
+            (chain.head, chain.read) = (next, 0);
+        }
+        Some(byte)
+    }
+
+    /// Takes so many bytes, or all.
+    pub fn take(&mut self, chain: &mut Chain, length: usize) -> Vec<u8> {
+        (0..length.min(chain.len())).map_while(|_| self.pop(chain)).collect()
+    }
+
+    /// The bytes, in pieces.
+    pub fn pieces(&self, chain: &Chain) -> impl Iterator<Item = &[u8]> {
+        let (mut number, mut from, mut left) = (chain.head, usize::from(chain.read), chain.len());
+        std::iter::from_fn(move || {
+            let chunk = self.chunks.get(number as usize).filter(|_| left > 0)?;
+            let piece = &chunk.bytes[from..CHUNK.min(from + left)];
+            (number, from, left) = (chunk.next, 0, left - piece.len());
+            Some(piece)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn chains_keep_apart_and_chunks_are_used_again() {
+        let mut chains = Chains::new();
+        let mut ours: [Chain; 3] = Default::default();
+        let mut theirs: [VecDeque<u8>; 3] = Default::default();
+        let mut most = 0;
+        for round in 0..20_000_usize {
+            let (which, length) = (round * 7 % 11 % 3, round * round % 67);
+            let bytes: Vec<u8> = (0..length).map(|at| (round + at) as u8).collect();
+            match round % 5 {
+                0 | 1 => {
+                    chains.push(&mut ours[which], &bytes);
+                    theirs[which].extend(&bytes);
+                }
+                2 => {
+                    chains.prepend(&mut ours[which], &bytes);
+                    bytes.iter().rev().for_each(|byte| theirs[which].push_front(*byte));
+                }
+                _ => {
+                    let length = length * 2;
+                    let taken: Vec<u8> = (0..length).map_while(|_| theirs[which].pop_front()).collect();
+                    assert_eq!(chains.take(&mut ours[which], length), taken);
+                }
+            }
+            assert_eq!(chains.pieces(&ours[which]).flatten().copied().collect::<VecDeque<u8>>(), theirs[which]);
+            most = most.max(theirs.iter().map(VecDeque::len).sum::<usize>());
+        }
+        assert!(chains.bytes() <= (most / CHUNK + 6) * size_of::<Chunk>(), "{} for {most}", chains.bytes());
+    }
+}
