@@ -15,14 +15,18 @@ use argiope_core::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::trap::Cut;
 use argiope_core::visit::Visit;
-use argiope_core::{Link, Time, Url};
+use argiope_core::{LaneId, Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
 
 use crate::picture::{Tally, snapshot};
 use crate::run_lines;
 use crate::snapshot::Snapshot;
+use crate::turns::Turns;
 use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
+/// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
+/// waiting.
+const AT_ONCE: usize = 8;
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
 /// How often the frontier is weighed.
@@ -162,6 +166,7 @@ where
         open,
         next_picture: Time::ZERO,
         next_weighing: Time::ZERO,
+        visits: Turns::default(),
     };
     let tells_runs = first_line.is_some();
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
@@ -217,6 +222,8 @@ struct Running<F> {
     open: bool,
     next_picture: Time,
     next_weighing: Time,
+    /// Visits that have come and are not taken up yet.
+    visits: Turns<Option<LaneId>, Box<Visit>>,
 }
 
 impl<F: Lasting> Running<F> {
@@ -271,21 +278,28 @@ impl<F: Lasting> Running<F> {
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
             }
-            let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture).min(self.outbox.due());
-            let first = match self.clock.until(until) {
-                None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(span) => mail.recv_timeout(span),
-            };
-            let Ok(first) = first else {
-                continue;
-            };
-            if self.receive(first)? {
-                return Ok(End::Interrupted);
+            if self.visits.is_empty() {
+                let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture).min(self.outbox.due());
+                let first = match self.clock.until(until) {
+                    None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(span) => mail.recv_timeout(span),
+                };
+                let Ok(first) = first else {
+                    continue;
+                };
+                if self.receive(first)? {
+                    return Ok(End::Interrupted);
+                }
             }
             while let Ok(more) = mail.try_recv() {
                 if self.receive(more)? {
                     return Ok(End::Interrupted);
                 }
+            }
+            let now = self.clock.now();
+            for _ in 0..AT_ONCE {
+                let Some(visit) = self.visits.pop() else { break };
+                self.keeper.finished(visit, now)?;
             }
         }
     }
@@ -296,7 +310,7 @@ impl<F: Lasting> Running<F> {
         match mail {
             Mail::Visits(visits) => {
                 for visit in visits {
-                    self.keeper.finished(visit, now)?;
+                    self.visits.push(visit.slot.map(|(lane, _)| lane), visit);
                 }
             }
             Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),

@@ -30,6 +30,7 @@ pub mod report;
 pub mod run_lines;
 pub mod snapshot;
 mod trust;
+mod turns;
 pub mod writing;
 
 pub use argiope_core as core;
