@@ -273,6 +273,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             }
             Step::Pause => {
                 let deadline = deadline.min(shop.now() + pause(fetch));
+                yield_now().await;
                 poll_fn(|cx| line.alarm.poll(deadline, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());

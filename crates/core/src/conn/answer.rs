@@ -15,8 +15,8 @@ use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
 /// So much of an unwanted body is read in order to keep the connection.
 pub(crate) const DRAIN: u64 = 64 << 10;
-/// A body that unpacks to more than this at once is read in slices: a thousandth of a second's work, more or less.
-pub(super) const SLICE: u64 = 256 << 10;
+/// A body that unpacks to more than this at once is read in slices: a quarter of a millisecond, more or less.
+pub(super) const SLICE: u64 = 64 << 10;
 /// Bytes of a packed body that are looked at first; twice as many each time as long as they stay modest, ...
 const BITE: usize = 512;
 /// ... but no more than these.

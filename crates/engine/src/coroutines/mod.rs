@@ -35,7 +35,7 @@ use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
 use crate::timers::Alarm;
 use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
-use executor::{Executor, Happening, TaskId, first};
+use executor::{Executor, Happening, TaskId, first, yield_now};
 use queue::JoinQueue;
 use reactor::Socket;
 
@@ -215,6 +215,7 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Pause => {
                 shop.executor.mark("paused");
                 let until = deadline.min(shop.now() + pause(fetch));
+                yield_now().await;
                 poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
