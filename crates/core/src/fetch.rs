@@ -646,7 +646,7 @@ mod tests {
         ] {
             let mut fetch = fetch("http://h/map.txt", purpose.clone(), |_| {});
             let slices = slices(&mut fetch, &answer(coding, &packed(text.as_bytes())));
-            let most = text.len() / (128 << 10) + 2;
+            let most = text.len() / (32 << 10) + 2;
             assert!(slices > 3 && slices <= most, "{slices} slices of {} bytes as {purpose:?}", text.len());
             let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
             assert_eq!((visit.outcome, visit.truncated, conn.is_some()), (Outcome::Ok, None, true));

@@ -214,8 +214,8 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             Step::Read => Interest::Readable,
             Step::Pause => {
                 shop.executor.mark("paused");
-                let until = deadline.min(shop.now() + pause(fetch));
                 yield_now().await;
+                let until = deadline.min(shop.now() + pause(fetch));
                 poll_fn(|cx| line.alarm.poll(until, shop.now(), cx)).await;
                 fetch.expire(shop.now());
                 fetch.resume(shop.now());
