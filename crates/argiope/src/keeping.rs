@@ -26,7 +26,7 @@ use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
 
 /// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
 /// waiting.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 4;
 /// How often the live picture is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
 /// How often the frontier is weighed.

@@ -8,7 +8,7 @@
 /// A page with less text says nothing about itself.
 const SHORTEST: u64 = 64;
 /// Bytes of each piece of text that the sketch looks at.
-const LOOKED_AT: u32 = 16;
+const LOOKED_AT: usize = 16;
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// By what a page is compared with others.
@@ -32,10 +32,9 @@ pub struct LikenessReader {
     /// Bytes that wait until there are eight of them.
     begun: u64,
     begun_bytes: u32,
-    /// The piece between two tags that is being read.
-    piece: u64,
-    piece_bytes: u32,
-    after_digit: bool,
+    /// How the piece between two tags that is being read begins.
+    piece: [u8; LOOKED_AT],
+    piece_bytes: usize,
     least: [u64; 4],
 }
 
@@ -46,9 +45,8 @@ impl Default for LikenessReader {
             length: 0,
             begun: 0,
             begun_bytes: 0,
-            piece: 0,
+            piece: [0; LOOKED_AT],
             piece_bytes: 0,
-            after_digit: false,
             least: [u64::MAX; 4],
         }
     }
@@ -63,14 +61,10 @@ impl LikenessReader {
             let Some(start) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
-        for &byte in bytes.iter().take((LOOKED_AT - self.piece_bytes) as usize) {
-            let is_digit = byte.is_ascii_digit();
-            if !(is_digit && self.after_digit) {
-                let seen = if is_digit { b'0' } else { byte };
-                self.piece = (self.piece ^ u64::from(seen)).wrapping_mul(ODD).rotate_left(29);
-            }
-            self.after_digit = is_digit;
-            self.piece_bytes += 1;
+        if let Some(room) = self.piece.get_mut(self.piece_bytes..) {
+            let looked_at = room.len().min(bytes.len());
+            room[..looked_at].copy_from_slice(&bytes[..looked_at]);
+            self.piece_bytes += looked_at;
         }
         self.fold(bytes);
     }
@@ -80,11 +74,12 @@ impl LikenessReader {
         if self.piece_bytes == 0 {
             return;
         }
-        let hash = mix(self.piece);
+        let (first, second) = halves(&numbers_alike(self.piece));
+        let hash = mix(first ^ mix(second));
         if let Some(least) = self.least.get_mut((hash & 3) as usize) {
             *least = (*least).min(hash);
         }
-        (self.piece, self.piece_bytes, self.after_digit) = (0, 0, false);
+        (self.piece, self.piece_bytes) = ([0; LOOKED_AT], 0);
     }
 
     /// The page is over. `None` where it has too little text to tell.
@@ -97,28 +92,51 @@ impl LikenessReader {
 
     fn fold(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
-        let wanted = (8 - self.begun_bytes as usize) % 8;
-        let (first, rest) = bytes.split_at(wanted.min(bytes.len()));
-        first.iter().for_each(|&byte| self.byte(byte));
-        let (words, last) = rest.as_chunks::<8>();
+        let (words, last) = bytes.as_chunks::<8>();
         for word in words {
-            self.word(u64::from_le_bytes(*word));
+            self.push(u64::from_le_bytes(*word), 8);
         }
-        last.iter().for_each(|&byte| self.byte(byte));
+        let last_word = last.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        self.push(last_word, last.len() as u32);
     }
 
-    fn byte(&mut self, byte: u8) {
-        self.begun |= u64::from(byte) << (8 * self.begun_bytes);
-        self.begun_bytes += 1;
-        if self.begun_bytes == 8 {
+    /// Up to eight bytes more; a word is folded in whenever there is a whole one.
+    fn push(&mut self, bytes: u64, count: u32) {
+        let begun_bits = 8 * self.begun_bytes;
+        self.begun |= bytes << begun_bits;
+        self.begun_bytes += count;
+        if self.begun_bytes >= 8 {
             self.word(self.begun);
-            (self.begun, self.begun_bytes) = (0, 0);
+            self.begun = bytes.checked_shr(64 - begun_bits).unwrap_or(0);
+            self.begun_bytes -= 8;
         }
     }
 
     fn word(&mut self, word: u64) {
         self.text = (self.text.rotate_left(23) ^ word).wrapping_mul(ODD);
     }
+}
+
+/// The same beginning of a piece with every number in it written as 0.
+fn numbers_alike(piece: [u8; LOOKED_AT]) -> [u8; LOOKED_AT] {
+    if !piece.iter().fold(false, |any, byte| any | byte.is_ascii_digit()) {
+        return piece;
+    }
+    let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
+    for byte in piece {
+        let is_digit = byte.is_ascii_digit();
+        if !(is_digit && after_digit) {
+            alike[length] = if is_digit { b'0' } else { byte };
+            length += 1;
+        }
+        after_digit = is_digit;
+    }
+    alike
+}
+
+fn halves(piece: &[u8; LOOKED_AT]) -> (u64, u64) {
+    let piece = u128::from_le_bytes(*piece);
+    (piece as u64, (piece >> 64) as u64)
 }
 
 /// Spreads every bit over all of them.
