@@ -123,7 +123,7 @@ end
         with open(script, "w") as file:
             file.write(self.SCRIPT)
         scheme = "https" if web.ca else "http"
-        command = ["wrk", "-t1", f"-c{task.connections}", f"-d{self.seconds}s", "-s", script]
+        command = ["wrk", "-t1", f"-c{task.connections}", f"-d{self.seconds}s", "--timeout", "20s", "-s", script]
         command += [f"{scheme}://{with_port(urls[0], web.port).split('/')[2]}/"]
         outcome = process.run(command, work, timeout=self.seconds + 30, environment={"WRK_URLS": listed})
         stats = web.stats()
