@@ -132,7 +132,8 @@ end
         sample.pages = stats["answered"]
         sample.more["bytes"] = stats["bytes_sent"]
         if "Non-2xx" in outcome.said or "Socket errors" in outcome.said:
-            sample.void = "errors: " + outcome.said.strip()[-200:]
+            trouble = [line.strip() for line in outcome.said.splitlines() if "Non-2xx" in line or "Socket errors" in line]
+            sample.void = "; ".join(trouble)
         return sample
 
 

@@ -4,6 +4,7 @@ import json
 import os
 
 from .result import programs_summary
+from .scenarios import SCENARIOS
 
 
 def write(folder, name, title, suite, measures, samples, notes, missing):
@@ -29,7 +30,7 @@ def write(folder, name, title, suite, measures, samples, notes, missing):
 def read_all(folder):
     """The results of all scenarios that were run, in order."""
     results = []
-    for name in [f"S{n}" for n in range(1, 13)]:
+    for name in SCENARIOS:
         path = os.path.join(folder, f"{name}.json")
         if os.path.exists(path):
             with open(path) as file:
@@ -143,7 +144,8 @@ def headlines(results):
                 rows.append([f"{result['scenario']} {name}", bar, middle, fate])
     machine = results[0]["machine"]
     words = f"Medians of {results[0]['rounds']} rounds on {machine['cores']} cores of {machine['cpu']}, {machine['date'].split()[0]}."
-    return f"{words} All twelve scenarios: [docs/performance.md](docs/performance.md).\n\n" + markdown(["", "bar", "measured", ""], rows)
+    link = "All scenarios, and those not measured yet: [docs/performance.md](docs/performance.md)."
+    return f"{words} {link}\n\n" + markdown(["", "bar", "measured", ""], rows)
 
 
 def generated(results):
@@ -153,6 +155,9 @@ def generated(results):
         for line in result["measures"]:
             rows.append([f"[{result['scenario']}](#{result['scenario'].lower()})", *measure_row(line)])
     parts.append(markdown(["", *MEASURES], rows))
+    absent = [name for name in SCENARIOS if name not in {result["scenario"] for result in results}]
+    if absent:
+        parts += ["", f"Not measured in this form yet: {', '.join(absent)}."]
     for result in results:
         machine = result["machine"]
         parts += ["", f"### {result['scenario']}", "", result["title"], ""]
