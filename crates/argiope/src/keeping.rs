@@ -170,7 +170,8 @@ where
     };
     let tells_runs = first_line.is_some();
     let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
-    // What was settled on the way out has happened too.
+    // What has come and what was settled on the way out has happened too.
+    let end = end.and_then(|end| running.take_up(usize::MAX, clock.now()).map(|()| end));
     let end = end.and_then(|end| running.gather(clock.now()).map(|()| end));
     let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
     running.crew.end(ending);
@@ -296,12 +297,17 @@ impl<F: Lasting> Running<F> {
                     return Ok(End::Interrupted);
                 }
             }
-            let now = self.clock.now();
-            for _ in 0..AT_ONCE {
-                let Some(visit) = self.visits.pop() else { break };
-                self.keeper.finished(visit, now)?;
-            }
+            self.take_up(AT_ONCE, self.clock.now())?;
         }
+    }
+
+    /// Takes up visits that have come, so many at most.
+    fn take_up(&mut self, most: usize, now: Time) -> Result<(), StoreError> {
+        for _ in 0..most {
+            let Some(visit) = self.visits.pop() else { break };
+            self.keeper.finished(visit, now)?;
+        }
+        Ok(())
     }
 
     /// Takes in one message; says whether to leave at once.

@@ -61,6 +61,17 @@ pub struct Table {
     pub slots: Vec<u8>,
 }
 
+impl Table {
+    /// Whether the numbers agree with each other.
+    fn is_sound(&self) -> bool {
+        let Self { homes, width, len, slots } = self;
+        let least = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(WIDEST - NARROWEST));
+        (NARROWEST..=WIDEST).contains(width)
+            && (*homes == 0 || least.is_some_and(|least| slots.len() >= least))
+            && *len <= slots.len() / width
+    }
+}
+
 impl Default for SeenSet {
     fn default() -> Self {
         let empty = Table { width: WIDEST, ..Table::default() };
@@ -95,15 +106,15 @@ impl SeenSet {
         self.shards.iter().map(|shard| &shard.table)
     }
 
-    /// A set from its tables. They are taken at their word: whoever hands them over has checked that they are whole.
-    pub fn from_tables(tables: impl Iterator<Item = Table>) -> Self {
-        let mut set = Self::default();
-        for (number, table) in tables.enumerate().take(Self::SHARDS) {
-            set.len += table.len as u64;
-            let width = table.width.clamp(NARROWEST, WIDEST);
-            set.shards[number] = Shard::new(number, Table { width, ..table });
+    /// A set from its tables; `None` where they cannot be of one. Whoever hands them over has checked that they are whole.
+    pub fn from_tables(tables: Vec<Table>) -> Option<Self> {
+        if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_sound) {
+            return None;
         }
-        set
+        let mut set = Self::default();
+        set.len = tables.iter().map(|table| table.len as u64).sum();
+        set.shards = tables.into_iter().enumerate().map(|(number, table)| Shard::new(number, table)).collect();
+        Some(set)
     }
 
     /// How many shards there are.
@@ -167,7 +178,7 @@ impl Shard {
             return Some(low);
         }
         // The largest number that has its home here, or a little more: the one that is meant is the next below it.
-        let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(1 << 36);
+        let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
     }
@@ -358,6 +369,26 @@ mod tests {
         assert!(set.iter().eq(sorted));
     }
 
+    #[test]
+    fn tables_that_do_not_agree_with_themselves_are_no_set() {
+        let mut set = SeenSet::default();
+        assert_eq!(hashes(7).take(10_000).filter(|number| set.insert(*number)).count(), 10_000);
+        let tables: Vec<Table> = set.tables().cloned().collect();
+        assert!(SeenSet::from_tables(tables.clone()).is_some_and(|copy| copy.iter().eq(set.iter())));
+        let spoils: [fn(&mut Table); 4] = [
+            |table| table.width = 9,
+            |table| table.homes = usize::MAX,
+            |table| table.slots.truncate(100),
+            |table| table.len = 1 << 40,
+        ];
+        for spoil in spoils {
+            let mut tables = tables.clone();
+            spoil(&mut tables[3]);
+            assert!(SeenSet::from_tables(tables).is_none());
+        }
+        assert!(SeenSet::from_tables(tables[1..].to_vec()).is_none());
+    }
+
     /// Shards as they are in sets too large for a test: numbers of one shard only.
     #[test]
     fn slots_of_six_bytes_tell_whole_numbers() {
@@ -370,7 +401,7 @@ mod tests {
         let mut sorted: Vec<u64> = numbers().collect();
         sorted.sort_unstable();
         assert!(set.iter().eq(sorted.iter().copied()));
-        let copy = SeenSet::from_tables(set.tables().cloned());
+        let copy = SeenSet::from_tables(set.tables().cloned().collect()).expect("its own tables");
         assert!(copy.len() == 400_000 && copy.iter().eq(sorted));
     }
 }

@@ -275,7 +275,7 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<Mar
         let (homes, width, len, length) = (number()?, number()?, number()?, number()?);
         tables.push(Table { homes, width, len, slots: from.bytes(length as u64)? });
     }
-    state.known.young = SeenSet::from_tables(tables.into_iter());
+    state.known.young = SeenSet::from_tables(tables)?;
     let runs = from.u64()?;
     let runs = from.u64s(runs.checked_mul(2)?)?;
     let runs: Option<Vec<(u32, u64)>> =
