@@ -111,10 +111,9 @@ impl SeenSet {
         if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_sound) {
             return None;
         }
-        let mut set = Self::default();
-        set.len = tables.iter().map(|table| table.len as u64).sum();
-        set.shards = tables.into_iter().enumerate().map(|(number, table)| Shard::new(number, table)).collect();
-        Some(set)
+        let len = tables.iter().map(|table| table.len as u64).sum();
+        let shards = tables.into_iter().enumerate().map(|(number, table)| Shard::new(number, table)).collect();
+        Some(Self { shards, len })
     }
 
     /// How many shards there are.
