@@ -66,18 +66,8 @@ fn below(random: u64, bound: u64) -> u64 {
 }
 
 /// Decimal digits, without the machinery of `format!`: making addresses must not hide what is done with them.
-fn push_number(mut number: u64, text: &mut String) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    text.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+fn push_number(number: u64, text: &mut String) {
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 #[cfg(test)]

@@ -147,19 +147,15 @@ mod tests {
 
     #[test]
     fn what_was_never_asked_for_is_no_page() {
-        let mut tally = Tally::default();
-        for outcome in Outcome::ALL {
+        let visit = |outcome| {
             let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
-            tally.count(&Visit::unasked(link, *outcome, None, Time::ZERO));
-        }
+            Visit::unasked(link, outcome, None, Time::ZERO)
+        };
+        let mut tally = Tally::default();
+        Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
         assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
         tally.rates(Time::ZERO);
-        tally.count(&Visit::unasked(
-            Link::root(Url::parse("http://h/no").expect("an address"), 1),
-            Outcome::Robots,
-            None,
-            Time::ZERO,
-        ));
+        tally.count(&visit(Outcome::Robots));
         assert!(tally.rates(Time::ZERO + Duration::from_secs(1)).0 <= 0.0, "nothing was fetched");
     }
 }

@@ -344,12 +344,14 @@ impl Shop {
     }
 
     fn rest(&self, seat: Seat, resting: Resting) {
+        if !self.worker.may_rest(self.now()) {
+            return self.close(resting.line);
+        }
         let mut state = self.lock();
         let is_full = self.worker.is_full(state.resting.len());
         let longest = if is_full { state.resting.longest(|_| true) } else { None };
         let longest = longest.and_then(|seat| state.resting.remove(seat));
-        let may_rest = self.worker.may_rest(self.now());
-        let replaced = if may_rest { state.resting.insert(seat, resting) } else { Some(resting) };
+        let replaced = state.resting.insert(seat, resting);
         for gone in longest.into_iter().chain(replaced) {
             state.open.try_remove(gone.line.key);
         }

@@ -407,18 +407,8 @@ fn push_path(page: u32, out: &mut Vec<u8>) {
 }
 
 /// Decimal digits without the machinery of `format!`, which would be most of a page's cost.
-fn push_number(mut number: u32, out: &mut Vec<u8>) {
-    let mut digits = [0u8; 10];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+fn push_number(number: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Pages of a blog that are archive pages: numbers 1 to this.
