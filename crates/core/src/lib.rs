@@ -7,6 +7,7 @@ pub mod budget;
 pub mod chess;
 pub mod conn;
 pub mod cookies;
+mod eight;
 pub mod examine;
 pub mod fetch;
 pub mod follow;

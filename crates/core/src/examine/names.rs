@@ -1,21 +1,25 @@
 //! Names of elements as numbers, so that telling fifty of them apart costs a few comparisons and no allocation.
 
-/// A name of up to eight bytes in lower case, packed. Longer names are all 0: they are told apart by their bytes.
-pub const fn key(name: &[u8]) -> u64 {
-    if name.len() > 8 {
-        return 0;
-    }
-    let mut key = 0;
-    let mut index = 0;
+use crate::eight;
+
+/// A name of up to eight bytes in lower case, as a number. Longer names are all 0: they are told apart by their bytes.
+pub fn key(name: &[u8]) -> u64 {
+    if name.len() > 8 { 0 } else { eight::lower(eight::up_to(name)) }
+}
+
+/// The same of a name that we write ourselves, in lower case.
+const fn known(name: &[u8]) -> u64 {
+    assert!(name.len() <= 8, "a longer name has no key");
+    let (mut key, mut index) = (0, 0);
     while index < name.len() {
-        key = key << 8 | name[index].to_ascii_lowercase() as u64;
+        key |= (name[index] as u64) << (8 * index);
         index += 1;
     }
     key
 }
 
 macro_rules! names {
-    ($($constant:ident $text:literal)*) => { $(pub const $constant: u64 = key($text);)* };
+    ($($constant:ident $text:literal)*) => { $(pub const $constant: u64 = known($text);)* };
 }
 
 names! {
@@ -29,49 +33,49 @@ names! {
 
 /// The names whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.
 const BREAK_OUT: [u64; 43] = [
-    key(b"b"),
-    key(b"big"),
-    key(b"body"),
-    key(b"br"),
-    key(b"center"),
-    key(b"code"),
-    key(b"dd"),
-    key(b"div"),
-    key(b"dl"),
-    key(b"dt"),
-    key(b"em"),
-    key(b"embed"),
-    key(b"h1"),
-    key(b"h2"),
-    key(b"h3"),
-    key(b"h4"),
-    key(b"h5"),
-    key(b"h6"),
-    key(b"head"),
-    key(b"hr"),
-    key(b"i"),
-    key(b"img"),
-    key(b"li"),
-    key(b"listing"),
-    key(b"menu"),
-    key(b"meta"),
-    key(b"nobr"),
-    key(b"ol"),
-    key(b"p"),
-    key(b"pre"),
-    key(b"ruby"),
-    key(b"s"),
-    key(b"small"),
-    key(b"span"),
-    key(b"strong"),
-    key(b"strike"),
-    key(b"sub"),
-    key(b"sup"),
-    key(b"table"),
-    key(b"tt"),
-    key(b"u"),
-    key(b"ul"),
-    key(b"var"),
+    known(b"b"),
+    known(b"big"),
+    known(b"body"),
+    known(b"br"),
+    known(b"center"),
+    known(b"code"),
+    known(b"dd"),
+    known(b"div"),
+    known(b"dl"),
+    known(b"dt"),
+    known(b"em"),
+    known(b"embed"),
+    known(b"h1"),
+    known(b"h2"),
+    known(b"h3"),
+    known(b"h4"),
+    known(b"h5"),
+    known(b"h6"),
+    known(b"head"),
+    known(b"hr"),
+    known(b"i"),
+    known(b"img"),
+    known(b"li"),
+    known(b"listing"),
+    known(b"menu"),
+    known(b"meta"),
+    known(b"nobr"),
+    known(b"ol"),
+    known(b"p"),
+    known(b"pre"),
+    known(b"ruby"),
+    known(b"s"),
+    known(b"small"),
+    known(b"span"),
+    known(b"strong"),
+    known(b"strike"),
+    known(b"sub"),
+    known(b"sup"),
+    known(b"table"),
+    known(b"tt"),
+    known(b"u"),
+    known(b"ul"),
+    known(b"var"),
 ];
 
 /// Whether a start tag of this name closes SVG and MathML.

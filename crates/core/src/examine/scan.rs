@@ -8,6 +8,7 @@
 use memchr::memchr;
 
 use super::tokenizer::is_space;
+use crate::eight;
 
 /// What a byte can end.
 const ENDS_NAME: u8 = 1;
@@ -38,9 +39,34 @@ fn seek(bytes: &[u8], from: usize, marks: u8, marked: bool) -> Option<usize> {
     Some(from + found)
 }
 
+/// The first place from `from` on whose byte has one of these marks, which only white space, `/`, `=` and `>` have.
+/// Nearly all names are shorter than eight bytes.
+#[inline]
+fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
+    let near = eight::first(bytes.get(from..)?)
+        .and_then(|word| eight::place(eight::below(word, b'0') | eight::equal(word, b'=') | eight::equal(word, b'>')));
+    match near.map(|near| from + near) {
+        // What is below the digits, such as a hyphen, may belong to the name.
+        Some(near) if ENDS[usize::from(*bytes.get(near)?)] & marks != 0 => Some(near),
+        _ => seek(bytes, from, marks, true),
+    }
+}
+
+/// Where this byte is next. It is mostly near.
+#[inline]
+pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks();
+    for (word, at) in words.iter().zip([0, 8, 16]) {
+        if let Some(place) = eight::place(eight::equal(u64::from_le_bytes(*word), byte)) {
+            return Some(at + place);
+        }
+    }
+    memchr(byte, bytes)
+}
+
 /// The end of a tag's name.
 pub fn name_end(bytes: &[u8]) -> Option<usize> {
-    seek(bytes, 0, ENDS_NAME, true)
+    seek_end(bytes, 0, ENDS_NAME)
 }
 
 /// A tag that lies whole within the bytes: where its `>` is, and whether it closes itself. The bytes begin after its
@@ -59,7 +85,7 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
             }
             at += 1;
         }
-        at = seek(bytes, at + 1, ENDS_ATTRIBUTE_NAME, true)?;
+        at = seek_end(bytes, at + 1, ENDS_ATTRIBUTE_NAME)?;
         let after = if bytes.get(at) == Some(&b'=') { at } else { seek(bytes, at, SPACE, false)? };
         if bytes.get(after) != Some(&b'=') {
             at = after;
@@ -67,7 +93,7 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
         }
         at = seek(bytes, after + 1, SPACE, false)?;
         match bytes.get(at)? {
-            quote @ (b'"' | b'\'') => at += 2 + bytes.get(at + 1..)?.iter().position(|byte| byte == quote)?,
+            quote @ (b'"' | b'\'') => at += 2 + find(*quote, bytes.get(at + 1..)?)?,
             b'>' => return Some((at, false)),
             _ => at = seek(bytes, at, ENDS_UNQUOTED, true)?,
         }

@@ -172,7 +172,7 @@ impl Tokenizer {
         let next = match self.content {
             Content::PlainText => None,
             Content::Script => self.script.skip(rest),
-            _ => find_less(rest),
+            _ => scan::find(b'<', rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
         if !text.is_empty() {
@@ -188,6 +188,13 @@ impl Tokenizer {
 
     /// Reads on from a `<` within the chunk.
     fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        // Nearly always it is a tag of which all is there.
+        if self.content == Content::Markup
+            && rest.get(name_start(rest)).is_some_and(u8::is_ascii_alphabetic)
+            && let Some(rest) = self.whole_tag(rest, sink)
+        {
+            return rest;
+        }
         match self.decide(rest, sink) {
             Opening::Undecided => {
                 self.begun.clear();
@@ -403,12 +410,6 @@ impl Tokenizer {
     }
 }
 
-/// The next `<`. Between tags there is often little text: a look at a few bytes saves the search.
-fn find_less(bytes: &[u8]) -> Option<usize> {
-    let near = bytes.iter().take(8).position(|&byte| byte == b'<');
-    near.or_else(|| memchr(b'<', bytes))
-}
-
 /// Where the name of the tag begins whose bytes from `<` on are given.
 fn name_start(tag: &[u8]) -> usize {
     if tag.get(1) == Some(&b'/') { 2 } else { 1 }
@@ -476,7 +477,7 @@ impl<'a> Iterator for Attributes<'a> {
         match rest.first()? {
             quote @ (b'"' | b'\'') => {
                 let value = rest.get(1..)?;
-                let end = memchr(*quote, value)?;
+                let end = scan::find(*quote, value)?;
                 self.rest = value.get(end + 1..)?;
                 Some((name, value.get(..end)?))
             }

@@ -5,6 +5,8 @@
 //!
 //! Invariant: the numbers do not depend on how the page was cut into chunks.
 
+use crate::eight;
+
 /// A page with less text says nothing about itself.
 const SHORTEST: u64 = 64;
 /// Bytes of each piece of text that the sketch looks at.
@@ -33,22 +35,14 @@ pub struct LikenessReader {
     begun: u64,
     begun_bytes: u32,
     /// How the piece between two tags that is being read begins.
-    piece: [u8; LOOKED_AT],
+    piece: u128,
     piece_bytes: usize,
     least: [u64; 4],
 }
 
 impl Default for LikenessReader {
     fn default() -> Self {
-        Self {
-            text: ODD,
-            length: 0,
-            begun: 0,
-            begun_bytes: 0,
-            piece: [0; LOOKED_AT],
-            piece_bytes: 0,
-            least: [u64::MAX; 4],
-        }
+        Self { text: ODD, length: 0, begun: 0, begun_bytes: 0, piece: 0, piece_bytes: 0, least: [u64::MAX; 4] }
     }
 }
 
@@ -61,10 +55,10 @@ impl LikenessReader {
             let Some(start) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
-        if let Some(room) = self.piece.get_mut(self.piece_bytes..) {
-            let looked_at = room.len().min(bytes.len());
-            room[..looked_at].copy_from_slice(&bytes[..looked_at]);
-            self.piece_bytes += looked_at;
+        if self.piece_bytes < LOOKED_AT {
+            let (first, second) = (eight::up_to(bytes), eight::up_to(bytes.get(8..).unwrap_or(&[])));
+            self.piece |= (u128::from(second) << 64 | u128::from(first)) << (8 * self.piece_bytes);
+            self.piece_bytes = (self.piece_bytes + bytes.len()).min(LOOKED_AT);
         }
         self.fold(bytes);
     }
@@ -74,12 +68,12 @@ impl LikenessReader {
         if self.piece_bytes == 0 {
             return;
         }
-        let (first, second) = halves(&numbers_alike(self.piece));
-        let hash = mix(first ^ mix(second));
+        let piece = numbers_alike(self.piece);
+        let hash = mix(piece as u64 ^ mix((piece >> 64) as u64));
         if let Some(least) = self.least.get_mut((hash & 3) as usize) {
             *least = (*least).min(hash);
         }
-        (self.piece, self.piece_bytes) = ([0; LOOKED_AT], 0);
+        (self.piece, self.piece_bytes) = (0, 0);
     }
 
     /// The page is over. `None` where it has too little text to tell.
@@ -96,8 +90,7 @@ impl LikenessReader {
         for word in words {
             self.push(u64::from_le_bytes(*word), 8);
         }
-        let last_word = last.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        self.push(last_word, last.len() as u32);
+        self.push(eight::up_to(last), last.len() as u32);
     }
 
     /// Up to eight bytes more; a word is folded in whenever there is a whole one.
@@ -118,12 +111,13 @@ impl LikenessReader {
 }
 
 /// The same beginning of a piece with every number in it written as 0.
-fn numbers_alike(piece: [u8; LOOKED_AT]) -> [u8; LOOKED_AT] {
-    if !piece.iter().fold(false, |any, byte| any | byte.is_ascii_digit()) {
+fn numbers_alike(piece: u128) -> u128 {
+    let bytes: [u8; LOOKED_AT] = piece.to_le_bytes();
+    if !bytes.iter().fold(false, |any, byte| any | byte.is_ascii_digit()) {
         return piece;
     }
     let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
-    for byte in piece {
+    for byte in bytes {
         let is_digit = byte.is_ascii_digit();
         if !(is_digit && after_digit) {
             alike[length] = if is_digit { b'0' } else { byte };
@@ -131,12 +125,7 @@ fn numbers_alike(piece: [u8; LOOKED_AT]) -> [u8; LOOKED_AT] {
         }
         after_digit = is_digit;
     }
-    alike
-}
-
-fn halves(piece: &[u8; LOOKED_AT]) -> (u64, u64) {
-    let piece = u128::from_le_bytes(*piece);
-    (piece as u64, (piece >> 64) as u64)
+    u128::from_le_bytes(alike)
 }
 
 /// Spreads every bit over all of them.

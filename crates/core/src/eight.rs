@@ -1,0 +1,83 @@
+//! Eight bytes at a time, as one number.
+//!
+//! Tags, names and the text between them are short: a loop over their bytes costs less for its turns than for the end
+//! that nobody can foretell. Here the end is counted instead. The first byte is the number's lowest, always.
+
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// The first eight bytes, where there are so many.
+#[inline]
+pub fn first(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
+}
+
+/// Up to eight bytes; what is missing is zero, and what is too much does not count.
+#[inline]
+pub fn up_to(bytes: &[u8]) -> u64 {
+    if let Some(word) = first(bytes) {
+        return word;
+    }
+    // Two numbers that overlap: both set the same bits there.
+    if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
+        return u64::from(head) | u64::from(tail) << (8 * (bytes.len() - 4));
+    }
+    match *bytes {
+        [] => 0,
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, ..] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+    }
+}
+
+/// Marks the bytes that are `byte`. Only the [`place`] of the first mark is sure.
+#[inline]
+pub fn equal(word: u64, byte: u8) -> u64 {
+    let zero = word ^ (ONES * u64::from(byte));
+    zero.wrapping_sub(ONES) & !zero & HIGHS
+}
+
+/// Marks the bytes below `byte`, which is ASCII. Only the [`place`] of the first mark is sure.
+#[inline]
+pub fn below(word: u64, byte: u8) -> u64 {
+    word.wrapping_sub(ONES * u64::from(byte)) & !word & HIGHS
+}
+
+/// Where the first mark is.
+#[inline]
+pub fn place(marks: u64) -> Option<usize> {
+    (marks != 0).then(|| (marks.trailing_zeros() / 8) as usize)
+}
+
+/// With ASCII's letters in lower case.
+#[inline]
+pub const fn lower(word: u64) -> u64 {
+    let low = word & !HIGHS;
+    let from_a = low + ONES * (0x80 - b'A' as u64);
+    let after_z = low + ONES * (0x7F - b'Z' as u64);
+    let capital = (from_a ^ after_z) & !word & HIGHS;
+    word | capital >> 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn as_byte_by_byte(bytes in prop::collection::vec(any::<u8>(), 0..20), byte: u8, limit in 0_u8..128) {
+            let mut eight = [0; 8];
+            eight.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
+            let word = u64::from_le_bytes(eight);
+            prop_assert_eq!(up_to(&bytes), word);
+            prop_assert_eq!(first(&bytes), (bytes.len() >= 8).then_some(word));
+            prop_assert_eq!(place(equal(word, byte)), eight.iter().position(|&other| other == byte));
+            prop_assert_eq!(place(below(word, limit)), eight.iter().position(|&other| other < limit));
+            let both = equal(word, byte) | below(word, limit);
+            prop_assert_eq!(place(both), eight.iter().position(|&other| other == byte || other < limit));
+            prop_assert_eq!(lower(word), u64::from_le_bytes(eight.map(|byte| byte.to_ascii_lowercase())));
+        }
+    }
+}
