@@ -268,6 +268,10 @@ impl Outbox {
     /// The last commit; returns when everything is durable and taken.
     pub fn close<F: Lasting>(mut self, frontier: &mut F) -> Result<(), StoreError> {
         self.seal(frontier, true)?;
+        // The pages of the run are on their way; what follows is its snapshot, piece by piece.
+        while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
+            self.dispatch(Parcel { items: Vec::new(), batch: Some(batch) });
+        }
         self.end()
     }
 
@@ -317,7 +321,7 @@ impl<T: Taker> Writer<T> {
                 if let Some(batch) = batch {
                     desk.log.write(&batch)?;
                     // A keeper that has left has no use for it.
-                    let _ = self.inbox.send(Mail::Durable(batch));
+                    let _ = self.inbox.send(Mail::Durable(batch.written()));
                 }
             }
             for item in items {
