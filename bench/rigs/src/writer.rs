@@ -1,5 +1,6 @@
 //! [`Writer`]: the thread that waits for the disk, as a crawl has one.
 
+use crate::kernel;
 use argiope_core::StoreError;
 use argiope_store::disk::{Batch, DiskFrontier, LogWriter};
 use std::sync::mpsc;
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 pub struct Writer {
     batches: Option<mpsc::SyncSender<Batch>>,
     done: mpsc::Receiver<Batch>,
-    thread: Option<std::thread::JoinHandle<Result<(), StoreError>>>,
+    thread: Option<std::thread::JoinHandle<Result<Duration, StoreError>>>,
     under_way: usize,
-    /// The longest that sealing a commit took: for so long the keeper stood still.
+    /// The longest that sealing a commit took: for so long the keeper stood still, and so much processor time it used.
     pub longest: Duration,
+    pub longest_processor: Duration,
 }
 
 impl Writer {
@@ -20,21 +22,26 @@ impl Writer {
         let (batches, incoming) = mpsc::sync_channel::<Batch>(4);
         let (acknowledge, done) = mpsc::channel();
         let thread = std::thread::spawn(move || {
+            let mut longest = Duration::ZERO;
             for batch in incoming {
+                let started = Instant::now();
                 log.write(&batch)?;
+                longest = longest.max(started.elapsed());
                 // Nobody listens any more at the very end.
-                let _ = acknowledge.send(batch);
+                let _ = acknowledge.send(batch.written());
             }
-            Ok(())
+            Ok(longest)
         });
-        Self { batches: Some(batches), done, thread: Some(thread), under_way: 0, longest: Duration::ZERO }
+        let [longest, longest_processor] = [Duration::ZERO; 2];
+        Self { batches: Some(batches), done, thread: Some(thread), under_way: 0, longest, longest_processor }
     }
 
     /// Makes a commit of what happened, and takes note of those that are durable by now.
     pub fn commit(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
-        let started = Instant::now();
+        let (started, used) = (Instant::now(), kernel::thread_time());
         let batch = frontier.commit(&[])?;
         self.longest = self.longest.max(started.elapsed());
+        self.longest_processor = self.longest_processor.max(kernel::thread_time() - used);
         self.send(batch);
         while let Ok(batch) = self.done.try_recv() {
             self.under_way -= 1;
@@ -43,10 +50,11 @@ impl Writer {
         Ok(())
     }
 
-    /// The last commit of a run.
+    /// The last commits of a run.
     pub fn commit_at_end(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
-        let batch = frontier.commit_at_end(&[])?;
-        self.send(batch);
+        while let Some(batch) = frontier.commit_at_end(&[])? {
+            self.send(Some(batch));
+        }
         self.wait(frontier)
     }
 
@@ -68,9 +76,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the thread; says what went wrong.
-    pub fn end(mut self) -> Result<(), StoreError> {
+    /// Ends the thread; says what went wrong, or how long the longest commit took to become durable.
+    pub fn end(mut self) -> Result<Duration, StoreError> {
         self.batches = None;
-        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
+        let nothing = || Ok(Duration::ZERO);
+        self.thread.take().map_or_else(nothing, |thread| thread.join().unwrap_or_else(|_| nothing()))
     }
 }

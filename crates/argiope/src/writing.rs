@@ -272,7 +272,12 @@ impl Outbox {
 
     /// Sends off the last commit.
     pub fn send_last<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
-        self.seal(frontier, true)
+        self.seal(frontier, true)?;
+        // The pages of the run are on their way; what follows is its snapshot, piece by piece.
+        while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
+            self.dispatch(Parcel { items: Vec::new(), batch: Some(batch) })?;
+        }
+        Ok(())
     }
 
     /// No commit any more: what was gathered and not sent off has not happened. Returns when everything that was is durable
@@ -331,7 +336,7 @@ impl<T: Taker> Writer<T> {
                 if let Some(batch) = batch {
                     desk.log.write(&batch)?;
                     // A keeper that has left has no use for it.
-                    let _ = self.inbox.send(Mail::Durable(batch));
+                    let _ = self.inbox.send(Mail::Durable(batch.written()));
                 }
             }
             for item in items {

@@ -30,6 +30,12 @@ struct Played {
     stopped: bool,
 }
 
+/// When the frontier begins a snapshot, and how much of it goes with a commit: with a third of all seeds only at the end,
+/// and then all at once.
+fn snapshots_of(seed: u64) -> Option<(u64, usize)> {
+    [None, Some((0, 200)), Some((2_000, 500))][seed as usize % 3]
+}
+
 /// How much memory the frontier has with a seed: enough, or none.
 fn room_of(seed: u64) -> usize {
     if seed.is_multiple_of(2) { usize::MAX } else { 0 }
@@ -44,6 +50,9 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     let Ok(opened) = open_within(Arc::new(files.clone()), &Settings::new(), room) else { return played };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
+    if let Some((after, portion)) = snapshots_of(history.seed()) {
+        frontier.set_snapshots(after, portion);
+    }
     let mut output = played.acknowledged.output;
     if cut_back(files, OUTPUT, output).is_err() {
         return played;
@@ -76,6 +85,14 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
         // Some commits are never acknowledged to the frontier: it reads what it needs from memory then.
         if history.below(3) > 0 && frontier.acknowledge(&batch).is_err() {
             return played;
+        }
+        // The rest of a snapshot, if it is long.
+        loop {
+            let Ok(batch) = (if at_end { frontier.commit_at_end(&positions) } else { Ok(None) }) else { return played };
+            let Some(batch) = batch else { break };
+            if writer.write(&batch).is_err() || frontier.acknowledge(&batch).is_err() {
+                return played;
+            }
         }
     }
     Played { stopped: false, ..played }
@@ -161,7 +178,8 @@ fn any_call_may_fail_once_or_for_ever() {
                 files.plan(call, accident);
                 let mut history = History::new(seed);
                 let played = play(&files, &mut history, Commit::default(), 10);
-                assert!(played.stopped, "call {call} failed, and somebody noticed");
+                // Fingerprints have another key each time, and a table may be a slot longer: some runs make fewer calls.
+                assert!(played.stopped || files.calls() <= call, "call {call} failed, and somebody noticed");
                 let left = files.after_kill();
                 let commit = examine(&left, played);
                 let played = play(&left, &mut history, commit, 3);

@@ -114,3 +114,35 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
         history.model.compare_all(&mut frontier);
     }
 }
+
+/// Links are offered, taken, settled and given back between the portions of a snapshot. Whoever opens the directory after
+/// any commit finds what was committed, and most often with a snapshot whose parts are of different moments.
+#[test]
+fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
+    let mut believed = 0;
+    for (seed, room) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
+        let files = CrashFiles::default();
+        let mut history = History::new(seed);
+        let opened = open_within(Arc::new(files.clone()), &Settings::new(), room).expect("opens");
+        let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        frontier.set_full_file(4_000);
+        frontier.set_snapshots(0, 60 + 80 * seed as usize);
+        for _ in 0..50 {
+            history.run(&mut frontier, 8);
+            frontier.keep_line(b"{}").expect("keeps");
+            let batch = frontier.commit(&[]).expect("commits").expect("something happened");
+            writer.write(&batch).expect("writes");
+            frontier.acknowledge(&batch).expect("acknowledges");
+            let killed = files.after_kill();
+            let opened = open_within(Arc::new(killed.clone()), &Settings::new(), room).expect("opens");
+            assert_eq!(opened.notes, [""; 0]);
+            let mut model = history.model.clone();
+            model.restart();
+            let mut copy = opened.frontier;
+            model.compare_all(&mut copy);
+            // One that is not believed is removed.
+            believed += usize::from(killed.names().iter().any(|(name, _)| name == "snapshot"));
+        }
+    }
+    assert!(believed > 6 * 20, "{believed}");
+}

@@ -124,7 +124,8 @@ fn on_disk(addresses: &Addresses, folder: &Path, room: usize) -> Result<Value, S
     writer.commit_at_end(&mut frontier)?;
     said["last_commit"] = started.elapsed().as_secs_f64().into();
     said["longest_commit"] = writer.longest.as_secs_f64().into();
-    writer.end()?;
+    said["longest_commit_processor"] = writer.longest_processor.as_secs_f64().into();
+    said["longest_write"] = writer.end()?.as_secs_f64().into();
     let size = |path: &Path| path.metadata().map_or(0, |data| data.len());
     let logs = std::fs::read_dir(folder.join("log")).into_iter().flatten().flatten();
     (said["kind"], said["known"]) = ("disk".into(), frontier.counts().known.into());

@@ -5,65 +5,90 @@
 
 use super::files::File;
 use super::record::{Bytes, write_number};
-use std::io;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const BLOCK: usize = 1 << 20;
+const BLOCK: usize = 256 << 10;
 const HEAD: usize = 12;
+/// The most bytes that a number of variable length has.
+const LONGEST_NUMBER: usize = 10;
 
-/// Writes a file block by block.
+/// Makes the bytes of a file, block by block. They are taken out in portions; whoever takes them writes them down.
+///
+/// Blocks are allocations of their own, and not large ones: a large one that is freed makes the allocator of this system
+/// keep others of that size in its heap, where those that grow leave holes.
 pub(super) struct BlockWriter {
-    file: Box<dyn File>,
     crawl: u64,
-    buffer: Vec<u8>,
+    /// What was not taken out yet. The last one is in the making.
+    blocks: Vec<Vec<u8>>,
+    /// The number of the next block.
     number: u64,
-    position: u64,
+    /// How many bytes were not taken out yet, without the block in the making.
+    ended: usize,
 }
 
 impl BlockWriter {
-    pub fn new(file: Box<dyn File>, crawl: u64) -> Self {
-        Self { file, crawl, buffer: vec![0; HEAD], number: 0, position: 0 }
+    pub fn new(crawl: u64) -> Self {
+        Self { crawl, blocks: Vec::new(), number: 0, ended: 0 }
     }
 
-    /// Where the next bytes go.
-    pub fn buffer(&mut self) -> io::Result<&mut Vec<u8>> {
-        if self.buffer.len() >= BLOCK {
-            self.flush()?;
+    /// How many bytes were not taken out yet.
+    pub fn len(&self) -> usize {
+        self.ended + self.blocks.last().map_or(0, Vec::len)
+    }
+
+    /// Where the next bytes go, with room for a number at least.
+    fn block(&mut self) -> &mut Vec<u8> {
+        if self.blocks.last().is_none_or(|block| block.len() + LONGEST_NUMBER > HEAD + BLOCK) {
+            self.end_block();
+            let mut block = Vec::with_capacity(HEAD + BLOCK);
+            block.extend([0; HEAD]);
+            self.blocks.push(block);
         }
-        Ok(&mut self.buffer)
+        let last = self.blocks.len() - 1;
+        &mut self.blocks[last]
     }
 
-    /// Writes a number of variable length.
-    pub fn number(&mut self, number: u64) -> io::Result<()> {
-        write_number(number, self.buffer()?);
-        Ok(())
+    /// Adds a number of variable length.
+    pub fn number(&mut self, number: u64) {
+        write_number(number, self.block());
     }
 
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for piece in bytes.chunks(BLOCK) {
-            self.buffer()?.extend_from_slice(piece);
+    /// Adds numbers of eight bytes.
+    pub fn u64s(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.write(&number.to_le_bytes()));
+    }
+
+    pub fn write(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let block = self.block();
+            let (here, rest) = bytes.split_at(bytes.len().min(HEAD + BLOCK - block.len()));
+            block.extend_from_slice(here);
+            bytes = rest;
         }
-        Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        let (head, bytes) = self.buffer.split_at_mut(HEAD);
+    /// Fills in what stands before the bytes of the block in the making, if there is one.
+    fn end_block(&mut self) {
+        let Some(block) = self.blocks.last_mut() else { return };
+        let (head, bytes) = block.split_at_mut(HEAD);
         head[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
         head[4..].copy_from_slice(&xxh3_64_with_seed(bytes, self.crawl ^ self.number).to_le_bytes());
-        self.file.write_at(&self.buffer, self.position)?;
-        self.position += self.buffer.len() as u64;
+        self.ended += block.len();
         self.number += 1;
-        self.buffer.truncate(HEAD);
-        Ok(())
     }
 
-    /// Writes the end; gives the length of the file. It is not synced.
-    pub fn finish(mut self) -> io::Result<u64> {
-        if self.buffer.len() > HEAD {
-            self.flush()?;
-        }
-        self.flush()?;
-        Ok(self.position)
+    /// Ends a block and hands out all there are: what comes next in the file.
+    pub fn take(&mut self) -> Vec<Vec<u8>> {
+        self.end_block();
+        self.ended = 0;
+        std::mem::take(&mut self.blocks)
+    }
+
+    /// Adds the end of the file, and hands out all there is.
+    pub fn finish(mut self) -> Vec<Vec<u8>> {
+        self.end_block();
+        self.blocks.push(vec![0; HEAD]);
+        self.take()
     }
 }
 

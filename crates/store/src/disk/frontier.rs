@@ -9,20 +9,25 @@ use super::journal::Journal;
 use super::known;
 use super::log::{Batch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
-use super::snapshot::{self, State};
+use super::replay::Replay;
+use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::spill;
+use super::taking::Taking;
 use crate::memory::behind_host;
 use argiope_core::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
-
-/// While the log is played, so many links leave their queues together.
-const TAKEN_OUT_TOGETHER: usize = 1 << 18;
+/// So much of a snapshot goes with a commit at least, ...
+const PORTION: usize = 1 << 20;
+/// ... and so many times what the log has grown by since the portion before, ...
+const PACE: u64 = 4;
+/// ... but not more than this, unless a part is longer that cannot be divided.
+const LONG_PORTION: usize = 8 << 20;
 
 /// No lane has this number: notes under it are about the crawl itself.
 const THE_CRAWL: LaneId = LaneId(u32::MAX);
@@ -58,13 +63,37 @@ struct Leased {
     position: u64,
 }
 
-/// When the last snapshot was taken, and whether it is still on its way.
-#[derive(Default)]
+/// When the last snapshot was begun, how far it is, and when the next one is due.
 struct Snapshots {
+    /// Where the log ended when the last one was begun.
     at: u64,
+    /// How long the last one was that is complete.
     length: u64,
-    /// Where the frame ends that it comes into force with, and the runs that nobody speaks of then.
+    taking: Option<Taking>,
+    /// Where the commit ends that the last one comes into force with, and the runs that nobody speaks of then.
     on_its_way: Option<(u64, Vec<u32>)>,
+    /// The log grows by so much before another one is begun.
+    after: u64,
+    /// So much of one goes with a commit at least, and so many times what the log has grown by.
+    portion: usize,
+    pace: u64,
+    /// Where the commit ends that brought the last portion, and whether that is still on its way.
+    handed_out: (u64, bool),
+}
+
+impl Snapshots {
+    fn new(at: u64, length: u64) -> Self {
+        Self {
+            at,
+            length,
+            taking: None,
+            on_its_way: None,
+            after: SNAPSHOT_AFTER,
+            portion: PORTION,
+            pace: PACE,
+            handed_out: (at, false),
+        }
+    }
 }
 
 /// What opening had to do.
@@ -101,7 +130,7 @@ impl DiskFrontier {
             is_again: false,
             page_written: None,
             page_read: None,
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::new(0, 0),
             weighed: end,
         }
     }
@@ -118,16 +147,15 @@ impl DiskFrontier {
             notes.push("the snapshot speaks of commits that the log does not have; it was set aside".to_owned());
             loaded = None;
         }
-        let (from, mut state, length) = match loaded {
-            Some(loaded) => (loaded.mark.end, loaded.state, loaded.length),
-            None => (LogReader::FIRST, State::new(&files, crawl, room), 0),
+        let (from, seen, mut state, length) = match loaded {
+            Some(loaded) => (loaded.start, loaded.seen, loaded.state, loaded.length),
+            None => (LogReader::FIRST, Seen::default(), State::new(&files, crawl, room), 0),
         };
         if length == 0 {
             snapshot::remove(&*files)?;
         }
         state.known.clear_away()?;
-        let mut replay =
-            Replay { key, files: &*files, gone: HashMap::new(), settled: 0, weighed: from, text: String::new() };
+        let mut replay = Replay::new(&*files, key, seen, from);
         let tail = log.walk(from, |position, record| replay.play(&mut state, position, record))?;
         replay.take_out(&mut state)?;
         if tail.torn > 0 {
@@ -135,7 +163,7 @@ impl DiskFrontier {
         }
         let writer = log.writer(&tail, unused)?;
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
-        frontier.snapshots = Snapshots { at: from, length, on_its_way: None };
+        frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
             let what = format!("{known} addresses are known, but {queued} are queued and {settled} settled");
@@ -184,12 +212,12 @@ impl DiskFrontier {
     }
 
     /// Seals all that happened since the last commit, with the length of each output file whose bytes belong to it.
-    /// `None` where nothing happened. A snapshot comes with it when one is due.
+    /// `None` where nothing happened. A portion of a snapshot comes with it when one is due.
     pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<Batch>, StoreError> {
         self.seal(outputs, false)
     }
 
-    /// The last commit of a run: with a snapshot, so that the next one opens at once.
+    /// The last commits of a run, until there are none: with a snapshot, so that the next one opens at once.
     pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<Batch>, StoreError> {
         self.seal(outputs, true)
     }
@@ -201,34 +229,70 @@ impl DiskFrontier {
                 self.state.outputs.insert(name.into(), position);
             }
         }
-        // At the end a frame without records serves, where there is no snapshot of the last one.
-        let stale = at_end && self.journal.end() > self.snapshots.at;
-        if self.journal.is_empty() && !stale {
+        if at_end {
+            // One that was begun earlier would leave some of the log to be played.
+            self.snapshots.taking.take_if(|taking| !taking.at_end);
+        }
+        // At the end a snapshot comes even if nothing happened, where there is none of the last frame.
+        let stale = self.snapshots.taking.is_some() || self.journal.end() > self.snapshots.at;
+        if self.journal.is_empty() && !(at_end && stale) {
             return Ok(None);
         }
-        if self.journal.end() - self.weighed > self.state.patience() {
+        if self.snapshots.taking.is_none() && self.journal.end() - self.weighed > self.state.patience() {
             self.weighed = self.journal.end();
             self.state.make_room()?;
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
-        let due = at_end || grown > SNAPSHOT_AFTER.max(self.snapshots.length / 2);
-        if due && self.snapshots.on_its_way.is_none() {
-            let leased: Vec<_> = self.leased.values().map(|link| (link.lane, link.depth, link.position)).collect();
-            self.snapshots.length = snapshot::write(&*self.files, self.crawl, mark, &self.state, &leased)?;
+        let due = (at_end && grown > 0) || grown > self.snapshots.after.max(self.snapshots.length / 2);
+        if due && self.snapshots.taking.is_none() {
             self.snapshots.at = mark.end;
-            self.snapshots.on_its_way = Some((mark.end, self.state.known.retire()));
-            batch.snapshot = Some(self.state.known.runs.iter().map(|run| run.number).collect());
+            self.snapshots.handed_out.0 = mark.end;
+            self.snapshots.taking = Some(Taking::begin(self.crawl, mark, &self.state, at_end));
         }
+        batch.snapshot = self.portion(mark)?.map(Arc::new);
+        batch.completes_snapshot = batch.snapshot.as_ref().is_some_and(|portion| portion.completes.is_some());
         Ok(Some(batch))
+    }
+
+    /// Some more of the snapshot that is being taken, if one is. Only one portion is on its way at a time, except at the
+    /// end of a run: they are large, and the writer may be slow.
+    fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
+        let (before, on_its_way) = self.snapshots.handed_out;
+        let Some(taking) = self.snapshots.taking.as_mut().filter(|taking| taking.at_end || !on_its_way) else {
+            return Ok(None);
+        };
+        let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.pace);
+        let size = usize::try_from(wanted).unwrap_or(LONG_PORTION).min(LONG_PORTION).max(self.snapshots.portion);
+        self.snapshots.handed_out = (mark.end, true);
+        let leased = self.leased.values().map(|link| (link.lane, link.depth, link.position));
+        let portion = taking.portion(size, mark, &self.state, leased)?;
+        if portion.completes.is_some() {
+            self.snapshots.length = taking.length();
+            self.snapshots.taking = None;
+            let (end, retired) = self.snapshots.on_its_way.get_or_insert_default();
+            *end = mark.end;
+            retired.extend(self.state.known.retire());
+        }
+        Ok(Some(portion))
     }
 
     /// Everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        if let Some((_, retired)) = self.snapshots.on_its_way.take_if(|(end, _)| *end <= batch.end()) {
+        let (handed_out, on_its_way) = &mut self.snapshots.handed_out;
+        *on_its_way &= *handed_out > batch.end();
+        let in_force = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
+        if let Some((_, retired)) = self.snapshots.on_its_way.take_if(in_force) {
             known::remove(&*self.files, &retired)?;
         }
         self.journal.acknowledge(batch.end())
+    }
+
+    /// For tests: begin a snapshot when the log has grown by so much, and take it in portions of this size.
+    #[doc(hidden)]
+    pub fn set_snapshots(&mut self, after: u64, portion: usize) {
+        let snapshots = &mut self.snapshots;
+        (snapshots.after, snapshots.portion, snapshots.pace) = (after, portion, 0);
     }
 
     /// For tests: begin a new file of the log at this size.
@@ -415,89 +479,5 @@ impl Frontier for DiskFrontier {
     fn counts(&self) -> Counts {
         let (known, leased) = (self.state.known.len(), self.leased.len() as u64);
         Counts { known, queued: self.queued, leased, settled: self.state.settled }
-    }
-}
-
-/// Plays records onto a state. Links that leave their queue are noted, and taken out together.
-struct Replay<'a> {
-    key: u64,
-    files: &'a dyn Files,
-    gone: HashMap<LaneId, HashSet<u64>>,
-    /// How many are gone and not taken out yet.
-    settled: usize,
-    /// Where in the log memory was looked at last.
-    weighed: u64,
-    text: String,
-}
-
-impl Replay<'_> {
-    fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
-        if self.settled >= TAKEN_OUT_TOGETHER {
-            self.take_out(state)?;
-        }
-        if position - self.weighed > state.patience() {
-            self.weighed = position;
-            state.make_room()?;
-        }
-        match record {
-            Record::Lane { name } => {
-                state.names.intern(name)?;
-            }
-            Record::Link(link) => {
-                let Some(host) = state.names.name(link.lane) else {
-                    return Err(damaged(self.files, FOLDER, "a link has a lane that nobody named"));
-                };
-                match link.replaces {
-                    Some(earlier) => {
-                        self.leaves(link.lane, earlier);
-                    }
-                    None if link.again => {
-                        let Some(settled) = state.settled.checked_sub(1) else {
-                            return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
-                        };
-                        state.settled = settled;
-                    }
-                    None => {
-                        self.text.clear();
-                        self.text.push_str(if link.https { "https://" } else { "http://" });
-                        self.text.push_str(host);
-                        self.text.push_str(link.rest);
-                        let Some(url) = UrlRef::from_normal(&self.text) else {
-                            return Err(damaged(self.files, FOLDER, "a link is no address"));
-                        };
-                        state.known.insert(seen_key(url, link.kind, self.key))?;
-                    }
-                }
-                state.queue(link.lane, link.depth, position);
-            }
-            Record::Fate { lane, link, .. } => {
-                self.leaves(lane, link);
-                state.settled += 1;
-            }
-            Record::LaneState { lane, .. } => {
-                state.lane_states.insert(lane, position);
-            }
-            Record::Output { position, name } => {
-                state.outputs.insert(name.into(), position);
-            }
-            Record::Line { .. } => state.lines += 1,
-            Record::Page { .. } => {}
-        }
-        Ok(())
-    }
-
-    fn leaves(&mut self, lane: LaneId, position: u64) {
-        self.gone.entry(lane).or_default().insert(position);
-        self.settled += 1;
-    }
-
-    fn take_out(&mut self, state: &mut State) -> Result<(), StoreError> {
-        self.settled = 0;
-        for (lane, gone) in self.gone.drain() {
-            let mut queue = std::mem::take(state.queue_mut(lane));
-            queue.remove(gone, &mut state.shelf)?;
-            *state.queue_mut(lane) = queue;
-        }
-        Ok(())
     }
 }

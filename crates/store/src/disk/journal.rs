@@ -25,6 +25,8 @@ pub(super) struct Journal {
     frame: Vec<u8>,
     frame_at: u64,
     begins_file: Option<u32>,
+    /// The frame that was sealed last, if any was since the journal was opened.
+    sealed: Option<Mark>,
     /// The last file that frames go to, and the position of its header.
     file: (u32, u64),
     full_file: u64,
@@ -42,6 +44,7 @@ impl Journal {
             frame: Vec::new(),
             frame_at: end,
             begins_file: None,
+            sealed: None,
             file,
             full_file: FULL_FILE,
         };
@@ -86,14 +89,18 @@ impl Journal {
         self.frame.len() <= FRAME
     }
 
-    /// Seals the frame in the making and begins another.
+    /// Seals the frame in the making and begins another. Where nothing happened since the last one, there is no frame.
     pub fn seal(&mut self) -> (Batch, Mark) {
+        if let Some(mark) = self.sealed.filter(|_| self.is_empty()) {
+            return (Batch { start: self.end(), ..Batch::default() }, mark);
+        }
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
         let checksum = frame.get(8..FRAME).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
         let begins_file = self.begins_file;
-        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, snapshot: None };
+        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..Batch::default() };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
+        self.sealed = Some(mark);
         self.on_their_way.push_back(batch.clone());
         self.begin_frame(batch.end());
         (batch, mark)

@@ -14,6 +14,7 @@ use super::directory::CrawlFile;
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
 use super::record::{Record, Unreadable};
+use super::snapshot::{Aside, Portion};
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
@@ -30,16 +31,19 @@ const MARK: &[u8; 4] = b"\xA7FRM";
 /// How much is read at once where one record is wanted: the links of one page are neighbours.
 const WINDOW: usize = 8 * 1024;
 
-/// One commit: a frame, sealed, on its way to the disk.
-#[derive(Clone)]
+/// One commit: a frame, sealed, on its way to the disk. At the end of a run there may be some without a frame, which only
+/// bring more of a snapshot.
+#[derive(Clone, Default)]
 pub struct Batch {
     /// Where the frame begins.
     pub(super) start: u64,
     pub(super) frame: Arc<Vec<u8>>,
     /// The number of the file that this frame is the first of, where it is.
     pub(super) begins_file: Option<u32>,
-    /// A snapshot up to the end of this frame was written aside, and comes into force with it. It speaks of these runs.
-    pub(super) snapshot: Option<Arc<[u32]>>,
+    /// Some of a snapshot, of which nothing is younger than this frame.
+    pub(super) snapshot: Option<Arc<Portion>>,
+    /// The snapshot comes into force with it.
+    pub(super) completes_snapshot: bool,
 }
 
 impl Batch {
@@ -50,6 +54,11 @@ impl Batch {
 
     pub fn bytes(&self) -> usize {
         self.frame.len()
+    }
+
+    /// What the frontier needs of it once it is durable: a portion of a snapshot is large, and of no more use.
+    pub fn written(self) -> Self {
+        Self { snapshot: None, ..self }
     }
 }
 
@@ -105,6 +114,7 @@ pub struct LogWriter {
     name: String,
     /// The position of the file's header.
     base: u64,
+    snapshot: Aside,
     /// A crawl that nothing was committed of yet: its log's first file is not synced, and `crawl.json` not written.
     unborn: Option<CrawlFile>,
     /// After a failure nobody knows what is on the disk: nothing more is written to it.
@@ -122,7 +132,16 @@ impl LogWriter {
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
         }
         let (file, name) = begin_file(&*files, 1, crawl.crawl, 0)?;
-        Ok(Self { files, crawl: crawl.crawl, file, name, base: 0, unborn: Some(crawl), broken: None })
+        Ok(Self {
+            files,
+            crawl: crawl.crawl,
+            file,
+            name,
+            base: 0,
+            snapshot: Aside::default(),
+            unborn: Some(crawl),
+            broken: None,
+        })
     }
 
     /// Makes the beginning of a new log last, and only then says that there is a crawl.
@@ -156,13 +175,12 @@ impl LogWriter {
             let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));
             sync.map_err(|error| failed(&*self.files, &self.name, "begin", &error))?;
         }
-        let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
-        self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
-        self.file.sync().map_err(|e| error("sync", e))?;
-        if let Some(runs) = &batch.snapshot {
-            super::snapshot::bring_into_force(&*self.files, runs)?;
+        if !batch.frame.is_empty() {
+            let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
+            self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
+            self.file.sync().map_err(|e| error("sync", e))?;
         }
-        Ok(())
+        batch.snapshot.as_ref().map_or(Ok(()), |portion| self.snapshot.write(&*self.files, portion))
     }
 }
 
@@ -397,7 +415,8 @@ impl LogReader {
             Ok(file)
         };
         let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
-        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, unborn: None, broken: None, files })
+        let snapshot = Aside::default();
+        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, snapshot, unborn: None, broken: None, files })
     }
 
     /// The number and the base of the last file.

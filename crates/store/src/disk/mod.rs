@@ -9,7 +9,8 @@
 //!
 //! Everything else can be made from the log. In memory there are the fingerprints of all known addresses, the names of
 //! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a copy of
-//! that, so that opening need not read the whole log; when in doubt it is thrown away.
+//! that, so that opening need not read the whole log; when in doubt it is thrown away. It is taken in portions, one with
+//! each commit (`taking`): the crawl does not stand still for it.
 //!
 //! Memory has a limit ([`open_within`]). Beyond it fingerprints go to sorted files (`known`, `run`) and the middle of long
 //! queues to a scratch file (`spill`). Both can be made from the log as well.
@@ -37,10 +38,12 @@ mod lock;
 mod log;
 mod queue;
 mod record;
+mod replay;
 mod round;
 mod run;
 mod snapshot;
 mod spill;
+mod taking;
 
 pub use directory::{
     CrawlFile, Opened, REPORT, Settings, crawled_by, cut_back, is_inside, open, open_in, open_within, remove,

@@ -15,7 +15,6 @@ use super::record::{Bytes, write_number};
 use super::spill::{Away, PIECE, Spill};
 use argiope_core::StoreError;
 use std::collections::{HashSet, VecDeque};
-use std::io;
 
 /// The queue of one lane.
 ///
@@ -213,18 +212,18 @@ impl LaneQueue {
     }
 
     /// Writes the queue as a snapshot holds it: its form, and what that form holds.
-    pub fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), EncodeFault> {
+    pub fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), StoreError> {
         match self {
             Self::Many(levels) => {
-                out.write(&[3])?;
-                out.number(levels.len() as u64)?;
+                out.write(&[3]);
+                out.number(levels.len() as u64);
                 levels.iter().try_for_each(|level| level.encode(out, shelf))?;
             }
             _ => {
                 let written = self.written(&shelf.chains);
-                out.write(&[2])?;
-                out.number(written.len() as u64)?;
-                out.write(&written)?;
+                out.write(&[2]);
+                out.number(written.len() as u64);
+                out.write(&written);
             }
         }
         Ok(())
@@ -262,18 +261,6 @@ impl LaneQueue {
                 size_of::<Vec<Level>>() + levels.capacity() * size_of::<Level>() + more.sum::<usize>()
             }
         }
-    }
-}
-
-/// Why a queue could not be written: the snapshot's file, or the pieces that are away.
-pub(super) enum EncodeFault {
-    Write(io::Error),
-    Read(StoreError),
-}
-
-impl From<io::Error> for EncodeFault {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
     }
 }
 
@@ -339,22 +326,22 @@ impl Level {
         Ok(())
     }
 
-    fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), EncodeFault> {
+    fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), StoreError> {
         let Self { depth, count, first, last, steps, more } = self;
         let away = || more.iter().flat_map(|more| &more.away);
         let here = steps.len() + more.as_ref().map_or(0, |more| more.tail.len());
         let length = here as u64 + away().map(|away| u64::from(away.length)).sum::<u64>();
         for number in [u64::from(*depth), u64::from(*count), *first, last - first, length] {
-            out.number(number)?;
+            out.number(number);
         }
         for piece in shelf.chains.pieces(steps) {
-            out.write(piece)?;
+            out.write(piece);
         }
         for away in away() {
-            out.write(&shelf.spill.read(*away).map_err(EncodeFault::Read)?)?;
+            out.write(&shelf.spill.read(*away)?);
         }
         for piece in more.iter().flat_map(|more| shelf.chains.pieces(&more.tail)) {
-            out.write(piece)?;
+            out.write(piece);
         }
         Ok(())
     }
@@ -470,9 +457,9 @@ mod tests {
     }
 
     fn copy(queue: &LaneQueue, files: &dyn Files, shelf: &mut Shelf) -> LaneQueue {
-        let mut out = BlockWriter::new(files.create("queue").expect("a file"), 5);
+        let mut out = BlockWriter::new(5);
         assert!(queue.encode(&mut out, shelf).is_ok());
-        out.finish().expect("writes");
+        files.create("queue").and_then(|mut file| file.write_at(&out.finish().concat(), 0)).expect("writes");
         let mut from = BlockReader::new(files.open("queue").expect("a file"), 5);
         let read = LaneQueue::decode(&mut from, shelf).expect("reads").expect("what was written");
         assert!(from.ends());

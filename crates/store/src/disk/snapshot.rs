@@ -1,19 +1,21 @@
 //! The snapshot: the state that the log's beginning adds up to, so that opening reads only the log's end.
 //!
 //! It is never needed: without it, or when it is damaged in the least, everything is read from the log instead. It is
-//! written aside, synced, and renamed, after the log was synced up to the position that it speaks of. It names the last
-//! frame before that position by place and checksum, so a snapshot of another history is never believed.
+//! taken in portions while the crawl goes on ([`Taking`](super::taking::Taking)), each written aside with a commit, then
+//! renamed, after the log was synced up to the last position that it speaks of. It names the last frame before that
+//! position by place and checksum, so a snapshot of another history is never believed.
 //!
-//! What is leased while it is written is listed beside the queues: a process that opens the directory has no leases.
+//! What is leased while it is taken is listed beside the queues: a process that opens the directory has no leases.
 
-use super::blocks::{BlockReader, BlockWriter};
+use super::blocks::BlockReader;
 use super::chains::Chains;
 use super::fault::failed;
-use super::files::Files;
+use super::files::{File, Files};
 use super::known::Known;
-use super::queue::{EncodeFault, LaneQueue, Shelf};
+use super::queue::{LaneQueue, Shelf};
 use super::run;
 use super::spill::Spill;
+use super::taking::Lease;
 use crate::lanes::LaneNames;
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
@@ -23,9 +25,11 @@ use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
-const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP3");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP4");
+/// A sync takes the longer the more there is to sync, and a commit waits behind it.
+const SYNC_AFTER: usize = 8 << 20;
 
-/// Where in the log a snapshot was taken: behind this frame.
+/// Where in the log something was taken: behind this frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub frame: u64,
@@ -123,84 +127,64 @@ impl State {
     }
 }
 
-/// Writes a snapshot aside; gives its length. It counts for nothing until it is brought into force.
-pub(super) fn write(
-    files: &dyn Files,
-    crawl: u64,
-    mark: Mark,
-    state: &State,
-    leased: &[(LaneId, u32, u64)],
-) -> Result<u64, StoreError> {
-    let write = || -> Result<u64, EncodeFault> {
-        let mut out = BlockWriter::new(files.create(ASIDE)?, crawl);
-        let counts = [state.settled, state.lines, state.names.len() as u64];
-        for number in [MAGIC, mark.frame, mark.end, mark.checksum].into_iter().chain(counts) {
-            out.write(&number.to_le_bytes())?;
+/// Some of a snapshot's bytes, on their way to the disk with a commit.
+pub(super) struct Portion {
+    /// Where in the file they belong. At its beginning, whatever was written aside before counts for nothing.
+    pub at: u64,
+    pub blocks: Vec<Vec<u8>>,
+    /// The last portion: the snapshot comes into force. It speaks of these runs.
+    pub completes: Option<Vec<u32>>,
+}
+
+/// The snapshot that is written aside, on the side of whoever may wait for disks.
+#[derive(Default)]
+pub(super) struct Aside {
+    file: Option<Box<dyn File>>,
+    unsynced: usize,
+}
+
+impl Aside {
+    /// Writes a portion; with the last one, makes the snapshot the one that counts. All that it speaks of is in the log and
+    /// synced.
+    pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
+        self.append(files, portion).map_err(|error| failed(files, ASIDE, "write", &error))?;
+        portion.completes.as_deref().map_or(Ok(()), |runs| self.bring_into_force(files, runs))
+    }
+
+    fn append(&mut self, files: &dyn Files, portion: &Portion) -> io::Result<()> {
+        if portion.at == 0 {
+            *self = Self { file: Some(files.create(ASIDE)?), unsynced: 0 };
         }
-        let (text, ends) = state.names.parts();
-        out.write(&(text.len() as u64).to_le_bytes())?;
-        out.write(text.as_bytes())?;
-        for end in ends {
-            out.write(&end.to_le_bytes())?;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut at = portion.at;
+        for block in &portion.blocks {
+            file.write_at(block, at)?;
+            at += block.len() as u64;
+            self.unsynced += block.len();
         }
-        for Table { homes, width, len, slots } in state.known.young.tables() {
-            for number in [*homes, *width, *len, slots.len()] {
-                out.write(&(number as u64).to_le_bytes())?;
+        if self.unsynced >= SYNC_AFTER || portion.completes.is_some() {
+            file.sync()?;
+            self.unsynced = 0;
+        }
+        Ok(())
+    }
+
+    /// The runs that it speaks of are made to last before.
+    fn bring_into_force(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
+        for name in runs.iter().map(|number| run::file_name(*number)) {
+            let synced = files.open(&name).and_then(|mut file| file.sync());
+            synced.map_err(|error| failed(files, &name, "sync", &error))?;
+        }
+        let swap = || -> io::Result<()> {
+            if !runs.is_empty() {
+                files.sync_folder(run::FOLDER)?;
             }
-            out.write(slots)?;
-        }
-        write_list(&mut out, state.known.runs.iter().map(|run| [u64::from(run.number), run.count]))?;
-        write_queues(&mut out, state)?;
-        write_list(
-            &mut out,
-            leased.iter().map(|(lane, depth, position)| [u64::from(lane.0), u64::from(*depth), *position]),
-        )?;
-        write_list(&mut out, state.lane_states.iter().map(|(lane, position)| [u64::from(lane.0), *position]))?;
-        write_list(&mut out, state.outputs.iter().map(|(name, position)| [*position, name.len() as u64]))?;
-        for name in state.outputs.keys() {
-            out.write(name.as_bytes())?;
-        }
-        Ok(out.finish()?)
-    };
-    write().map_err(|fault| match fault {
-        EncodeFault::Write(error) => failed(files, ASIDE, "write", &error),
-        EncodeFault::Read(error) => error,
-    })
-}
-
-fn write_list<const N: usize>(out: &mut BlockWriter, list: impl ExactSizeIterator<Item = [u64; N]>) -> io::Result<()> {
-    out.write(&(list.len() as u64).to_le_bytes())?;
-    for number in list.flatten() {
-        out.write(&number.to_le_bytes())?;
+            files.rename(ASIDE, NAME)?;
+            files.sync_folder("")
+        };
+        self.file = None;
+        swap().map_err(|error| failed(files, NAME, "replace", &error))
     }
-    Ok(())
-}
-
-fn write_queues(out: &mut BlockWriter, state: &State) -> Result<(), EncodeFault> {
-    let is_used = |queue: &&LaneQueue| !queue.is_empty();
-    out.write(&(state.queues.iter().filter(is_used).count() as u64).to_le_bytes())?;
-    for (lane, queue) in (0..).zip(&state.queues).filter(|(_, queue)| is_used(queue)) {
-        out.number(lane)?;
-        queue.encode(out, &state.shelf)?;
-    }
-    Ok(())
-}
-
-/// Makes the snapshot that was written aside the one that counts, after the runs that it speaks of were made to last.
-pub(super) fn bring_into_force(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
-    for name in runs.iter().map(|number| run::file_name(*number)) {
-        let synced = files.open(&name).and_then(|mut file| file.sync());
-        synced.map_err(|error| failed(files, &name, "sync", &error))?;
-    }
-    let swap = || -> io::Result<()> {
-        if !runs.is_empty() {
-            files.sync_folder(run::FOLDER)?;
-        }
-        files.open(ASIDE)?.sync()?;
-        files.rename(ASIDE, NAME)?;
-        files.sync_folder("")
-    };
-    swap().map_err(|error| failed(files, NAME, "replace", &error))
 }
 
 /// Removes whatever snapshots there are.
@@ -221,10 +205,33 @@ pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
 
 /// A snapshot as it was read. What was leased is queued again.
 pub(super) struct Loaded {
+    /// From here on the log is to be played.
+    pub start: u64,
+    /// The last frame that it has seen any of.
     pub mark: Mark,
+    pub seen: Seen,
     pub state: State,
     /// Its length as a file.
     pub length: u64,
+}
+
+/// Up to where in the log the queues of a snapshot were taken, group by group.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The lane behind the group's last one, and the position.
+    groups: Vec<(u32, u64)>,
+    /// The largest of these positions.
+    latest: u64,
+}
+
+impl Seen {
+    /// Whether the queue of a lane shows already what a record says.
+    pub fn includes(&self, lane: LaneId, record: u64) -> bool {
+        record < self.latest && {
+            let group = self.groups.partition_point(|(behind, _)| *behind <= lane.0);
+            self.groups.get(group).is_some_and(|(_, position)| record < *position)
+        }
+    }
 }
 
 /// Reads the snapshot. `None` where there is none, or none that is whole.
@@ -233,36 +240,47 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
     let mut from = BlockReader::new(file, crawl);
     let length = from.length();
     let mut state = State::new(files, crawl, room);
-    let Some(mark) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
-    let Some(count) = from.u64() else { return Ok(None) };
-    let mut asked = 0;
-    for _ in 0..count {
-        let lane = from.number().and_then(|lane| u32::try_from(lane).ok()).map(LaneId);
-        let Some(lane) = lane.filter(|lane| state.names.name(*lane).is_some()) else { return Ok(None) };
-        let Some(queue) = LaneQueue::decode(&mut from, &mut state.shelf)? else { return Ok(None) };
-        *state.queue_mut(lane) = queue;
-        if from.position() - asked > state.patience() {
-            asked = from.position();
-            state.make_room()?;
+    let Some(start) = read_names_and_known(&mut from, &mut state) else { return Ok(None) };
+    let (mut seen, mut leased, mut asked) = (Seen::default(), Vec::new(), 0);
+    while seen.groups.is_empty() || seen.groups.last().is_some_and(|group| group.0 < state.names.len() as u32) {
+        let Some(position) = from.u64() else { return Ok(None) };
+        loop {
+            let Some(lane) = from.number() else { return Ok(None) };
+            let Some(lane) = lane.checked_sub(1) else { break };
+            let lane = u32::try_from(lane).ok().map(LaneId).filter(|lane| state.names.name(*lane).is_some());
+            let Some(lane) = lane else { return Ok(None) };
+            let Some(queue) = LaneQueue::decode(&mut from, &mut state.shelf)? else { return Ok(None) };
+            *state.queue_mut(lane) = queue;
+            if from.position() - asked > state.patience() {
+                asked = from.position();
+                state.make_room()?;
+            }
         }
+        let Some(behind) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
+        seen.groups.push((behind, position));
+        seen.latest = seen.latest.max(position);
     }
-    let Some(leased) = read_lists(&mut from, &mut state) else { return Ok(None) };
-    if !from.ends() {
+    let Some(mark) = read_rest(&mut from, &mut state) else { return Ok(None) };
+    if !from.ends() || start > mark.end || seen.latest > mark.end {
         return Ok(None);
     }
-    for (lane, links) in leased {
+    leased.sort_unstable();
+    for group in leased.chunk_by(|one, other| one.0 == other.0) {
+        let links = group.iter().map(|(_, depth, position)| (*depth, *position)).collect();
+        let lane = group.first().map_or(LaneId(0), |link| link.0);
         let mut queue = std::mem::take(state.queue_mut(lane));
         queue.insert(links, &mut state.shelf)?;
         *state.queue_mut(lane) = queue;
     }
-    Ok(Some(Loaded { mark, state, length }))
+    Ok(Some(Loaded { start, mark, seen, state, length }))
 }
 
-fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
+/// Gives the position from which the log is to be played.
+fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64> {
     if from.u64()? != MAGIC {
         return None;
     }
-    let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
+    let start = from.u64()?;
     (state.settled, state.lines) = (from.u64()?, from.u64()?);
     let (lanes, text_length) = (from.u64()?, from.u64()?);
     let text = String::from_utf8(from.bytes(text_length)?).ok()?;
@@ -282,17 +300,23 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<Mar
         runs.chunks_exact(2).map(|pair| Some((u32::try_from(pair[0]).ok()?, pair[1]))).collect();
     state.known.take_up(&runs?)?;
     state.queues.reserve_exact(state.names.len());
-    Some(mark)
+    Some(start)
 }
 
-/// What was leased, by lane; the rest goes to the state.
-fn read_lists(from: &mut BlockReader, state: &mut State) -> Option<BTreeMap<LaneId, Vec<(u32, u64)>>> {
-    let mut leased: BTreeMap<LaneId, Vec<(u32, u64)>> = BTreeMap::new();
+/// What stands behind the queues of a group: the lane behind its last one, which is given, and what was leased.
+fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
+    let behind = u32::try_from(from.number()?).ok()?;
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.names.name(lane)?;
-        leased.entry(lane).or_default().push((u32::try_from(from.u64()?).ok()?, from.u64()?));
+        leased.push((lane, u32::try_from(from.u64()?).ok()?, from.u64()?));
     }
+    Some(behind)
+}
+
+/// The last frame, notes and outputs.
+fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
+    let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.lane_states.insert(lane, from.u64()?);
@@ -303,5 +327,5 @@ fn read_lists(from: &mut BlockReader, state: &mut State) -> Option<BTreeMap<Lane
         let name = String::from_utf8(from.bytes(pair[1])?).ok()?;
         state.outputs.insert(name.into(), pair[0]);
     }
-    Some(leased)
+    Some(mark)
 }

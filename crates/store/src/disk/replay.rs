@@ -1,0 +1,111 @@
+//! [`Replay`]: the records of the log, played onto a state.
+//!
+//! Invariant: what was played and taken out is what the records say, however the state began: empty, or from a snapshot
+//! whose queues are younger than its start.
+
+use super::fault::damaged;
+use super::files::Files;
+use super::log::FOLDER;
+use super::record::Record;
+use super::snapshot::{Seen, State};
+use argiope_core::frontier::seen_key;
+use argiope_core::{LaneId, StoreError, UrlRef};
+use std::collections::{HashMap, HashSet};
+
+/// So many links leave their queues together.
+const TAKEN_OUT_TOGETHER: usize = 1 << 18;
+
+/// Plays records onto a state. Links that leave their queue are noted, and taken out together.
+pub(super) struct Replay<'a> {
+    key: u64,
+    files: &'a dyn Files,
+    /// What the queues show already.
+    seen: Seen,
+    gone: HashMap<LaneId, HashSet<u64>>,
+    /// How many are gone and not taken out yet.
+    settled: usize,
+    /// Where in the log memory was looked at last.
+    weighed: u64,
+    text: String,
+}
+
+impl<'a> Replay<'a> {
+    /// From a position of the log on.
+    pub fn new(files: &'a dyn Files, key: u64, seen: Seen, from: u64) -> Self {
+        Self { key, files, seen, gone: HashMap::new(), settled: 0, weighed: from, text: String::new() }
+    }
+
+    pub fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
+        if self.settled >= TAKEN_OUT_TOGETHER {
+            self.take_out(state)?;
+        }
+        if position - self.weighed > state.patience() {
+            self.weighed = position;
+            state.make_room()?;
+        }
+        match record {
+            Record::Lane { name } => {
+                state.names.intern(name)?;
+            }
+            Record::Link(link) => {
+                let Some(host) = state.names.name(link.lane) else {
+                    return Err(damaged(self.files, FOLDER, "a link has a lane that nobody named"));
+                };
+                match link.replaces {
+                    Some(earlier) => self.leaves(link.lane, earlier, position),
+                    None if link.again => {
+                        let Some(settled) = state.settled.checked_sub(1) else {
+                            return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
+                        };
+                        state.settled = settled;
+                    }
+                    None => {
+                        self.text.clear();
+                        self.text.push_str(if link.https { "https://" } else { "http://" });
+                        self.text.push_str(host);
+                        self.text.push_str(link.rest);
+                        let Some(url) = UrlRef::from_normal(&self.text) else {
+                            return Err(damaged(self.files, FOLDER, "a link is no address"));
+                        };
+                        state.known.insert(seen_key(url, link.kind, self.key))?;
+                    }
+                }
+                if !self.seen.includes(link.lane, position) {
+                    state.queue(link.lane, link.depth, position);
+                }
+            }
+            Record::Fate { lane, link, .. } => {
+                self.leaves(lane, link, position);
+                state.settled += 1;
+            }
+            Record::LaneState { lane, .. } => {
+                state.lane_states.insert(lane, position);
+            }
+            Record::Output { position, name } => {
+                state.outputs.insert(name.into(), position);
+            }
+            Record::Line { .. } => state.lines += 1,
+            Record::Page { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// A link leaves its queue, says the record at a position.
+    fn leaves(&mut self, lane: LaneId, link: u64, record: u64) {
+        if !self.seen.includes(lane, record) {
+            self.gone.entry(lane).or_default().insert(link);
+            self.settled += 1;
+        }
+    }
+
+    /// Takes out what is gone.
+    pub fn take_out(&mut self, state: &mut State) -> Result<(), StoreError> {
+        self.settled = 0;
+        for (lane, gone) in self.gone.drain() {
+            let mut queue = std::mem::take(state.queue_mut(lane));
+            queue.remove(gone, &mut state.shelf)?;
+            *state.queue_mut(lane) = queue;
+        }
+        Ok(())
+    }
+}

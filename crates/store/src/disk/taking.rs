@@ -1,0 +1,156 @@
+//! [`Taking`]: a snapshot that is being taken, a portion with each commit, so that no commit waits for all of it.
+//!
+//! The crawl goes on between two portions, so the parts of a snapshot are of different moments. It names the earliest, from
+//! which the log is to be played onto it; `docs/decisions/0011-snapshots-in-portions.md` says why that comes out right.
+//!
+//! Invariant: while one is being taken, no fingerprints are moved to the disk.
+
+use super::blocks::BlockWriter;
+use super::snapshot::{MAGIC, Mark, Portion, State};
+use crate::seen::{SeenSet, Table};
+use argiope_core::{LaneId, StoreError};
+
+/// So much of a long text is added before asking whether the portion is long enough.
+const PIECE: usize = 64 << 10;
+
+/// A link that is leased: its lane, depth and position.
+pub(super) type Lease = (LaneId, u32, u64);
+
+pub(super) struct Taking {
+    out: BlockWriter,
+    next: Part,
+    /// How many lanes there were at the start, and how long their names were together.
+    lanes: usize,
+    text: usize,
+    /// How many bytes were handed out.
+    length: u64,
+    /// It is taken because a run ends.
+    pub at_end: bool,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Part {
+    /// The names of the lanes, from this byte on.
+    Names(usize),
+    /// Where each name ends, from this lane on.
+    Ends(usize),
+    Shard(usize),
+    Runs,
+    /// The queues, from this lane on.
+    Queues(usize),
+    Rest,
+}
+
+impl Taking {
+    /// Begins behind a commit.
+    pub fn begin(crawl: u64, start: Mark, state: &State, at_end: bool) -> Self {
+        let (lanes, text) = (state.names.len(), state.names.parts().0.len());
+        let mut out = BlockWriter::new(crawl);
+        out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text as u64]);
+        Self { out, next: Part::Names(0), lanes, text, length: 0, at_end }
+    }
+
+    /// The next portion, of about this size, right behind a commit. The snapshot is complete where the portion says so.
+    pub fn portion(
+        &mut self,
+        size: usize,
+        mark: Mark,
+        state: &State,
+        leased: impl Iterator<Item = Lease> + Clone,
+    ) -> Result<Portion, StoreError> {
+        let at = self.length;
+        let portion = loop {
+            let Some(next) = self.add(size, mark, state, leased.clone())? else {
+                let runs = state.known.runs.iter().map(|run| run.number).collect();
+                let blocks = std::mem::replace(&mut self.out, BlockWriter::new(0)).finish();
+                break Portion { at, blocks, completes: Some(runs) };
+            };
+            self.next = next;
+            if self.out.len() >= size || matches!(next, Part::Queues(1..)) {
+                break Portion { at, blocks: self.out.take(), completes: None };
+            }
+        };
+        self.length += portion.blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+        Ok(portion)
+    }
+
+    /// How long the part is that was handed out.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Adds the next part, or some of it. `None` when all is there.
+    fn add(
+        &mut self,
+        size: usize,
+        mark: Mark,
+        state: &State,
+        leased: impl Iterator<Item = Lease>,
+    ) -> Result<Option<Part>, StoreError> {
+        let (text, ends) = state.names.parts();
+        Ok(Some(match self.next {
+            Part::Names(from) if from < self.text => {
+                let to = self.text.min(from + PIECE);
+                self.out.write(text.as_bytes().get(from..to).unwrap_or_default());
+                Part::Names(to)
+            }
+            Part::Names(_) => Part::Ends(0),
+            Part::Ends(from) if from < self.lanes => {
+                let to = self.lanes.min(from + PIECE / 4);
+                let ends = ends.get(from..to).unwrap_or_default();
+                ends.iter().for_each(|end| self.out.write(&end.to_le_bytes()));
+                Part::Ends(to)
+            }
+            Part::Ends(_) => Part::Shard(0),
+            Part::Shard(number) if number < SeenSet::SHARDS => {
+                if let Some(Table { homes, width, len, slots }) = state.known.young.tables().nth(number) {
+                    self.out.u64s([*homes, *width, *len, slots.len()].map(|number| number as u64));
+                    self.out.write(slots);
+                }
+                Part::Shard(number + 1)
+            }
+            Part::Shard(_) => Part::Runs,
+            Part::Runs => {
+                self.list(state.known.runs.iter().map(|run| [u64::from(run.number), run.count]));
+                Part::Queues(0)
+            }
+            Part::Queues(from) => {
+                let to = self.queues(from, size, mark, state)?;
+                let here = from..to;
+                let leased: Vec<Lease> = leased.filter(|(lane, ..)| here.contains(&lane.index())).collect();
+                self.list(leased.iter().map(|(lane, depth, position)| [lane.0.into(), (*depth).into(), *position]));
+                if to < self.lanes { Part::Queues(to) } else { Part::Rest }
+            }
+            Part::Rest => {
+                self.out.u64s([mark.frame, mark.end, mark.checksum]);
+                self.list(state.lane_states.iter().map(|(lane, position)| [lane.0.into(), *position]));
+                self.list(state.outputs.iter().map(|(name, position)| [*position, name.len() as u64]));
+                state.outputs.keys().for_each(|name| self.out.write(name.as_bytes()));
+                return Ok(None);
+            }
+        }))
+    }
+
+    /// Adds a group of queues, as they are behind this commit; gives the lane that the next group begins with. They lie here
+    /// and there in memory: an eighth as many bytes take as long as those of other parts.
+    fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
+        self.out.u64s([mark.end]);
+        let mut lane = from;
+        while lane < self.lanes && (lane == from || self.out.len() < size / 8) {
+            if let Some(queue) = state.queues.get(lane).filter(|queue| !queue.is_empty()) {
+                self.out.number(lane as u64 + 1);
+                queue.encode(&mut self.out, &state.shelf)?;
+            }
+            lane += 1;
+        }
+        self.out.number(0);
+        self.out.number(lane as u64);
+        Ok(lane)
+    }
+
+    fn list<const N: usize>(&mut self, list: impl ExactSizeIterator<Item = [u64; N]>) {
+        self.out.u64s([list.len() as u64]);
+        self.out.u64s(list.flatten());
+    }
+}
