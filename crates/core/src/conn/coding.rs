@@ -18,6 +18,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
+use super::answer::BITE;
 use super::framing::list;
 use super::head::Head;
 use super::limits::Limits;
@@ -26,6 +27,8 @@ use super::limits::Limits;
 pub(super) struct Decoder {
     /// In the order of undoing.
     layers: Vec<Layer>,
+    /// How many bytes may be looked at next, by what became of those before.
+    pub(super) bite: usize,
 }
 
 /// Why decoding goes no further.
@@ -48,7 +51,12 @@ pub struct Oddities {
 
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 
+/// Room for what becomes of a few bytes, ...
 const SCRATCH: usize = 16 << 10;
+/// ... and of more than these. Larger room makes fewer calls, each of which has its window to put in order; but it is
+/// cleared each time, which is too much for little.
+const FEW: usize = 2 << 10;
+const LARGE_SCRATCH: usize = 32 << 10;
 /// RFC 9659: a decoder for the web need not go beyond 8 MiB.
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
@@ -73,7 +81,7 @@ impl Decoder {
             layers.push(Layer::new(*kind));
         }
         layers.reverse();
-        Ok((!layers.is_empty()).then(|| Box::new(Self { layers })))
+        Ok((!layers.is_empty()).then(|| Box::new(Self { layers, bite: BITE })))
     }
 
     /// Decodes some more bytes.
@@ -304,11 +312,18 @@ impl Layer {
 
     /// Lets the engine work until it has read all, or its stream is over. Says how much it has read.
     fn run(&mut self, bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<usize, Stop> {
-        let mut scratch = [0; SCRATCH];
+        if bytes.len() <= FEW {
+            self.run_in(&mut [0; SCRATCH], bytes, ceiling, out)
+        } else {
+            self.run_in(&mut [0; LARGE_SCRATCH], bytes, ceiling, out)
+        }
+    }
+
+    fn run_in(&mut self, scratch: &mut [u8], bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<usize, Stop> {
         let mut used = 0;
         loop {
             let rest = bytes.get(used..).unwrap_or_default();
-            let progress = self.engine.step(rest, &mut scratch);
+            let progress = self.engine.step(rest, scratch);
             used += progress.read;
             self.emit(scratch.get(..progress.written).unwrap_or_default(), ceiling, out)?;
             let broken = || Stop::Broken(format!("the {} stream is broken", self.name()));
@@ -324,7 +339,7 @@ impl Layer {
                     }
                     return Ok(used);
                 }
-                Flow::On if used == bytes.len() && progress.written < SCRATCH => return Ok(used),
+                Flow::On if used == bytes.len() && progress.written < scratch.len() => return Ok(used),
                 Flow::On if progress.read == 0 && progress.written == 0 => return Err(broken()),
                 Flow::On => {}
             }
