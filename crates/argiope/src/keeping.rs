@@ -97,8 +97,9 @@ pub struct Setting<F, T> {
 }
 
 impl Keeping {
-    /// Starts the workers, the resolver, the writer and the keeper itself.
-    pub fn start<F, T>(setting: Setting<F, T>) -> std::io::Result<Self>
+    /// Starts the workers, hands out the first work, and starts the keeper. What cannot wait for other threads is done on
+    /// the caller's: a crawl that begins has its first request on the wire before the others have woken up.
+    pub fn start<F, T>(setting: Setting<F, T>) -> Result<Self, StoreError>
     where
         F: Lasting + Send + 'static,
         T: Taker + 'static,
@@ -106,10 +107,11 @@ impl Keeping {
         let (inbox, mail) = channel();
         let picture = Arc::new(Mutex::new(Snapshot::default()));
         let shared = Arc::clone(&picture);
-        let sender = inbox.clone();
-        let thread =
-            thread::Builder::new().name("keeper".into()).spawn(move || keep(setting, &sender, &mail, &shared))?;
-        Ok(Self { inbox, picture, thread })
+        let mut running = Running::new(setting, &inbox)?;
+        // How long there is nothing more to do, the thread asks for itself.
+        let _ = running.hand_out(running.clock.now())?;
+        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail, &shared));
+        Ok(Self { inbox, picture, thread: thread.map_err(|error| no_threads(&error))? })
     }
 
     /// Waits for the end.
@@ -117,85 +119,6 @@ impl Keeping {
         drop(self.inbox);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
-}
-
-fn keep<F, T>(
-    setting: Setting<F, T>,
-    inbox: &Sender<Mail>,
-    mail: &Receiver<Mail>,
-    picture: &Mutex<Snapshot>,
-) -> Result<Summary, StoreError>
-where
-    F: Lasting,
-    T: Taker + 'static,
-{
-    let Setting { frontier, rules, engine, clock, taker, mut desk, open } = setting;
-    let to_keeper = inbox.clone();
-    let reports = Reports::new(move |visits: &mut Vec<Box<Visit>>| {
-        // A keeper that has left needs no reports.
-        let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
-    });
-    let crew = Crew::start(engine, &rules, clock, &reports)
-        .map_err(|fault| StoreError::new(StoreErrorKind::Misuse, fault.to_string()))?;
-    let to_keeper = inbox.clone();
-    let resolver = Resolver::start(&rules, move |answer| {
-        let _ = to_keeper.send(Mail::Resolved(answer));
-    });
-    let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
-    keeper.bench_mut().limit_concurrency(crew.most());
-    if let Some(folder) = &desk.folder {
-        keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
-    }
-    if open {
-        keeper.set_fed();
-    }
-    keeper.begin(clock.now())?;
-    let first_line = desk.first_line.take();
-    let mut running = Running {
-        keeper,
-        crew,
-        resolver,
-        outbox: Outbox::start(desk, taker, inbox.clone()).map_err(|error| no_threads(&error))?,
-        clock,
-        tally: Tally::default(),
-        deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
-        drain_time: rules.drain_time,
-        rules: Arc::clone(&rules),
-        leave_at: Time::NEVER,
-        delivered: 0,
-        open,
-        next_picture: Time::ZERO,
-        next_weighing: Time::ZERO,
-        visits: Turns::default(),
-    };
-    let tells_runs = first_line.is_some();
-    let end = running.begin(first_line).and_then(|()| running.run(mail, picture));
-    let end = end.and_then(|end| running.clear_away(mail).map(|()| end));
-    let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
-    running.crew.end(ending);
-    running.paint(picture, running.clock.now(), true);
-    let left = running.keeper.unfinished();
-    let elapsed = clock.now() - Time::ZERO;
-    let Running { mut keeper, mut outbox, tally, crew, .. } = running;
-    let end = end.and_then(|end| {
-        if tells_runs {
-            let changes = keeper.progress().changes;
-            let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
-            outbox.line(last, keeper.frontier_mut(), clock.now())?;
-        }
-        keeper.note_progress(clock.now())?;
-        Ok(end)
-    });
-    // The crawl's own fault comes first; but the writer must have ended either way.
-    let written = match end {
-        Ok(_) => outbox.close(keeper.frontier_mut()),
-        Err(_) => outbox.end(),
-    };
-    let notices = crew.notices();
-    crew.dismiss(ending);
-    let end = end?;
-    written?;
-    Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
 }
 
 /// What the wall clock says at the crawl's time zero.
@@ -223,46 +146,141 @@ struct Running<F> {
     next_weighing: Time,
     /// Visits that have come and are not taken up yet.
     visits: Turns<Option<LaneId>, Box<Visit>>,
+    /// Jobs on their way to each worker.
+    batches: Vec<Vec<Job>>,
+    /// Whether the run's first and last line are records.
+    tells_runs: bool,
+}
+
+fn misuse(fault: &std::io::Error) -> StoreError {
+    StoreError::new(StoreErrorKind::Misuse, fault.to_string())
 }
 
 impl<F: Lasting> Running<F> {
-    fn begin(&mut self, first_line: Option<Vec<u8>>) -> Result<(), StoreError> {
-        let frontier = self.keeper.frontier_mut();
-        self.outbox.announce(frontier)?;
-        match first_line {
-            Some(line) => self.outbox.line(line, frontier, self.clock.now()),
-            None => Ok(()),
+    fn new<T: Taker + 'static>(setting: Setting<F, T>, inbox: &Sender<Mail>) -> Result<Self, StoreError> {
+        let Setting { frontier, rules, engine, clock, taker, mut desk, open } = setting;
+        let to_keeper = inbox.clone();
+        let reports = Reports::new(move |visits: &mut Vec<Box<Visit>>| {
+            // A keeper that has left needs no reports.
+            let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
+        });
+        let mut crew = Crew::start(engine, &rules, clock, &reports).map_err(|fault| misuse(&fault))?;
+        let to_keeper = inbox.clone();
+        let resolver = Resolver::start(&rules, move |answer| {
+            let _ = to_keeper.send(Mail::Resolved(answer));
+        });
+        let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
+        keeper.bench_mut().limit_concurrency(crew.most());
+        if let Some(folder) = &desk.folder {
+            keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
+        if open {
+            keeper.set_fed();
+        }
+        keeper.begin(clock.now())?;
+        let first_line = desk.first_line.take();
+        let tells_runs = first_line.is_some();
+        let mut outbox = Outbox::new(desk, taker, inbox.clone());
+        outbox.announce(keeper.frontier_mut())?;
+        if let Some(line) = first_line {
+            outbox.line(line, keeper.frontier_mut(), clock.now())?;
+        }
+        // All that could be done meanwhile is done.
+        crew.assemble().map_err(|fault| misuse(&fault))?;
+        Ok(Self {
+            keeper,
+            resolver,
+            outbox,
+            clock,
+            tally: Tally::default(),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            drain_time: rules.drain_time,
+            leave_at: Time::NEVER,
+            delivered: 0,
+            open,
+            next_picture: Time::ZERO,
+            next_weighing: Time::ZERO,
+            visits: Turns::default(),
+            batches: (0..crew.len()).map(|_| Vec::new()).collect(),
+            tells_runs,
+            crew,
+            rules,
+        })
+    }
+
+    /// The keeper's thread, from the first order to the last commit.
+    fn keep(mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<Summary, StoreError> {
+        let clock = self.clock;
+        let end = self.run(mail, picture);
+        let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
+        let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
+        if ending == Ending::AtOnce {
+            self.crew.end(ending);
+        }
+        self.paint(picture, clock.now(), true);
+        let left = self.keeper.unfinished();
+        let elapsed = clock.now() - Time::ZERO;
+        let Self { mut keeper, mut outbox, tally, crew, tells_runs, .. } = self;
+        let end = end.and_then(|end| {
+            if tells_runs {
+                let changes = keeper.progress().changes;
+                let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
+                outbox.line(last, keeper.frontier_mut(), clock.now())?;
+            }
+            keeper.note_progress(clock.now())?;
+            outbox.send_last(keeper.frontier_mut())?;
+            Ok(end)
+        });
+        // Connections are closed while the disk is at work, not before.
+        crew.end(ending);
+        // The crawl's own fault comes first; but the writer must have ended either way.
+        let written = outbox.end();
+        let notices = crew.notices();
+        crew.dismiss(ending);
+        let end = end?;
+        written?;
+        Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
+    }
+
+    /// Hands out all the work that there is now. Says until when there is no more, or that the crawl is over.
+    fn hand_out(&mut self, now: Time) -> Result<Result<Time, End>, StoreError> {
+        if now >= self.deadline {
+            return Ok(Err(End::MaxTime));
+        }
+        let wait = loop {
+            match self.keeper.next(now)? {
+                Order::Fetch(job) => {
+                    let worker = (job.lane.index() + usize::from(job.slot)) % self.batches.len().max(1);
+                    if let Some(batch) = self.batches.get_mut(worker) {
+                        batch.push(job);
+                    }
+                }
+                Order::Resolve(lane, host) => match Resolver::known(&host) {
+                    Some(found) => self.keeper.resolved(lane, Ok(found), now),
+                    None => self.resolver.ask(Query { lane, host }),
+                },
+                Order::Wait(until) => break Ok(until),
+                Order::Done(end) => break Err(end),
+            }
+        };
+        for (worker, batch) in self.batches.iter_mut().enumerate() {
+            self.crew.send(worker, batch);
+        }
+        Ok(wait)
     }
 
     fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
-        let mut batches: Vec<Vec<Job>> = (0..self.crew.len()).map(|_| Vec::new()).collect();
         loop {
             let now = self.clock.now();
-            if now >= self.deadline {
-                return Ok(End::MaxTime);
-            }
-            let wait = loop {
-                match self.keeper.next(now)? {
-                    Order::Fetch(job) => {
-                        let worker = (job.lane.index() + usize::from(job.slot)) % batches.len().max(1);
-                        if let Some(batch) = batches.get_mut(worker) {
-                            batch.push(job);
-                        }
-                    }
-                    Order::Resolve(lane, host) => self.resolver.ask(Query { lane, host }),
-                    Order::Wait(until) => break until,
-                    Order::Done(end) => {
-                        // Not sent off: the last page and the run's last line belong to one commit.
-                        self.gather(now)?;
-                        return Ok(end);
-                    }
+            let wait = match self.hand_out(now)? {
+                Ok(until) => until,
+                Err(end) => {
+                    // Not sent off: the last page and the run's last line belong to one commit.
+                    self.gather(now)?;
+                    return Ok(end);
                 }
             };
-            for (worker, batch) in batches.iter_mut().enumerate() {
-                self.crew.send(worker, batch);
-            }
-            self.outbox.wake();
+            self.outbox.wake()?;
             self.gather(now)?;
             if self.outbox.is_time(now) {
                 self.keeper.note_progress(now)?;
@@ -408,14 +426,21 @@ mod tests {
             per_host: Some(PAGES),
             ..Config::default()
         };
-        let rules = Arc::new(config.compile(0).expect("settings that make sense"));
         let (inbox, mail) = channel();
-        let clock = Clock::start();
-        let mut keeper = Keeper::new(MemoryFrontier::new(0), Arc::clone(&rules), wall_clock(&clock));
-        keeper.begin(Time::ZERO).expect("nothing fails in memory");
+        let setting = Setting {
+            frontier: MemoryFrontier::new(0),
+            rules: Arc::new(config.compile(0).expect("settings that make sense")),
+            engine: EngineKind::Threads,
+            clock: Clock::start(),
+            taker: Nobody,
+            desk: Desk::default(),
+            open: false,
+        };
+        let mut running = Running::new(setting, &inbox).expect("threads");
+        running.deadline = Time::ZERO;
         let mut visits = Vec::new();
         loop {
-            match keeper.next(Time::ZERO).expect("nothing fails in memory") {
+            match running.keeper.next(Time::ZERO).expect("nothing fails in memory") {
                 Order::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
                     let visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
@@ -423,30 +448,12 @@ mod tests {
                 }
                 Order::Resolve(lane, _) => {
                     let ip = "93.184.216.1".parse().expect("an address");
-                    keeper.resolved(lane, Ok((vec![ip], Duration::MAX)), Time::ZERO);
+                    running.keeper.resolved(lane, Ok((vec![ip], Duration::MAX)), Time::ZERO);
                 }
                 Order::Wait(_) | Order::Done(_) => break,
             }
         }
         assert_eq!(visits.len(), PAGES);
-        let reports = Reports::new(|visits: &mut Vec<Box<Visit>>| visits.clear());
-        let mut running = Running {
-            keeper,
-            crew: Crew::start(EngineKind::Threads, &rules, clock, &reports).expect("threads"),
-            resolver: Resolver::start(&rules, |_| {}),
-            outbox: Outbox::start(Desk::default(), Nobody, inbox.clone()).expect("a thread"),
-            clock,
-            tally: Tally::default(),
-            deadline: Time::ZERO,
-            drain_time: Duration::ZERO,
-            rules,
-            leave_at: Time::NEVER,
-            delivered: 0,
-            open: false,
-            next_picture: Time::ZERO,
-            next_weighing: Time::ZERO,
-            visits: Turns::default(),
-        };
         // Some wait for their turn, and some have only just come.
         running.receive(Mail::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
         inbox.send(Mail::Visits(visits)).expect("somebody reads it");

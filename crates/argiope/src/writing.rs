@@ -132,7 +132,7 @@ enum Item {
 /// The keeper's end: gathers what happened, and sends it off as a parcel when it is time.
 pub struct Outbox {
     to_writer: Option<SyncSender<Parcel>>,
-    writer: Option<JoinHandle<Result<(), StoreError>>>,
+    writer: Thread,
     items: Vec<Item>,
     bytes: usize,
     /// When the first thing happened that is not on its way yet.
@@ -146,9 +146,16 @@ pub struct Outbox {
     lasts: bool,
 }
 
+/// The writer's thread: it begins with the first parcel.
+enum Thread {
+    Waiting(Box<dyn FnOnce() -> Result<(), StoreError> + Send>),
+    Runs(JoinHandle<Result<(), StoreError>>),
+    Over,
+}
+
 impl Outbox {
-    /// Starts the writer's thread. It tells the keeper by mail what is durable, and what went wrong.
-    pub fn start<T: Taker + 'static>(desk: Desk, taker: T, inbox: Sender<Mail>) -> std::io::Result<Self> {
+    /// Makes the writer ready. It tells the keeper by mail what is durable, and what went wrong.
+    pub fn new<T: Taker + 'static>(desk: Desk, taker: T, inbox: Sender<Mail>) -> Self {
         let lasts = desk.folder.is_some();
         let mut ends = desk.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(name) = &desk.jsonl {
@@ -157,7 +164,7 @@ impl Outbox {
         let (to_writer, parcels) = sync_channel(if lasts { ON_THEIR_WAY } else { UNREAD });
         let mut writer =
             Writer { desk: desk.folder.map(Outputs::new), jsonl: desk.jsonl.clone(), taker, inbox: inbox.clone() };
-        let writer = thread::Builder::new().name("writer".into()).spawn(move || {
+        let work = move || {
             // A fault of ours is told like one of the disk, and at once: nobody would look for it before the end.
             let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&parcels))).unwrap_or_else(|_| {
                 let words = "a fault in Argiope while records were written; what was committed is safe: run the same \
@@ -169,10 +176,10 @@ impl Outbox {
                 let _ = inbox.send(Mail::Fault(fault.clone()));
             }
             written
-        })?;
-        Ok(Self {
+        };
+        Self {
             to_writer: Some(to_writer),
-            writer: Some(writer),
+            writer: Thread::Waiting(Box::new(work)),
             items: Vec::new(),
             bytes: 0,
             since: None,
@@ -181,7 +188,7 @@ impl Outbox {
             ends,
             announcement: None,
             lasts,
-        })
+        }
     }
 
     /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
@@ -195,10 +202,8 @@ impl Outbox {
     }
 
     /// Lets the writer begin, once the first requests are on their way.
-    pub fn wake(&mut self) {
-        if let Some(parcel) = self.announcement.take() {
-            self.dispatch(parcel);
-        }
+    pub fn wake(&mut self) -> Result<(), StoreError> {
+        self.announcement.take().map_or(Ok(()), |parcel| self.dispatch(parcel))
     }
 
     /// A record that is no visit's.
@@ -265,39 +270,49 @@ impl Outbox {
         frontier.acknowledge(batch)
     }
 
-    /// The last commit; returns when everything is durable and taken.
-    pub fn close<F: Lasting>(mut self, frontier: &mut F) -> Result<(), StoreError> {
+    /// Sends off the last commit.
+    pub fn send_last<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
         self.seal(frontier, true)?;
         // The pages of the run are on their way; what follows is its snapshot, piece by piece.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
-            self.dispatch(Parcel { items: Vec::new(), batch: Some(batch) });
+            self.dispatch(Parcel { items: Vec::new(), batch: Some(batch) })?;
         }
-        self.end()
+        Ok(())
     }
 
-    /// No commit any more: what was gathered and not sent off has not happened.
+    /// No commit any more: what was gathered and not sent off has not happened. Returns when everything that was is durable
+    /// and taken.
     pub fn end(&mut self) -> Result<(), StoreError> {
         self.to_writer = None;
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        match std::mem::replace(&mut self.writer, Thread::Over) {
+            Thread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Thread::Waiting(_) | Thread::Over => Ok(()),
+        }
     }
 
     fn seal<F: Lasting>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
-        self.wake();
+        self.wake()?;
         let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
         self.bytes = 0;
         let items = std::mem::take(&mut self.items);
-        self.dispatch(Parcel { items, batch });
-        Ok(())
+        self.dispatch(Parcel { items, batch })
     }
 
-    fn dispatch(&mut self, parcel: Parcel) {
+    fn dispatch(&mut self, parcel: Parcel) -> Result<(), StoreError> {
+        self.writer = match std::mem::replace(&mut self.writer, Thread::Over) {
+            Thread::Waiting(work) => {
+                let thread = thread::Builder::new().name("writer".into()).spawn(work);
+                Thread::Runs(thread.map_err(|error| no_threads(&error))?)
+            }
+            begun => begun,
+        };
         self.on_their_way += usize::from(parcel.batch.is_some());
         if let Some(to_writer) = &self.to_writer {
             // A writer that is gone has sent word of the reason.
             let _ = to_writer.send(parcel);
         }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Crew`]: the workers of a crawl, all of the same engine.
 //!
-//! Invariant: an engine that this system cannot run says so here, before the crawl begins.
+//! Invariant: an engine that this system cannot run says so here, before the crawl begins. No job is handed out before
+//! all workers have what they need.
 
 use std::fmt;
 use std::io;
@@ -104,18 +105,21 @@ impl FromStr for EngineKind {
 
 /// The workers, and the way to them.
 pub struct Crew {
+    kind: EngineKind,
     workers: Vec<(Orders, JoinHandle<io::Result<()>>)>,
+    /// One for each worker that has not said yet that it has all it needs.
+    signs: Vec<mpsc::Receiver<()>>,
     notices: Notices,
     most: usize,
 }
 
 impl Crew {
+    /// Starts the workers. They are on their way when this returns: [`Crew::assemble`] waits for them.
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, reports: &Reports) -> io::Result<Self> {
-        kind.check()?;
         let files = Files::default();
-        let mut crew = Self { workers: Vec::new(), notices: Notices::default(), most: kind.room() };
-        let mut signs = Vec::new();
-        for index in 0..kind.workers(rules) {
+        let (notices, most) = (Notices::default(), kind.room());
+        let mut crew = Self { kind, workers: Vec::new(), signs: Vec::new(), notices, most };
+        let mut hire = || -> io::Result<()> {
             let (orders, (ready, sign)) = (Orders::new(), mpsc::channel());
             let worker = Worker {
                 rules: Arc::clone(rules),
@@ -126,17 +130,29 @@ impl Crew {
                 files: files.clone(),
                 ready,
             };
-            let thread = thread::Builder::new().name(format!("{kind}-{index}"));
+            let thread = thread::Builder::new().name(format!("{kind}-{}", crew.workers.len()));
             crew.workers.push((orders, thread.spawn(move || (kind.run())(worker))?));
-            signs.push(sign);
+            crew.signs.push(sign);
+            Ok(())
+        };
+        // There is always one. While it begins, the system is asked how many more it has cores for.
+        hire()?;
+        for _ in 1..kind.workers(rules) {
+            hire()?;
         }
-        // The first jobs may use up files or memory that a worker still needs to begin: so all begin before them.
-        if signs.iter().all(|sign| sign.recv().is_ok()) {
-            return Ok(crew);
+        Ok(crew)
+    }
+
+    /// Waits until all workers have begun. The first jobs may use up files or memory that a worker still needs for that:
+    /// so this comes before them.
+    pub fn assemble(&mut self) -> io::Result<()> {
+        if self.signs.drain(..).all(|sign| sign.recv().is_ok()) {
+            return Ok(());
         }
-        crew.end(Ending::AtOnce);
-        let fault = crew.join();
-        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {kind} engine did not begin"))))
+        self.end(Ending::AtOnce);
+        let fault = self.join();
+        self.kind.check()?;
+        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not begin", self.kind))))
     }
 
     /// How many fetches can be in flight at once, as far as the system's limits go.

@@ -84,16 +84,16 @@ impl Resolver {
     }
 
     pub fn ask(&self, query: Query) {
-        match self.known(query.name()) {
-            Some(addresses) => (self.answers)(Answer { lane: query.lane, result: Ok((addresses, Duration::MAX)) }),
+        match Self::known(&query.host) {
+            Some(found) => (self.answers)(Answer { lane: query.lane, result: Ok(found) }),
             None => self.ask_service(query),
         }
     }
 
-    /// What can be answered without asking anyone.
-    fn known(&self, name: &str) -> Option<Vec<IpAddr>> {
-        let literal = name.trim_start_matches('[').trim_end_matches(']');
-        literal.parse().ok().map(|address| vec![address])
+    /// What can be answered without asking anyone: the host is an address.
+    pub fn known(host: &str) -> Option<(Vec<IpAddr>, Duration)> {
+        let literal = complete(host).trim_start_matches('[').trim_end_matches(']');
+        literal.parse().ok().map(|address| (vec![address], Duration::MAX))
     }
 
     fn ask_service(&self, query: Query) {
@@ -118,10 +118,14 @@ impl Resolver {
 }
 
 impl Query {
-    /// The host without the dot that marks a complete name.
     fn name(&self) -> &str {
-        self.host.trim_end_matches('.')
+        complete(&self.host)
     }
+}
+
+/// The host without the dot that marks a complete name.
+fn complete(host: &str) -> &str {
+    host.trim_end_matches('.')
 }
 
 fn cannot_start(error: &std::io::Error) -> Failure {

@@ -55,6 +55,7 @@ struct Shop {
     unfinished: std::cell::Cell<usize>,
     /// Tasks that rest with their connection, and wait for the next job of their seat.
     resting: RefCell<Lounge<Chair>>,
+    /// Made when the first request is out: making it takes as long as sending that.
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: Arc<Notify>,
@@ -360,7 +361,7 @@ impl Shop {
             timers: Rc::default(),
             unfinished: std::cell::Cell::new(0),
             resting: RefCell::default(),
-            buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
+            buffer: RefCell::default(),
             bell: Arc::default(),
             lost: std::cell::Cell::new(false),
         }
@@ -397,6 +398,9 @@ impl Shop {
     /// Reads into the worker's buffer, once there is something to read.
     fn poll_read(&self, line: &mut Line, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buffer = self.buffer.borrow_mut();
+        if buffer.is_empty() {
+            *buffer = vec![0; BUFFER].into_boxed_slice();
+        }
         let mut room = ReadBuf::new(&mut buffer);
         Pin::new(&mut line.stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
     }

@@ -12,7 +12,8 @@ use kit::{Server, job, page, rules};
 
 fn crew(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (Crew, Server) {
     let server = Server::start(|_, stream| page(stream, "x"));
-    let crew = Crew::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &Reports::new(deliver)).unwrap();
+    let mut crew = Crew::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &Reports::new(deliver)).unwrap();
+    crew.assemble().unwrap();
     crew.send(0, &mut vec![job(0, server.address, "/")]);
     (crew, server)
 }

@@ -1,5 +1,7 @@
 //! The commands and what they take. The flags themselves are in [`super::flags`].
 
+use std::ffi::OsString;
+
 use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -182,9 +184,21 @@ pub fn command() -> clap::Command {
 }
 
 /// Reads the command line. Bad usage, `--help` and `--version` are clap's to print.
-pub fn parse(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Arguments, clap::Error> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(crawl) = crawl_alone(&arguments) {
+        return Ok(Arguments { command: Command::Crawl(Box::new(crawl)) });
+    }
     let matches = command().try_get_matches_from(arguments)?;
     Arguments::from_arg_matches(&matches)
+}
+
+/// Reads a crawl without putting together the flags of all other commands, which takes longer than the rest of the
+/// start. Help, and what is wrong, are the whole command line's to tell: then there is nothing.
+fn crawl_alone(arguments: &[OsString]) -> Option<CrawlArgs> {
+    let words = arguments.get(1..).filter(|words| words.first().is_some_and(|word| word == "crawl"))?;
+    let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).try_get_matches_from(words).ok()?;
+    CrawlArgs::from_arg_matches(&matches).ok()
 }
 
 #[cfg(test)]
@@ -212,6 +226,27 @@ mod tests {
         flags.sort_unstable();
         keys.sort_unstable();
         assert_eq!(flags, keys);
+    }
+
+    #[test]
+    fn a_crawl_is_read_alone_as_it_is_among_the_others() {
+        for (line, is_right) in [
+            ("argiope crawl h -q -c 7 --delay 1s --jsonl - -d x.crawl", true),
+            ("argiope crawl --exclude a --exclude b -vv -- -h", true),
+            ("argiope crawl", true),
+            ("argiope crawl --help", false),
+            ("argiope crawl h --depth x", false),
+            ("argiope crawl h --colour", false),
+            ("argiope fetch h", false),
+            ("argiope", false),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let alone = crawl_alone(&words).map(|crawl| format!("{:?}", Command::Crawl(Box::new(crawl))));
+            assert_eq!(alone.is_some(), is_right, "{line}");
+            let matches = command().try_get_matches_from(&words).and_then(|found| Arguments::from_arg_matches(&found));
+            let among = matches.ok().map(|found| format!("{:?}", found.command));
+            assert!(alone.is_none() || alone == among, "{line}: {alone:?} but {among:?}");
+        }
     }
 
     fn read<T: Args>(line: &[&str]) -> Result<T, clap::Error> {

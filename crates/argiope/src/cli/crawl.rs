@@ -129,9 +129,8 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         Ok(live) => Arc::new(live),
         Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
     };
-    let drain = shown.clone();
-    let interrupt = match Interrupt::watch(move || drain.tell(Mail::Stop(End::Interrupted))) {
-        Ok(interrupt) => interrupt,
+    let signals = match Interrupt::listen() {
+        Ok(signals) => signals,
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
     let stop = shown.clone();
@@ -151,9 +150,15 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     });
     let keeping = match started {
         Ok(keeping) => keeping,
-        Err(error) => return fail(config, &format!("the crawl could not be started: {error}")),
+        Err(error) => return refuse(config, &error),
     };
     shown.set(&keeping);
+    let drain = shown.clone();
+    // The thread for it begins when the crawl has: the first request does not wait for it.
+    let interrupt = match Interrupt::watch(signals, move || drain.tell(Mail::Stop(End::Interrupted))) {
+        Ok(interrupt) => interrupt,
+        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
+    };
     let ended = keeping.join();
     let teller = teller.lock().unwrap_or_else(PoisonError::into_inner).take();
     let summary = match ended {

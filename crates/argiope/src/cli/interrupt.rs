@@ -11,12 +11,16 @@ use signal_hook::iterator::Signals;
 pub struct Interrupt(Arc<AtomicI32>);
 
 impl Interrupt {
+    /// From here on signals are heard. They wait until somebody watches for them.
+    pub fn listen() -> std::io::Result<Signals> {
+        Signals::new([SIGINT, SIGTERM])
+    }
+
     /// Calls `drain` at the first signal. At the second the process ends there and then: nothing that it holds needs
     /// more than what a crash leaves behind.
-    pub fn watch(drain: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+    pub fn watch(mut signals: Signals, drain: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
         let interrupt = Self::default();
         let seen = interrupt.clone();
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             let mut drain = Some(drain);
             for signal in signals.forever() {
@@ -55,9 +59,10 @@ mod tests {
     #[test]
     fn the_first_signal_drains_and_is_remembered() {
         let (sender, drained) = channel();
-        let interrupt = Interrupt::watch(move || sender.send(()).unwrap()).unwrap();
-        assert_eq!(interrupt.code(), None);
+        let signals = Interrupt::listen().unwrap();
+        // It waits for whoever watches.
         signal_hook::low_level::raise(SIGTERM).unwrap();
+        let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap()).unwrap();
         drained.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(interrupt.code(), Some(143));
     }

@@ -49,7 +49,7 @@ impl View {
     }
 }
 
-/// The thread that shows progress. Dropping it clears the view.
+/// The thread that shows progress. Dropping it clears the view. Where nothing is shown there is no thread.
 pub struct Live {
     messages: Option<SyncSender<String>>,
     thread: Option<JoinHandle<()>>,
@@ -58,6 +58,9 @@ pub struct Live {
 impl Live {
     /// Shows what `snapshot` returns until it is stopped.
     pub fn start(view: View, snapshot: impl FnMut() -> Snapshot + Send + 'static) -> std::io::Result<Self> {
+        if view == View::None {
+            return Ok(Self { messages: None, thread: None });
+        }
         let (messages, inbox) = sync_channel(BACKLOG);
         let thread =
             std::thread::Builder::new().name("live view".into()).spawn(move || show(view, snapshot, &inbox))?;
@@ -65,10 +68,15 @@ impl Live {
     }
 
     /// Writes a line above the view. The line must be escaped already.
-    pub fn say(&self, line: String) {
-        if let Some(messages) = &self.messages {
+    pub fn say(&self, mut line: String) {
+        match &self.messages {
             // An error means that the thread is gone, and so is whoever could read this.
-            let _ = messages.send(line);
+            Some(messages) => drop(messages.send(line)),
+            // No view to tear. Where standard error is gone the crawl goes on.
+            None => {
+                line.push('\n');
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            }
         }
     }
 
@@ -94,8 +102,7 @@ impl Drop for Live {
 fn show(view: View, mut snapshot: impl FnMut() -> Snapshot, inbox: &Receiver<String>) {
     let pause = match view {
         View::Terminal { .. } => FRAME,
-        View::Plain | View::Json => LINE,
-        View::None => Duration::MAX,
+        View::Plain | View::Json | View::None => LINE,
     };
     let mut screen = Screen::default();
     let mut said = Vec::new();
@@ -198,7 +205,9 @@ mod tests {
 
     #[test]
     fn stopping_ends_the_thread() {
-        let live = Live::start(View::None, Snapshot::default).unwrap();
-        live.stop();
+        for view in [View::None, View::Plain] {
+            let live = Live::start(view, Snapshot::default).unwrap();
+            live.stop();
+        }
     }
 }

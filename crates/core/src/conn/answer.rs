@@ -18,7 +18,7 @@ pub(crate) const DRAIN: u64 = 64 << 10;
 /// A body that unpacks to more than this at once is read in slices: a quarter of a millisecond, more or less.
 pub(super) const SLICE: u64 = 64 << 10;
 /// Bytes of a packed body that are looked at first; twice as many each time as long as they stay modest, ...
-const BITE: usize = 512;
+pub(super) const BITE: usize = 512;
 /// ... but no more than these.
 const MOUTHFUL: usize = 8 << 10;
 /// A bite that becomes so many times as much is followed by smaller ones.
@@ -167,7 +167,11 @@ impl Conn {
     ) -> usize {
         let mut used = 0;
         let is_packed = self.decoder.is_some() || into.unpacked().is_some();
-        let mut bite = if is_packed { BITE } else { usize::MAX };
+        let mut bite = match &self.decoder {
+            Some(decoder) => decoder.bite,
+            None if is_packed => BITE,
+            None => usize::MAX,
+        };
         let mut made = self.made(into);
         while used < bytes.len() && !framing.is_over() && made < until && !self.has_more_to_unpack() {
             let rest = bytes.get(used..).unwrap_or_default();
@@ -215,6 +219,9 @@ impl Conn {
                 bite = if is_modest { (bite * 2).min(MOUTHFUL) } else { (bite / 8).max(BITE / 8) };
                 made += more;
             }
+        }
+        if let Some(decoder) = &mut self.decoder {
+            decoder.bite = bite;
         }
         self.bytes_wire += used as u64;
         into.wire(bytes.get(..used).unwrap_or(bytes));

@@ -22,6 +22,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
+use super::answer::BITE;
 use super::framing::list;
 use super::head::Head;
 use super::limits::Limits;
@@ -30,6 +31,8 @@ use super::limits::Limits;
 pub(super) struct Decoder {
     /// In the order of undoing.
     layers: Vec<Layer>,
+    /// How many bytes may be looked at next, by what became of those before.
+    pub(super) bite: usize,
 }
 
 /// Why decoding goes no further.
@@ -70,7 +73,12 @@ impl Room {
 
 pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 
+/// Room for what becomes of a few bytes, ...
 const SCRATCH: usize = 16 << 10;
+/// ... and of more than these. Larger room makes fewer calls, each of which has its window to put in order; but it is
+/// cleared each time, which is too much for little.
+const FEW: usize = 2 << 10;
+const LARGE_SCRATCH: usize = 32 << 10;
 /// RFC 9659: a decoder for the web need not go beyond 8 MiB.
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
@@ -95,7 +103,7 @@ impl Decoder {
             layers.push(Layer::new(*kind));
         }
         layers.reverse();
-        Ok((!layers.is_empty()).then(|| Box::new(Self { layers })))
+        Ok((!layers.is_empty()).then(|| Box::new(Self { layers, bite: BITE })))
     }
 
     /// Decodes some more bytes, or keeps them for [`Decoder::go_on`].
@@ -360,7 +368,14 @@ impl Layer {
     /// Lets the engine work until it has read all, its stream is over, or there is no room for now. Says how much it has
     /// read.
     fn run(&mut self, bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
-        let mut scratch = [0; SCRATCH];
+        if bytes.len() <= FEW {
+            self.run_in(&mut [0; SCRATCH], bytes, room, out)
+        } else {
+            self.run_in(&mut [0; LARGE_SCRATCH], bytes, room, out)
+        }
+    }
+
+    fn run_in(&mut self, scratch: &mut [u8], bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
         let mut used = 0;
         loop {
             if room.is_used_up() {
@@ -368,7 +383,7 @@ impl Layer {
                 return Ok(used);
             }
             let rest = bytes.get(used..).unwrap_or_default();
-            let progress = self.engine.step(rest, &mut scratch);
+            let progress = self.engine.step(rest, scratch);
             used += progress.read;
             self.emit(scratch.get(..progress.written).unwrap_or_default(), room, out)?;
             let broken = || Stop::Broken(format!("the {} stream is broken", self.name()));
@@ -384,7 +399,7 @@ impl Layer {
                     }
                     return Ok(used);
                 }
-                Flow::On if used == bytes.len() && progress.written < SCRATCH => return Ok(used),
+                Flow::On if used == bytes.len() && progress.written < scratch.len() => return Ok(used),
                 Flow::On if progress.read == 0 && progress.written == 0 => return Err(broken()),
                 Flow::On => {}
             }

@@ -141,7 +141,11 @@ impl Tokenizer {
     pub fn feed(&mut self, chunk: &[u8], sink: &mut impl Sink) {
         let mut rest = chunk;
         while !rest.is_empty() {
-            rest = self.step(rest, sink);
+            rest = match self.state {
+                // Nearly always: a branch that is foreseen costs nothing, one among seven does.
+                State::Content => self.content(rest, sink),
+                _ => self.step(rest, sink),
+            };
         }
     }
 
@@ -188,6 +192,13 @@ impl Tokenizer {
 
     /// Reads on from a `<` within the chunk.
     fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+        // Nearly always a tag, and all of it: what else there may be is looked at only where it is not.
+        if matches!(self.content, Content::Markup | Content::Heard)
+            && begins_tag(rest)
+            && let Some(next) = self.whole_tag(rest, sink)
+        {
+            return next;
+        }
         match self.decide(rest, sink) {
             Opening::Undecided => {
                 self.begun.clear();
@@ -407,6 +418,14 @@ impl Tokenizer {
 fn find_less(bytes: &[u8]) -> Option<usize> {
     let near = bytes.iter().take(8).position(|&byte| byte == b'<');
     near.or_else(|| memchr(b'<', bytes))
+}
+
+/// Whether a tag surely begins with this `<`.
+fn begins_tag(bytes: &[u8]) -> bool {
+    match bytes {
+        [_, b'/', byte, ..] | [_, byte, ..] => byte.is_ascii_alphabetic(),
+        _ => false,
+    }
 }
 
 /// Where the name of the tag begins whose bytes from `<` on are given.

@@ -35,7 +35,8 @@ impl Bench {
                 let _ = sender.send(visit);
             }
         });
-        let crew = Crew::start(kind, &Arc::new(rules), Clock::start(), &reports).unwrap();
+        let mut crew = Crew::start(kind, &Arc::new(rules), Clock::start(), &reports).unwrap();
+        crew.assemble().unwrap();
         Self { crew, visits }
     }
 
