@@ -7,15 +7,15 @@ use super::files::File;
 use super::record::{Bytes, write_number};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const BLOCK: usize = 256 << 10;
+const BLOCK: usize = 1 << 20;
 const HEAD: usize = 12;
 /// The most bytes that a number of variable length has.
 const LONGEST_NUMBER: usize = 10;
 
 /// Makes the bytes of a file, block by block. They are taken out in portions; whoever takes them writes them down.
 ///
-/// Blocks are allocations of their own, and not large ones: a large one that is freed makes the allocator of this system
-/// keep others of that size in its heap, where those that grow leave holes.
+/// Blocks are allocations of their own. A portion in one piece is several times as large, and when it is freed the allocator
+/// of this system keeps others of that size in its heap from then on, where those that grow leave holes.
 pub(super) struct BlockWriter {
     crawl: u64,
     /// What was not taken out yet. The last one is in the making.
