@@ -212,9 +212,7 @@ impl<F: Lasting> Running<F> {
     fn keep(mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<Summary, StoreError> {
         let clock = self.clock;
         let end = self.run(mail, picture);
-        // What has come and what was settled on the way out has happened too.
-        let end = end.and_then(|end| self.take_up(usize::MAX, clock.now()).map(|()| end));
-        let end = end.and_then(|end| self.gather(clock.now()).map(|()| end));
+        let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
         let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
         if ending == Ending::AtOnce {
             self.crew.end(ending);
@@ -328,6 +326,16 @@ impl<F: Lasting> Running<F> {
         Ok(())
     }
 
+    /// What has come before the end, and what was settled on the way out, has happened too.
+    fn clear_away(&mut self, mail: &Receiver<Mail>) -> Result<(), StoreError> {
+        while let Ok(more) = mail.try_recv() {
+            self.receive(more)?;
+        }
+        let now = self.clock.now();
+        self.take_up(usize::MAX, now)?;
+        self.gather(now)
+    }
+
     /// Takes in one message; says whether to leave at once.
     fn receive(&mut self, mail: Mail) -> Result<bool, StoreError> {
         let now = self.clock.now();
@@ -390,5 +398,71 @@ impl<F: Lasting> Running<F> {
         self.next_picture = now + PICTURE_EVERY;
         let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
         *picture.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::Outcome;
+    use argiope_core::rules::{Config, Pace, RobotsPolicy};
+    use argiope_store::MemoryFrontier;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Taker for Nobody {
+        fn take(&mut self, _: Settled) {}
+        fn rest(&mut self) {}
+    }
+
+    #[test]
+    fn visits_that_have_come_are_taken_up_when_time_is_over() {
+        const PAGES: usize = 40;
+        let config = Config {
+            roots: (0..PAGES).map(|page| format!("http://93.184.216.1/{page}")).collect(),
+            robots: RobotsPolicy::Ignore,
+            pace: Pace::Full,
+            per_host: Some(PAGES),
+            ..Config::default()
+        };
+        let (inbox, mail) = channel();
+        let setting = Setting {
+            frontier: MemoryFrontier::new(0),
+            rules: Arc::new(config.compile(0).expect("settings that make sense")),
+            engine: EngineKind::Threads,
+            clock: Clock::start(),
+            taker: Nobody,
+            desk: Desk::default(),
+            open: false,
+        };
+        let mut running = Running::new(setting, &inbox).expect("threads");
+        running.deadline = Time::ZERO;
+        let mut visits = Vec::new();
+        loop {
+            match running.keeper.next(Time::ZERO).expect("nothing fails in memory") {
+                Order::Fetch(job) => {
+                    let slot = Some((job.lane, job.slot));
+                    let visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
+                    visits.push(Box::new(Visit { slot, status: Some(200), ..visit }));
+                }
+                Order::Resolve(lane, _) => {
+                    let ip = "93.184.216.1".parse().expect("an address");
+                    running.keeper.resolved(lane, Ok((vec![ip], Duration::MAX)), Time::ZERO);
+                }
+                Order::Wait(_) | Order::Done(_) => break,
+            }
+        }
+        assert_eq!(visits.len(), PAGES);
+        // Some wait for their turn, and some have only just come.
+        running.receive(Mail::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
+        inbox.send(Mail::Visits(visits)).expect("somebody reads it");
+        let end = running.run(&mail, &Mutex::default()).expect("nothing fails in memory");
+        assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
+        running.clear_away(&mail).expect("nothing fails in memory");
+        assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
+        assert_eq!(running.keeper.unfinished(), 0);
+        running.crew.dismiss(Ending::AtOnce);
+        running.outbox.end().expect("nothing fails in memory");
     }
 }

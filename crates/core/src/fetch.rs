@@ -194,6 +194,7 @@ impl Fetch {
     /// again. Says whether it does.
     pub fn resume(&mut self, now: Time) -> bool {
         if let Some(rest) = self.0.page.answer.as_mut().and_then(|answer| answer.rest.take()) {
+            self.0.conn.hold(false, now);
             self.read(&rest, now);
         }
         self.hold(now)

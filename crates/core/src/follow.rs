@@ -119,3 +119,38 @@ fn count(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
         None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(EXAMPLE).collect() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Purpose;
+    use crate::link::Link;
+    use crate::outcome::Outcome;
+    use crate::record::{self, WallClock};
+    use crate::rules::Config;
+    use crate::time::Time;
+    use crate::url::Url;
+
+    #[test]
+    fn a_location_that_leads_nowhere_tells_nobody_its_password() {
+        let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
+        let rules = config.compile(1).expect("settings");
+        for (location, kind) in [
+            ("http://me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("http://me:secret@h.example:99999/", ErrorKind::RedirectInvalid),
+            ("//me:secret@h.example:x/", ErrorKind::RedirectInvalid),
+            ("http:\\\\me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("ht\ntp://me:sec\tret@[broken/", ErrorKind::RedirectInvalid),
+            ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
+        ] {
+            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+            let mut visit = Visit::bare(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
+            redirect(&mut visit, location.as_bytes(), &rules);
+            let mut line = Vec::new();
+            record::encode(&visit, WallClock { start: 0 }, None, &mut line);
+            let told = format!("{visit:?} {}", String::from_utf8_lossy(&line));
+            assert!(!told.contains("secret"), "{told}");
+            assert_eq!(visit.error.expect("it leads nowhere").kind, kind, "{location}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::conn::{DRAIN, Limits, PROXY_HEAD, ZSTD_WINDOW_LOG};
+use crate::conn::{DRAIN, Limits, MOST_INTERMEDIATES, PROXY_HEAD, ZSTD_WINDOW_LOG};
 use crate::rules::Config;
 use crate::{cookies, examine, fetch, follow, keeper, lane, retry, robots, rules, sitemap, workbench};
 
@@ -36,6 +36,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("content codings in a chain", limits.max_codings.to_string()),
         ("window of zstd", bytes(1 << ZSTD_WINDOW_LOG)),
         ("bytes read only to keep a connection", bytes(DRAIN)),
+        ("certificates beside the server's own", MOST_INTERMEDIATES.to_string()),
         ("redirects in a row", config.max_redirects.to_string()),
         ("attempts at a URL", config.max_tries.to_string()),
         ("Retry-After that is obeyed", seconds(retry::LONGEST_RETRY_AFTER)),

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 
 use argiope_core::ErrorKind::{self, TooLarge};
 use argiope_core::Truncated;
-use argiope_core::conn::{End, Limits};
+use argiope_core::conn::{Conn, End, Limits, Step};
 use conn_kit::*;
 use flate2::Compression;
 
@@ -226,6 +226,50 @@ fn bombs_stop_at_the_ceiling() {
             assert_eq!(seen.body.len(), ceiling, "{coding}");
             assert!(!seen.reusable);
         }
+    }
+}
+
+/// A zstd frame whose blocks say one byte 128 Ki times, each in four bytes.
+fn zstd_bomb(blocks: u32) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
+    for block in 1..=blocks {
+        let head = u32::from(block == blocks) | 1 << 1 | (128 << 10) << 3;
+        frame.extend_from_slice(&head.to_le_bytes()[..3]);
+        frame.push(b'z');
+    }
+    frame
+}
+
+#[test]
+fn a_bomb_goes_off_in_slices() {
+    let spaces = vec![b' '; 2 << 20];
+    let cases = [
+        ("br", unhex(BROTLI_BOMB), 8 << 20),
+        ("zstd", zstd_bomb(16), 2 << 20),
+        ("gzip", gzip(&spaces), 2 << 20),
+        ("zstd, gzip", gzip(&zstd_bomb(16)), 2 << 20),
+        ("gzip, zstd", zstd(&gzip(&spaces)), 2 << 20),
+        ("gzip, br", brotli(&gzip(&spaces)), 2 << 20),
+    ];
+    for (coding, body, whole) in cases {
+        let limits = Limits { max_body: whole, ..limits() };
+        let answer = answer(coding, &body);
+        let (mut conn, mut kept) = (Conn::plain(limits.into(), at(0)), Kept::default());
+        conn.ask(REQUEST.to_vec(), at(8_000), at(0));
+        conn.wrote(REQUEST.len(), at(0));
+        let (mut rest, mut most, mut slices) = (&answer[..], 0, 0);
+        while !rest.is_empty() || conn.has_more() {
+            let before = kept.body.len();
+            let used = conn.feed_some(rest, at(0), &mut kept);
+            rest = &rest[used..];
+            most = most.max(kept.body.len() - before);
+            slices += 1;
+        }
+        assert_eq!(conn.step(), Step::Done, "{coding}");
+        assert_eq!(conn.end().failure, None, "{coding}");
+        assert_eq!(kept.body.len() as u64, whole, "{coding}");
+        assert!(most <= 96 << 10, "{coding}: {most} bytes at once");
+        assert!(slices >= 16, "{coding}: {slices} slices");
     }
 }
 

@@ -122,6 +122,35 @@ fn a_held_body_ends_with_the_total_deadline() {
     assert_eq!((end.failure.unwrap().kind, end.truncated), (ErrorKind::TimeoutTotal, Some(Truncated::Time)));
 }
 
+#[test]
+fn pauses_count_neither_for_the_server_nor_against_it() {
+    // One byte, a pause of ours, and so on: 64 bytes a second were agreed on.
+    let mut conn = asked();
+    let mut kept = Kept::default();
+    conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", at(0), &mut kept);
+    let mut now = 0;
+    while conn.step() != Step::Done {
+        assert!(now < 3_500, "a drip wins time by making us pause");
+        now += 250;
+        conn.feed(b"x", at(now), &mut kept);
+        conn.hold(true, at(now));
+        now += 100;
+        conn.hold(false, at(now));
+        conn.expire(at(now), &mut kept);
+    }
+    // Two seconds without the pauses: the eighth byte, and seven pauses before it.
+    assert_eq!((now, kept.body.len()), (2_800, 8));
+    assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::TooSlow);
+}
+
+#[test]
+fn a_pause_in_the_head_is_none() {
+    let mut conn = asked();
+    conn.hold(true, at(0));
+    conn.hold(false, at(1_500));
+    assert_eq!(conn.deadline(), at(2_000));
+}
+
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn reused() -> Conn {

@@ -11,10 +11,11 @@ mod tls_kit;
 
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Step};
+use argiope_core::conn::{Conn, Step, Trust};
 use argiope_core::{ErrorKind, Truncated};
 use conn_kit::*;
 use rcgen::{BasicConstraints, IsCa, KeyPair, date_time_ymd};
+use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use tls_kit::*;
 
@@ -75,6 +76,30 @@ fn bad_certificates_in_words() {
 
     let stranger = Authority::new("Stranger").server(&["h.example"], |_| {});
     assert!(words(&stranger, "h.example").contains("unknown issuer"));
+}
+
+#[test]
+fn a_chain_of_very_many_certificates_is_none() {
+    let authority = Authority::new("Known");
+    let credulous = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
+    let key = KeyPair::generate().unwrap();
+    let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
+    for (intermediates, is_taken) in [(0, true), (32, true), (33, false), (2_000, false)] {
+        let filler = std::iter::repeat_n(CertificateDer::from(vec![0x30, 0]), intermediates);
+        let chain = std::iter::once(certificate.der().clone()).chain(filler).collect();
+        let server = serve_chain(chain, &key, rustls::ALL_VERSIONS);
+        for client in [&authority.client, &credulous] {
+            match try_once(client, &server, "h.example") {
+                Ok(_) => assert!(is_taken, "{intermediates} intermediates"),
+                Err(failure) => {
+                    let words = format!(
+                        "the server shows {intermediates} certificates beside its own; more than 32 are no chain"
+                    );
+                    assert_eq!((is_taken, &*failure.message), (false, &*words));
+                }
+            }
+        }
+    }
 }
 
 #[test]

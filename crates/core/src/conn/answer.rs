@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
-use super::coding::{Decoder, Stop};
+use super::coding::{Decoder, Room, Sink, Stop};
 use super::framing::{Framing, Plan};
 use super::head::{self, Head, Parsed};
 use super::limits::Limits;
@@ -35,7 +35,7 @@ impl Conn {
                     return bytes.len();
                 }
                 Phase::Head => self.take_head(rest, now, into),
-                Phase::Body(_) if self.made(into) >= until => return used,
+                Phase::Body(_) if self.made(into) >= until || self.has_more_to_unpack() => return used,
                 Phase::Body(framing) => self.take_body(framing, rest, until, now, into),
             };
         }
@@ -45,6 +45,25 @@ impl Conn {
     /// How much was made of the body so far.
     pub(super) fn made(&self, into: &dyn Receiver) -> u64 {
         self.bytes_body + into.unpacked().unwrap_or(0)
+    }
+
+    /// Whether there is more to make of the bytes of the body that were taken.
+    pub(super) fn has_more_to_unpack(&self) -> bool {
+        self.decoder.as_ref().is_some_and(|decoder| decoder.has_more())
+    }
+
+    /// Goes on with them, until so much was made of the body.
+    pub(super) fn unpack_more(&mut self, until: u64, into: &mut dyn Receiver) {
+        if !self.has_more_to_unpack() {
+            return;
+        }
+        self.unpack(until, into, |decoder, room, sink| decoder.go_on(room, sink));
+        if let Phase::Body(framing) = self.phase
+            && framing.is_over()
+            && !self.has_more_to_unpack()
+        {
+            self.over(into);
+        }
     }
 
     fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
@@ -154,9 +173,10 @@ impl Conn {
             None => usize::MAX,
         };
         let mut made = self.made(into);
-        while used < bytes.len() && !framing.is_over() && made < until {
+        while used < bytes.len() && !framing.is_over() && made < until && !self.has_more_to_unpack() {
             let rest = bytes.get(used..).unwrap_or_default();
-            let piece = match framing.take(rest.get(..bite).unwrap_or(rest), &self.limits) {
+            let before = framing;
+            let mut piece = match framing.take(rest.get(..bite).unwrap_or(rest), &self.limits) {
                 Ok(piece) => piece,
                 Err((failure, before)) => {
                     used += before;
@@ -164,8 +184,8 @@ impl Conn {
                     break;
                 }
             };
-            used += piece.used;
             if piece.body.is_empty() {
+                used += piece.used;
                 continue;
             }
             let most = match self.usage {
@@ -175,21 +195,27 @@ impl Conn {
                 Usage::Decode => self.max_wire().min(self.max_body()),
             };
             let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
-            let kept = piece.body.get(..room).unwrap_or(piece.body);
-            self.payload += kept.len() as u64;
-            if !kept.is_empty() {
-                self.deliver(kept, into);
-            }
-            if kept.len() < piece.body.len() && self.phase != Phase::Done {
-                used -= piece.body.len() - kept.len();
+            let excess = piece.body.len().saturating_sub(room);
+            if excess > 0 && room > 0 {
+                // As if it had not come yet: what there is room for is unpacked first, be it in several slices.
+                framing = before;
+                if let Ok(fitting) = framing.take(rest.get(..piece.used - excess).unwrap_or(rest), &self.limits) {
+                    piece = fitting;
+                }
+            } else if excess > 0 {
+                used += piece.used - excess;
                 self.stop(too_large(most), Some(Truncated::Length));
+                break;
             }
+            used += piece.used;
+            self.payload += piece.body.len() as u64;
+            self.deliver(piece.body, until, into);
             if self.phase == Phase::Done {
                 break;
             }
             if is_packed {
                 let more = self.made(into) - made;
-                let is_modest = more <= kept.len() as u64 * MODEST;
+                let is_modest = more <= piece.body.len() as u64 * MODEST;
                 bite = if is_modest { (bite * 2).min(MOUTHFUL) } else { (bite / 8).max(BITE / 8) };
                 made += more;
             }
@@ -201,7 +227,7 @@ impl Conn {
         into.wire(bytes.get(..used).unwrap_or(bytes));
         if self.phase != Phase::Done {
             self.phase = Phase::Body(framing);
-            if framing.is_over() {
+            if framing.is_over() && !self.has_more_to_unpack() {
                 self.over(into);
             } else if self.clock.moved(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
@@ -218,25 +244,36 @@ impl Conn {
         self.up_to.map_or(self.limits.max_body, NonZeroU64::get)
     }
 
-    fn deliver(&mut self, payload: &[u8], into: &mut dyn Receiver) {
-        let most = self.max_body();
-        match (self.usage, &mut self.decoder) {
+    fn deliver(&mut self, payload: &[u8], until: u64, into: &mut dyn Receiver) {
+        match (self.usage, &self.decoder) {
             (Usage::Drop | Usage::Raw, _) => {}
             (Usage::Decode, None) => {
                 self.bytes_body += payload.len() as u64;
                 into.body(payload);
             }
-            (Usage::Decode, Some(decoder)) => {
-                let bytes_body = &mut self.bytes_body;
-                let result = decoder.push(payload, most, &mut |decoded| {
-                    *bytes_body += decoded.len() as u64;
-                    into.body(decoded);
-                    Ok(())
-                });
-                self.oddities = decoder.oddities();
-                self.note_decoded(result);
+            (Usage::Decode, Some(_)) => {
+                self.unpack(until, into, |decoder, room, sink| decoder.push(payload, room, sink));
             }
         }
+    }
+
+    /// Has the decoder work until so much was made of the body.
+    fn unpack(
+        &mut self,
+        until: u64,
+        into: &mut dyn Receiver,
+        work: impl FnOnce(&mut Decoder, &Room, Sink<'_>) -> Result<(), Stop>,
+    ) {
+        let room = Room::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
+        let Some(decoder) = &mut self.decoder else { return };
+        let bytes_body = &mut self.bytes_body;
+        let result = work(decoder, &room, &mut |decoded| {
+            *bytes_body += decoded.len() as u64;
+            into.body(decoded);
+            Ok(())
+        });
+        self.oddities = decoder.oddities();
+        self.note_decoded(result);
     }
 
     fn note_decoded(&mut self, result: Result<(), Stop>) {
@@ -257,17 +294,8 @@ impl Conn {
 
     /// The body is whole.
     fn over(&mut self, into: &mut dyn Receiver) {
-        let most = self.max_body();
-        if let Some(mut decoder) = self.decoder.take() {
-            let bytes_body = &mut self.bytes_body;
-            let result = decoder.finish(most, &mut |decoded| {
-                *bytes_body += decoded.len() as u64;
-                into.body(decoded);
-                Ok(())
-            });
-            self.oddities = decoder.oddities();
-            self.note_decoded(result);
-        }
+        self.unpack(u64::MAX, into, |decoder, room, sink| decoder.finish(room, sink));
+        self.decoder = None;
         self.phase = Phase::Done;
     }
 

@@ -1,7 +1,9 @@
 //! [`Decoder`]: content codings undone, piece by piece.
 //!
 //! Invariant: what is handed on never exceeds the ceiling, in any layer of a chain: a bomb costs the ceiling's worth
-//! of work and no more. No layer keeps output; its scratch space lives on the stack while bytes are there.
+//! of work and no more. No layer keeps output; its scratch space lives on the stack while bytes are there. And nothing
+//! is made beyond what may be made at once: a layer that could go on keeps what it has not read, and waits for
+//! [`Decoder::go_on`].
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -13,6 +15,8 @@
 //! | an empty body with a coding | an empty body |
 //! | a wrong checksum, a stream that breaks or ends early | broken: what came before is kept |
 //! | a zstd window above 8 MiB (RFC 9659), brotli's large windows | broken |
+
+use std::cell::Cell;
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -49,7 +53,25 @@ pub struct Oddities {
     pub garbage: bool,
 }
 
-type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
+/// How much may be made.
+pub(super) struct Room {
+    /// Of the whole body.
+    ceiling: u64,
+    /// At once, by all layers together: a few bytes may become millions, and others are waiting.
+    slice: Cell<u64>,
+}
+
+impl Room {
+    pub(super) fn new(ceiling: u64, slice: u64) -> Self {
+        Self { ceiling, slice: Cell::new(slice) }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.slice.get() == 0
+    }
+}
+
+pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
 
 /// Room for what becomes of a few bytes, ...
 const SCRATCH: usize = 16 << 10;
@@ -84,23 +106,40 @@ impl Decoder {
         Ok((!layers.is_empty()).then(|| Box::new(Self { layers, bite: BITE })))
     }
 
-    /// Decodes some more bytes.
-    pub(super) fn push(&mut self, bytes: &[u8], ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
-        push(&mut self.layers, bytes, ceiling, sink)
+    /// Decodes some more bytes, or keeps them for [`Decoder::go_on`].
+    pub(super) fn push(&mut self, bytes: &[u8], room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+        push(&mut self.layers, bytes, room, sink)
     }
 
-    /// The body is over: hands on what was held back, and tells a stream that is not whole.
-    pub(super) fn finish(&mut self, ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
+    /// Whether there was more to make of what has come than there was room for at once.
+    pub(super) fn has_more(&self) -> bool {
+        self.layers.iter().any(|layer| layer.rest.is_some())
+    }
+
+    /// Goes on with what has come: the last layer first, since it waits for nobody.
+    pub(super) fn go_on(&mut self, room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+        for index in (0..self.layers.len()).rev() {
+            if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
+                layer.go_on(room, &mut |bytes| push(rest, bytes, room, sink))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The body is over: hands on what was held back, all of it where there is room, and tells a stream that is not whole.
+    pub(super) fn finish(&mut self, room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+        self.go_on(room, sink)?;
         let mut layers = self.layers.as_mut_slice();
         while let Some((first, rest)) = layers.split_first_mut() {
-            first.finish(ceiling, &mut |bytes| push(rest, bytes, ceiling, sink))?;
+            first.finish(room, &mut |bytes| push(rest, bytes, room, sink))?;
             layers = rest;
         }
         Ok(())
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>()
+        let waiting: usize = self.layers.iter().map(|layer| layer.rest.as_ref().map_or(0, Vec::capacity)).sum();
+        size_of::<Self>() + self.layers.capacity() * size_of::<Layer>() + waiting
     }
 
     pub(super) fn oddities(&self) -> Oddities {
@@ -111,9 +150,9 @@ impl Decoder {
     }
 }
 
-fn push(layers: &mut [Layer], bytes: &[u8], ceiling: u64, sink: Sink<'_>) -> Result<(), Stop> {
+fn push(layers: &mut [Layer], bytes: &[u8], room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
     match layers.split_first_mut() {
-        Some((first, rest)) => first.push(bytes, ceiling, &mut |bytes| push(rest, bytes, ceiling, sink)),
+        Some((first, rest)) => first.push(bytes, room, &mut |bytes| push(rest, bytes, room, sink)),
         None => sink(bytes),
     }
 }
@@ -147,6 +186,8 @@ struct Layer {
     garbage: bool,
     /// Bytes handed on.
     made: u64,
+    /// In the middle of a stream: there is more to make, be it of these bytes or of what the engine has read.
+    rest: Option<Vec<u8>>,
 }
 
 const PEEK: usize = 16;
@@ -194,24 +235,25 @@ impl Layer {
             again: false,
             garbage: false,
             made: 0,
+            rest: None,
         }
     }
 
-    fn push(&mut self, mut bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
-        while !bytes.is_empty() {
+    fn push(&mut self, mut bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+        while !bytes.is_empty() && !self.waits(bytes) {
             match self.state {
                 State::Peek => {
                     bytes = self.fill_peek(bytes);
                     if usize::from(self.peeked) >= self.needed() {
-                        self.start(ceiling, out)?;
+                        self.start(room, out)?;
                     }
                 }
                 State::Stream => {
-                    let used = self.run(bytes, ceiling, out)?;
+                    let used = self.run(bytes, room, out)?;
                     bytes = bytes.get(used..).unwrap_or_default();
                 }
                 State::Plain => {
-                    self.emit(bytes, ceiling, out)?;
+                    self.emit(bytes, room, out)?;
                     bytes = &[];
                 }
                 State::Spent => {
@@ -223,9 +265,22 @@ impl Layer {
         Ok(())
     }
 
-    fn finish(&mut self, ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+    /// Whether it must not read on yet; then these bytes are kept.
+    fn waits(&mut self, bytes: &[u8]) -> bool {
+        let Some(rest) = &mut self.rest else { return false };
+        rest.extend_from_slice(bytes);
+        true
+    }
+
+    fn go_on(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+        let Some(rest) = self.rest.take() else { return Ok(()) };
+        let used = self.run(&rest, room, out)?;
+        self.push(rest.get(used..).unwrap_or_default(), room, out)
+    }
+
+    fn finish(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
         if self.state == State::Peek && self.peeked > 0 {
-            self.start(ceiling, out)?;
+            self.start(room, out)?;
         }
         match self.state {
             State::Stream => Err(Stop::Broken(format!("the {} stream ends early", self.name()))),
@@ -263,7 +318,7 @@ impl Layer {
     }
 
     /// Decides what a stream is by its first bytes, and decodes these.
-    fn start(&mut self, ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+    fn start(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
         self.peeked = 0;
@@ -298,34 +353,39 @@ impl Layer {
                 State::Stream
             }
         };
-        while !bytes.is_empty() && self.state == State::Stream {
-            let used = self.run(bytes, ceiling, out)?;
+        while !bytes.is_empty() && self.state == State::Stream && !self.waits(bytes) {
+            let used = self.run(bytes, room, out)?;
             bytes = bytes.get(used..).unwrap_or_default();
         }
         match self.state {
-            State::Plain => self.emit(bytes, ceiling, out),
+            State::Plain => self.emit(bytes, room, out),
             // A stream of fewer bytes than it takes to tell what it is: what is left belongs to the next one.
-            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, ceiling, out),
+            State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, room, out),
             _ => Ok(()),
         }
     }
 
-    /// Lets the engine work until it has read all, or its stream is over. Says how much it has read.
-    fn run(&mut self, bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<usize, Stop> {
+    /// Lets the engine work until it has read all, its stream is over, or there is no room for now. Says how much it has
+    /// read.
+    fn run(&mut self, bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
         if bytes.len() <= FEW {
-            self.run_in(&mut [0; SCRATCH], bytes, ceiling, out)
+            self.run_in(&mut [0; SCRATCH], bytes, room, out)
         } else {
-            self.run_in(&mut [0; LARGE_SCRATCH], bytes, ceiling, out)
+            self.run_in(&mut [0; LARGE_SCRATCH], bytes, room, out)
         }
     }
 
-    fn run_in(&mut self, scratch: &mut [u8], bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<usize, Stop> {
+    fn run_in(&mut self, scratch: &mut [u8], bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
         let mut used = 0;
         loop {
+            if room.is_used_up() {
+                self.rest = Some(Vec::new());
+                return Ok(used);
+            }
             let rest = bytes.get(used..).unwrap_or_default();
             let progress = self.engine.step(rest, scratch);
             used += progress.read;
-            self.emit(scratch.get(..progress.written).unwrap_or_default(), ceiling, out)?;
+            self.emit(scratch.get(..progress.written).unwrap_or_default(), room, out)?;
             let broken = || Stop::Broken(format!("the {} stream is broken", self.name()));
             match progress.state.map_err(|()| broken())? {
                 Flow::End => {
@@ -346,13 +406,14 @@ impl Layer {
         }
     }
 
-    fn emit(&mut self, bytes: &[u8], ceiling: u64, out: Sink<'_>) -> Result<(), Stop> {
+    fn emit(&mut self, bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<(), Stop> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let room = usize::try_from(ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
-        let kept = bytes.get(..room).unwrap_or(bytes);
+        let most = usize::try_from(room.ceiling.saturating_sub(self.made)).unwrap_or(usize::MAX);
+        let kept = bytes.get(..most).unwrap_or(bytes);
         self.made += kept.len() as u64;
+        room.slice.set(room.slice.get().saturating_sub(kept.len() as u64));
         if !kept.is_empty() {
             out(kept)?;
         }

@@ -38,11 +38,19 @@ impl Clock {
         Self { total, last: now, window: now, bytes: 0 }
     }
 
-    /// The request is out, or the body begins, or reading goes on after a pause: idle and rate begin anew.
+    /// The request is out, or the body begins: idle and rate begin anew.
     pub(super) fn restart(&mut self, now: Time) {
         self.last = now;
         self.window = now;
         self.bytes = 0;
+    }
+
+    /// Reading goes on after a pause of ours, which counts for neither idle nor rate. They go on where they stood: a body
+    /// that makes us pause again and again must not win time by it.
+    pub(super) fn stood_still(&mut self, since: Time, now: Time) {
+        let pause = now - since.max(self.last);
+        self.last += pause;
+        self.window += pause;
     }
 
     /// Some bytes of the body came. True where too few came in too long a time.

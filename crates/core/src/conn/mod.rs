@@ -69,6 +69,8 @@ pub use coding::Oddities;
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::Limits;
+#[cfg(test)]
+pub(crate) use tls::MOST_INTERMEDIATES;
 pub use tls::certificate::Certificate;
 pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, authorities};
 pub use tls::{Secured, TlsConfig};
@@ -198,7 +200,8 @@ pub struct Conn {
     interim: u8,
     /// Is the request still on its way out?
     sending: bool,
-    held: bool,
+    /// Since when it is held; never, where it is not.
+    held: Time,
     keep: bool,
     spoiled: bool,
     /// Is this not the first exchange?
@@ -255,7 +258,7 @@ impl Conn {
             oddities: Oddities::default(),
             interim: 0,
             sending: false,
-            held: false,
+            held: Time::NEVER,
             keep: false,
             spoiled: false,
             reused: false,
@@ -298,7 +301,7 @@ impl Conn {
             Phase::Done => Step::Done,
             _ if !pending.is_empty() => Step::Write(pending),
             Phase::Idle if !self.is_handshaking() => Step::Done,
-            Phase::Body(_) if self.held => Step::Pause,
+            Phase::Body(_) if self.is_held() => Step::Pause,
             Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
         }
     }
@@ -324,10 +327,20 @@ impl Conn {
     /// While held, a connection in its body says [`Step::Pause`], and its idle and rate clocks stand still. For those
     /// who have no room for more bytes just now. The total clock goes on.
     pub fn hold(&mut self, held: bool, now: Time) {
-        if self.held && !held && matches!(self.phase, Phase::Body(_)) {
-            self.clock.restart(now);
+        match (self.is_held(), held) {
+            (false, true) => self.held = now,
+            (true, false) => {
+                if matches!(self.phase, Phase::Body(_)) {
+                    self.clock.stood_still(self.held, now);
+                }
+                self.held = Time::NEVER;
+            }
+            (true, true) | (false, false) => {}
         }
-        self.held = held;
+    }
+
+    fn is_held(&self) -> bool {
+        !self.held.is_never()
     }
 
     /// These bytes were read from the socket.
@@ -364,6 +377,7 @@ impl Conn {
             return bytes.len();
         }
         let until = self.made(into) + SLICE;
+        self.unpack_more(until, into);
         match self.tls.take() {
             None => self.answer(bytes, until, now, into),
             Some(mut tls) => {
@@ -384,7 +398,7 @@ impl Conn {
 
     /// Whether there is more to unpack of what was fed already.
     pub fn has_more(&mut self) -> bool {
-        self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
+        self.has_more_to_unpack() || self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
     }
 
     /// The peer closed its side: no more bytes will come.
@@ -415,7 +429,7 @@ impl Conn {
             (_, Some(tls)) if tls.is_handshaking() => self.clock.total().min(tls.deadline()),
             (Phase::Idle, _) => Time::NEVER,
             (Phase::Head, _) => self.clock.head(&self.limits),
-            (Phase::Body(_), _) if self.held => self.clock.total(),
+            (Phase::Body(_), _) if self.is_held() => self.clock.total(),
             (Phase::Body(_), _) => self.clock.body(&self.limits),
         }
     }
@@ -429,7 +443,7 @@ impl Conn {
         let in_body = matches!(self.phase, Phase::Body(_));
         let expired = if self.is_handshaking() {
             (self.clock.total() <= now).then_some(Expired::Total)
-        } else if in_body && self.held {
+        } else if in_body && self.is_held() {
             Some(Expired::Total)
         } else if in_body {
             self.clock.body_expired(now, limits)
@@ -476,7 +490,7 @@ impl Conn {
         self.first_byte = Time::NEVER;
         self.payload = 0;
         self.interim = 0;
-        self.held = false;
+        self.held = Time::NEVER;
         self.keep = false;
         self.reused = true;
         self.spoiled |= !end.reusable;

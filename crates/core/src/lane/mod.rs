@@ -28,6 +28,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 const GENTLE_PAUSE: Duration = Duration::from_secs(1);
 /// ... and at least this many times as long as the answer took.
 const GENTLE_FACTOR: u32 = 5;
+/// After so many answers it is looked at who kept whom waiting.
+const LOOK: u16 = 8;
 /// Bad moments in a row without any answer after which a host is given up on: some four minutes with the usual waits.
 const LAST_STRAW: u8 = 10;
 /// The same where the host does answer, but never with anything else than that it is overloaded: half an hour with the
@@ -149,12 +151,12 @@ impl Lane {
     }
 
     /// Takes a slot, for a request that may connect to any of these addresses.
-    pub fn take_slot(&mut self, addresses: Arc<[IpAddr]>) -> u16 {
-        self.slots.take(addresses)
+    pub fn take_slot(&mut self, addresses: Arc<[IpAddr]>, now: Time) -> u16 {
+        self.slots.take(Taken { addresses, since: now })
     }
 
-    /// Gives a slot back; says which addresses it counted at.
-    pub fn free_slot(&mut self, slot: u16) -> Option<Arc<[IpAddr]>> {
+    /// Gives a slot back; says what it was taken for.
+    pub fn free_slot(&mut self, slot: u16) -> Option<Taken> {
         self.slots.free(slot)
     }
 
@@ -238,34 +240,42 @@ impl Lane {
     }
 }
 
-/// The numbered slots of a lane, each with the addresses that its request counts at. The lowest free one is taken
+/// What a slot was taken for.
+#[derive(Debug)]
+pub struct Taken {
+    /// Where its request counts.
+    pub addresses: Arc<[IpAddr]>,
+    pub since: Time,
+}
+
+/// The numbered slots of a lane. The lowest free one is taken
 /// first, so that a lane that needs few connections keeps using the same few.
 #[derive(Debug, Default)]
 struct Slots {
     taken: usize,
-    all: Vec<Option<Arc<[IpAddr]>>>,
+    all: Vec<Option<Taken>>,
     freed: BinaryHeap<Reverse<u16>>,
 }
 
 impl Slots {
-    fn take(&mut self, addresses: Arc<[IpAddr]>) -> u16 {
+    fn take(&mut self, taken: Taken) -> u16 {
         self.taken += 1;
         if let Some(Reverse(slot)) = self.freed.pop()
             && let Some(free) = self.all.get_mut(usize::from(slot))
         {
-            *free = Some(addresses);
+            *free = Some(taken);
             return slot;
         }
-        self.all.push(Some(addresses));
+        self.all.push(Some(taken));
         // A lane is never wider than 16 bits can count: see the settings.
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
     }
 
-    fn free(&mut self, slot: u16) -> Option<Arc<[IpAddr]>> {
-        let addresses = self.all.get_mut(usize::from(slot))?.take()?;
+    fn free(&mut self, slot: u16) -> Option<Taken> {
+        let taken = self.all.get_mut(usize::from(slot))?.take()?;
         self.taken -= 1;
         self.freed.push(Reverse(slot));
-        Some(addresses)
+        Some(taken)
     }
 }
 
@@ -296,6 +306,12 @@ impl Ord for Retry {
 ///
 /// One bad moment counts once, however many requests were under way: only a request that started after the last bad
 /// sign can be another one.
+///
+/// What the host can take is one thing; what we can make use of is another. Where requests and answers lie here for
+/// longer than the host takes, the machine is the bottleneck: more of them at once would come no sooner, and would only
+/// stand in the way of other hosts' answers. So with the steady pace a lane is no wider than is useful. A host that
+/// answers at once, a trap perhaps, then has a page or two with us at a time; one that takes its time has all its
+/// connections.
 #[derive(Debug)]
 pub struct LanePace {
     mode: Pace,
@@ -303,6 +319,13 @@ pub struct LanePace {
     window: u16,
     /// Connections allowed at best.
     ceiling: u16,
+    /// Connections that are of use to us.
+    useful: u16,
+    /// Answers since that was last looked at, ...
+    looked_at: u16,
+    /// ... how long the host took, and how long they lay here, request and answer.
+    coming: Duration,
+    lying: Duration,
     /// Quick answers since the window last changed.
     credit: u16,
     /// The quickest response seen.
@@ -331,8 +354,8 @@ pub struct LanePace {
 /// What one finished request told about the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// It answered: how long the first byte took, and all of them.
-    Answer { first: Duration, whole: Duration },
+    /// It answered: how long the first byte took, and all of them; and how long request and answer lay here.
+    Answer { first: Duration, whole: Duration, lying: Duration },
     /// 429 or 503; with Retry-After where it was sent.
     Overload(Option<Duration>),
     /// A reset, a time-out, a refused connection.
@@ -351,6 +374,10 @@ impl LanePace {
             mode: rules.pace,
             window,
             ceiling,
+            useful: ceiling,
+            looked_at: 0,
+            coming: Duration::ZERO,
+            lying: Duration::ZERO,
             credit: 0,
             floor: None,
             typical: None,
@@ -369,7 +396,7 @@ impl LanePace {
 
     /// How many requests may be under way at once.
     pub fn width(&self) -> usize {
-        if self.crawl_delay { 1 } else { usize::from(self.window) }
+        if self.crawl_delay { 1 } else { usize::from(self.window.min(self.useful)) }
     }
 
     /// How long it takes to answer, lately.
@@ -425,7 +452,8 @@ impl LanePace {
     /// From one request to the next, at the best pace that is allowed now. Hosts that answer within the jitter count as
     /// equally quick: what differs between them is how long their answers waited for us.
     pub fn spacing(&self) -> Duration {
-        let width = u32::try_from(self.width()).unwrap_or(u32::MAX).max(1);
+        // What is of use to us changes from moment to moment, and says nothing about how much there is to do.
+        let width = if self.crawl_delay { 1 } else { u32::from(self.window.max(1)) };
         self.delay.max(self.floor.unwrap_or_default().max(JITTER) / width)
     }
 
@@ -453,9 +481,12 @@ impl LanePace {
             self.pause = self.pause.max(now + pause);
         }
         match sign {
-            Sign::Answer { first, .. } => {
+            Sign::Answer { first, whole, lying } => {
                 (self.bad, self.silent) = (0, 0);
                 self.observe(first, started, now);
+                if self.mode == Pace::Steady {
+                    self.look(whole, lying);
+                }
             }
             Sign::Overload(asked) => {
                 self.silent = 0;
@@ -491,6 +522,22 @@ impl LanePace {
         } else if took > floor.saturating_add(JITTER).saturating_mul(4) {
             self.halve(started, now);
         }
+    }
+
+    /// Who keeps whom waiting, the host us or we its answers?
+    fn look(&mut self, coming: Duration, lying: Duration) {
+        self.looked_at += 1;
+        self.coming = self.coming.saturating_add(coming);
+        self.lying = self.lying.saturating_add(lying);
+        if self.looked_at < LOOK {
+            return;
+        }
+        if self.lying > self.coming {
+            self.useful = self.useful.min(self.window).saturating_sub(1).max(1);
+        } else if self.lying.saturating_mul(2) < self.coming {
+            self.useful = self.useful.saturating_add(1).min(self.ceiling);
+        }
+        (self.looked_at, self.coming, self.lying) = (0, Duration::ZERO, Duration::ZERO);
     }
 
     /// Halves the window, unless this belongs to a bad moment that was counted already.

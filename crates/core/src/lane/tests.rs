@@ -16,11 +16,11 @@ fn at(millis: u64) -> Time {
 }
 
 fn quick() -> Sign {
-    Sign::Answer { first: MS * 10, whole: MS * 10 }
+    Sign::Answer { first: MS * 10, whole: MS * 10, lying: MS }
 }
 
 fn slow() -> Sign {
-    Sign::Answer { first: MS * 5_000, whole: MS * 5_000 }
+    Sign::Answer { first: MS * 5_000, whole: MS * 5_000, lying: MS }
 }
 
 #[test]
@@ -37,6 +37,44 @@ fn a_steady_window_opens_while_the_host_is_quick_and_halves_when_it_is_not() {
     assert_eq!(pace.width(), 3, "it started before the first was known: the same bad moment");
     pace.ended(slow(), at(5_300), at(10_300));
     assert_eq!(pace.width(), 1);
+}
+
+#[test]
+fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
+    let answers = |pace: &mut LanePace, count: u64, coming: u32, lying: u32| {
+        for moment in 0..count {
+            let sign = Sign::Answer { first: MS * coming, whole: MS * coming, lying: MS * lying };
+            pace.ended(sign, at(moment), at(moment));
+        }
+    };
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
+    // As long as the machine keeps up, all that the host can take.
+    answers(&mut pace, 96, 1, 0);
+    assert_eq!(pace.width(), 6);
+    let spacing = pace.spacing();
+    // A few answers that lay long are no reason; eight are, for one connection less.
+    answers(&mut pace, 7, 1, 2);
+    assert_eq!(pace.width(), 6);
+    answers(&mut pace, 9, 1, 2);
+    assert_eq!(pace.width(), 4);
+    answers(&mut pace, 1_000, 1, 2);
+    assert_eq!((pace.width(), pace.spacing()), (1, spacing), "one is left, and it ranks as before");
+    // Neither more nor less while both wait as long, and all of them again when the machine has time.
+    answers(&mut pace, 1_000, 3, 2);
+    assert_eq!(pace.width(), 1);
+    answers(&mut pace, 16, 10, 2);
+    assert_eq!(pace.width(), 3);
+    answers(&mut pace, 100, 10, 2);
+    assert_eq!(pace.width(), 6);
+
+    // A host that takes its time keeps all its connections beside it.
+    let mut beside = lane(Pace::Steady, |_| {}).pace;
+    answers(&mut beside, 1_000, 10, 2);
+    assert_eq!(beside.width(), 6);
+    // Who asked for everything gets it.
+    let mut full = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
+    answers(&mut full, 1_000, 1, 5);
+    assert_eq!(full.width(), 8);
 }
 
 #[test]
@@ -141,7 +179,7 @@ fn huge_settings_and_times_do_not_overflow() {
     let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
-    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX };
+    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX, lying: Duration::MAX };
     for sign in [ages, Sign::Trouble, Sign::Overload(None), Sign::Overload(Some(Duration::MAX)), ages] {
         pace.ended(sign, now, now);
     }
@@ -152,13 +190,16 @@ fn huge_settings_and_times_do_not_overflow() {
 fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
     let mut lane = lane(Pace::Full, |_| {});
     let ips: Arc<[IpAddr]> = Arc::from(["192.0.2.1".parse().expect("an address")]);
-    let slots: Vec<u16> = (0..4).map(|_| lane.take_slot(Arc::clone(&ips))).collect();
+    let take = |lane: &mut Lane, moment| lane.take_slot(Arc::clone(&ips), at(moment));
+    let slots: Vec<u16> = (0..4).map(|moment| take(&mut lane, moment)).collect();
     assert_eq!(slots, [0, 1, 2, 3]);
-    assert_eq!(lane.free_slot(2), Some(Arc::clone(&ips)));
-    assert_eq!(lane.free_slot(1), Some(Arc::clone(&ips)));
-    assert_eq!((lane.free_slot(1), lane.free_slot(99)), (None, None));
+    for slot in [2, 1] {
+        let taken = lane.free_slot(slot).expect("it was taken");
+        assert_eq!((taken.addresses, taken.since), (Arc::clone(&ips), at(u64::from(slot))));
+    }
+    assert!(lane.free_slot(1).is_none() && lane.free_slot(99).is_none());
     assert_eq!(lane.in_flight(), 2);
-    assert_eq!((lane.take_slot(Arc::clone(&ips)), lane.take_slot(Arc::clone(&ips)), lane.take_slot(ips)), (1, 2, 4));
+    assert_eq!([take(&mut lane, 9), take(&mut lane, 9), take(&mut lane, 9)], [1, 2, 4]);
 }
 
 #[test]

@@ -236,6 +236,9 @@ fn the_books_have_an_end() {
         books.page(0, "http://h.example/", 1, Some((1, 1)), &links);
     }
     assert!(books.traps.charges.len() <= TRACKED + 1);
+    // A thousand patterns were charged before the host's own budget was spent.
+    let patterns: Vec<usize> = books.traps.charges.values().map(|host| host.patterns.len()).collect();
+    assert_eq!(patterns, [PATTERNS]);
     assert!(books.traps.variants.len() <= TRACKED);
     assert!(books.traps.cuts.len() <= CUTS + 10);
 }

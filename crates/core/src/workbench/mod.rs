@@ -285,13 +285,13 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        let Some(addresses) = entry.lane.free_slot(slot) else {
+        let Some(taken) = entry.lane.free_slot(slot) else {
             return;
         };
         self.in_flight -= 1;
         self.held -= 1;
         let lane = &mut entry.lane;
-        lane.pace.ended(pick::sign(visit), visit.started, now);
+        lane.pace.ended(pick::sign(visit, now - taken.since), visit.started, now);
         if lane.pace.is_hopeless() {
             lane.pace.forget_silence();
             let failure = match (&visit.error, visit.status) {
@@ -304,7 +304,7 @@ impl Workbench {
             };
             lane.addresses = Addresses::Failed { failure, tries: visit.link.tries, until: now + GIVEN_UP_LIFE };
         }
-        self.free_addresses(&addresses);
+        self.free_addresses(&taken.addresses);
         self.place(id, now);
         self.seat_anew(id);
     }
@@ -459,7 +459,7 @@ impl Workbench {
         self.in_flight += 1;
         let lane = &mut self.lanes.get_mut(&id)?.lane;
         lane.pace.started(now);
-        let slot = lane.take_slot(Arc::clone(&addresses));
+        let slot = lane.take_slot(Arc::clone(&addresses), now);
         let dns = match &mut lane.addresses {
             Addresses::Known { took, .. } => took.take(),
             _ => None,

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::address;
 use crate::job::Purpose;
@@ -226,8 +227,8 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     }
 }
 
-/// What a visit tells about how its host feels.
-pub(super) fn sign(visit: &Visit) -> Sign {
+/// What a visit tells about how its host feels. All of it took so long, from the moment its slot was taken.
+pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.status {
         return Sign::Overload(visit.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
@@ -248,7 +249,8 @@ pub(super) fn sign(visit: &Visit) -> Sign {
             let timings = &visit.timings;
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
-            Sign::Answer { first: timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup)), whole }
+            let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
+            Sign::Answer { first, whole, lying: taken.saturating_sub(visit.ended - visit.started) }
         }
     }
 }

@@ -281,6 +281,38 @@ mod tests {
     }
 
     #[test]
+    fn who_has_its_rules_at_hand_goes_first() {
+        // The rules make room before the lanes are seated, or while they sit there.
+        for is_late in [false, true] {
+            let mut bench = bench(|config| config.concurrency = 1);
+            let ids = [LaneId(0), LaneId(1), LaneId(2)];
+            let ip = "93.184.216.1".parse().expect("an address");
+            for id in ids {
+                bench.robots_known(id, &origin(id.0, 80), robots_rules(Robots::default(), at(0)), at(0));
+                // The first two have much to do, and were seated first.
+                let count = if id == LaneId(2) { 1 } else { 50 };
+                let lane = &mut bench.lanes.get_mut(&id).expect("a lane").lane;
+                lane.addresses = Addresses::Known { list: [ip].into(), until: at(86_400), took: None };
+                if !is_late && id != LaneId(2) {
+                    lane.set_robots(&origin(id.0, 80), RobotsState::Away);
+                }
+                bench.give(id, (0..count).map(|_| link(&origin(id.0, 80))).collect(), 0, at(0));
+            }
+            for id in ids.iter().take(2) {
+                let lane = &mut bench.lanes.get_mut(id).expect("a lane").lane;
+                lane.set_robots(&origin(id.0, 80), RobotsState::Away);
+            }
+            let Next::Fetch(job) = bench.next(at(0)) else { panic!("a page, and no recall") };
+            assert_eq!(job.lane, LaneId(2));
+            let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, at(0));
+            visit.slot = Some((job.lane, job.slot));
+            bench.finish(&visit, at(0));
+            let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("now the others' turn has come") };
+            assert_eq!(lane, LaneId(0), "who waited longest");
+        }
+    }
+
+    #[test]
     fn an_origin_that_goes_for_another_is_no_longer_counted() {
         let mut bench = bench(|_| {});
         let most = u16::try_from(MOST_ORIGINS).expect("a few");

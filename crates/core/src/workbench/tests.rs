@@ -303,7 +303,11 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
         pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
         assert!(!pace.is_hopeless());
         if moment % 30 == 29 {
-            pace.ended(Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO }, at(2 * moment), at(2 * moment));
+            pace.ended(
+                Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO, lying: Duration::ZERO },
+                at(2 * moment),
+                at(2 * moment),
+            );
         }
     }
 }
@@ -411,6 +415,46 @@ fn fetches_spread_over_hosts_that_are_all_quick() {
     let jobs = fetches(&mut bench, at(1));
     let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
     assert_eq!((jobs.len(), slower), (8, 4));
+}
+
+/// A visit that the host took so many milliseconds for, and that is taken up now.
+fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
+    let ended = started + Duration::from_millis(took);
+    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+    (visit.slot, visit.status, visit.started, visit.ended) = (Some((job.lane, job.slot)), Some(200), started, ended);
+    visit.timings.total = Some(ended - started);
+    bench.finish(&visit, now);
+}
+
+#[test]
+fn where_the_machine_is_the_bottleneck_hosts_that_answer_at_once_leave_room_for_the_others() {
+    let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
+    stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
+    let (mut under_way, mut most, mut now) = ([0_usize; 2], [0; 2], 0);
+    // Pages wait for ten milliseconds before and after they are fetched, whoever sends them: lane 0 does it at once, and
+    // lane 1 takes a tenth of a second.
+    let mut jobs: VecDeque<(u64, u64, Job)> = VecDeque::new();
+    for round in 0..200 {
+        for job in fetches(&mut bench, at(now)) {
+            let took = [0, 100][job.lane.index()];
+            under_way[job.lane.index()] += 1;
+            jobs.push_back((now, took, job));
+        }
+        if round >= 150 {
+            most = [0, 1].map(|lane| under_way[lane].max(most[lane]));
+        }
+        now += 10;
+        for _ in 0..jobs.len() {
+            let Some((taken, took, job)) = jobs.pop_front() else { break };
+            if now < taken + 20 + took {
+                jobs.push_back((taken, took, job));
+            } else {
+                under_way[job.lane.index()] -= 1;
+                answered(&mut bench, job, at(taken + 10), took, at(now));
+            }
+        }
+    }
+    assert_eq!(most, [1, 6], "pages with us at a time");
 }
 
 #[test]

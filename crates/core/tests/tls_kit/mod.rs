@@ -65,12 +65,20 @@ pub fn serve(
     key: &KeyPair,
     versions: &[&'static rustls::SupportedProtocolVersion],
 ) -> Arc<ServerConfig> {
+    serve_chain(vec![certificate], key, versions)
+}
+
+pub fn serve_chain(
+    chain: Vec<CertificateDer<'static>>,
+    key: &KeyPair,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_details(Arc::new(default_provider()), Arc::new(Date))
         .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(chain, key)
         .unwrap();
     Arc::new(config)
 }

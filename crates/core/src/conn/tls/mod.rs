@@ -22,6 +22,8 @@ use super::{Clock, Conn};
 use crate::conn::limits::Limits;
 use certificate::Certificate;
 use sessions::{Desk, Sessions};
+#[cfg(test)]
+pub(crate) use verify::MOST_INTERMEDIATES;
 use words::{explain, tls};
 
 /// What TLS connections share: roots, versions, the cache of sessions. It is made by [`trust::Trust`].

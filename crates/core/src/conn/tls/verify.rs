@@ -1,8 +1,9 @@
 //! [`Verifier`]: whether a server is who it says it is.
 //!
-//! The standard verifier of rustls does the work; this one adds two things. It tells "self-signed" from "signed by
-//! somebody unknown", and it believes everybody where that was asked for. Signatures are checked either way, so that
-//! the handshake itself is sound.
+//! The standard verifier of rustls does the work; this one adds three things. It tells "self-signed" from "signed by
+//! somebody unknown", it believes everybody where that was asked for, and it takes no chain of very many certificates:
+//! in memory each costs many times the bytes that it came in. Signatures are checked either way, so that the handshake
+//! itself is sound.
 
 use std::sync::Arc;
 
@@ -13,6 +14,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
 use super::certificate::is_self_issued;
+
+/// Certificates beside the server's own. Real chains have one to four, and the standard verifier follows none that has
+/// more than six.
+pub(crate) const MOST_INTERMEDIATES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -41,6 +46,11 @@ impl Verifier {
 #[error("certificate self-signed: nobody but the server itself vouches for it")]
 pub(super) struct SelfSigned;
 
+/// The same for a chain that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the server shows {0} certificates beside its own; more than {MOST_INTERMEDIATES} are no chain")]
+pub(super) struct LongChain(usize);
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -50,6 +60,9 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if intermediates.len() > MOST_INTERMEDIATES {
+            return Err(CertificateError::Other(OtherError(Arc::new(LongChain(intermediates.len())))).into());
+        }
         let result = match &self.roots {
             None => Ok(ServerCertVerified::assertion()),
             Some(roots) => roots.verify_server_cert(certificate, intermediates, name, ocsp, now),

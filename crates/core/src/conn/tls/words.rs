@@ -3,7 +3,7 @@
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
-use super::verify::SelfSigned;
+use super::verify::{LongChain, SelfSigned};
 use crate::outcome::{ErrorKind, Failure};
 
 pub(super) fn tls(words: impl Into<Box<str>>) -> Failure {
@@ -70,7 +70,7 @@ fn certificate(fault: &CertificateError) -> String {
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
             "certificate signed in a way that nobody should trust any more (SHA-1, MD5 or a weak key)".to_owned()
         }
-        CertificateError::Other(OtherError(why)) if why.is::<SelfSigned>() => SelfSigned.to_string(),
+        CertificateError::Other(OtherError(why)) if why.is::<SelfSigned>() || why.is::<LongChain>() => why.to_string(),
         CertificateError::Other(why) => format!("bad certificate: {why}"),
         other => format!("bad certificate: {other}"),
     }
