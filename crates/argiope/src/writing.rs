@@ -368,6 +368,10 @@ impl Outputs {
 
     /// Appends what these items bring to the files that it belongs to, and makes it last.
     fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), StoreError> {
+        if items.is_empty() {
+            // The rest of a snapshot: the files of the last pages stay open, and are looked at when all has ended.
+            return Ok(());
+        }
         let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
         for item in items {
             let (line, chunk) = match item {
@@ -431,4 +435,24 @@ impl Outputs {
 /// What a thread says that could not be started.
 pub(crate) fn no_threads(error: &std::io::Error) -> StoreError {
     StoreError::new(StoreErrorKind::Misuse, format!("the crawl's threads could not be started: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use argiope_store::disk::{self, Settings};
+
+    #[test]
+    fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opened = disk::open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
+        let files: Arc<dyn Files> = Arc::new(disk::Folder::new(folder.path()));
+        let outputs = BTreeMap::new();
+        let mut outputs = Outputs::new(Folder { log: opened.writer, files, outputs, lock: opened.lock });
+        outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
+        outputs.append(&[], None).expect("nothing to write");
+        outputs.are_there().expect("it is there");
+        std::fs::remove_file(folder.path().join("archive/1.warc")).expect("removed");
+        assert!(outputs.are_there().is_err());
+    }
 }

@@ -238,9 +238,9 @@ impl DiskFrontier {
         if self.journal.is_empty() && !(at_end && stale) {
             return Ok(None);
         }
-        if self.snapshots.taking.is_none() && self.journal.end() - self.weighed > self.state.patience() {
+        if self.journal.end() - self.weighed > self.state.patience() {
             self.weighed = self.journal.end();
-            self.state.make_room()?;
+            self.state.make_room(self.snapshots.taking.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);

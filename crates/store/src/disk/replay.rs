@@ -41,7 +41,7 @@ impl<'a> Replay<'a> {
         }
         if position - self.weighed > state.patience() {
             self.weighed = position;
-            state.make_room()?;
+            state.make_room(false)?;
         }
         match record {
             Record::Lane { name } => {

@@ -90,8 +90,8 @@ impl State {
     }
 
     /// Moves to the disk what is too much for memory: the middle of queues when they are most of it, otherwise
-    /// fingerprints. Names of hosts stay.
-    pub fn make_room(&mut self) -> Result<(), StoreError> {
+    /// fingerprints, unless a snapshot is being taken. Names of hosts stay.
+    pub fn make_room(&mut self, is_taken: bool) -> Result<(), StoreError> {
         let room = self.room;
         if room == usize::MAX || self.bytes() <= room {
             return Ok(());
@@ -102,7 +102,7 @@ impl State {
             }
         }
         // A table that is very small frees nothing.
-        if self.bytes() > room / 8 * 7 && self.known.young.bytes() > room / 32 {
+        if !is_taken && self.bytes() > room / 8 * 7 && self.known.young.bytes() > room / 32 {
             self.known.spill(room / 4)?;
         }
         Ok(())
@@ -253,7 +253,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
             *state.queue_mut(lane) = queue;
             if from.position() - asked > state.patience() {
                 asked = from.position();
-                state.make_room()?;
+                state.make_room(false)?;
             }
         }
         let Some(behind) = read_leased(&mut from, &state, &mut leased) else { return Ok(None) };
