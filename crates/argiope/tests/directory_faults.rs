@@ -6,9 +6,11 @@
 mod durable_kit;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use argiope_practice::Plan;
+use argiope_store::disk;
 use durable_kit::{Bench, PATIENCE, Practice, poll, wait};
 
 fn practice() -> Practice {
@@ -164,12 +166,22 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     practice.check(&bench.records());
 }
 
+/// So short a crawl leaves none by itself.
+fn take_snapshot(directory: &Path) {
+    let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
+    let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
+    opened.frontier.set_snapshots(u64::MAX, 1 << 20);
+    let batch = opened.frontier.commit_at_end(&[]).expect("commits").expect("a snapshot");
+    opened.writer.write(&batch).expect("writes");
+}
+
 #[test]
 fn a_changed_byte_is_refused_by_name_or_put_right() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let limit = ["--max-pages", "100"];
     bench.succeed(&limit);
+    take_snapshot(&bench.path("d.crawl"));
     let restore = ["crawl.json", "snapshot", "log/000001.log", "../p.jsonl"].map(|name| {
         let path = bench.path("d.crawl").join(name);
         (fs::read(&path).expect("the file"), path, name)

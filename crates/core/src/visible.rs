@@ -82,8 +82,9 @@ struct Harmless<F>(F);
 
 impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // C0 controls have been escaped already; most text has nothing above.
-        if fragment.bytes().all(|byte| byte < 0x7f) {
+        // C0 controls have been escaped already; most text has nothing above. To look at all of it without asking at each
+        // byte whether to go on is several times as fast.
+        if !fragment.bytes().fold(false, |found, byte| found | (byte >= 0x7f)) {
             return writer.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;

@@ -1,8 +1,9 @@
 //! The `callbacks` engine: one thread, many sockets, and a table that says what to call when something happens.
 //!
-//! Nothing here waits except [`Poller::wait`]. Whoever would have to wait writes down what it was doing, in the table,
-//! together with the function that goes on from there, and returns. When the kernel says that the socket is ready, or
-//! the clock that it is late, that function is called with the token, finds its state in the table, and goes on.
+//! Nothing here waits except [`Poller::wait`], and before it [`Moment::enjoy`], for a moment. Whoever would have to wait
+//! writes down what it was doing, in the table, together with the function that goes on from there, and returns. When
+//! the kernel says that the socket is ready, or the clock that it is late, that function is called with the token, finds
+//! its state in the table, and goes on.
 //!
 //! This is cheap: a fetch that waits costs its state and nothing else, no stack, no task. The price is paid by the
 //! reader. What was one function with local variables is torn into several with a struct between them; the order in
@@ -23,6 +24,7 @@ use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;
 
 use crate::epoll::{Interest, Poller};
+use crate::leisure::{Leisure, Moment};
 use crate::lounge::Lounge;
 use crate::mail::Ending;
 use crate::socket::{self, Attempts};
@@ -37,6 +39,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     loop {
         // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
         table.worker.reports.send();
+        table.moment.enjoy(table.worker.clock);
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
         let timeout = table.worker.clock.until(next);
         let glance = (!table.resting.is_empty()).then_some(GLANCE);
@@ -135,6 +138,8 @@ struct Table {
     resting: Lounge<usize>,
     /// Jobs that have no visit yet.
     in_flight: usize,
+    leisure: Leisure,
+    moment: Moment,
     buffer: Box<[u8]>,
 }
 
@@ -143,6 +148,7 @@ impl Table {
         let poller = Poller::new()?;
         let bell = poller.bell();
         worker.orders.on_arrival(move || bell.ring());
+        let leisure = Leisure::default();
         Ok(Self {
             worker,
             poller,
@@ -150,6 +156,8 @@ impl Table {
             alarms: BTreeSet::new(),
             resting: Lounge::default(),
             in_flight: 0,
+            moment: leisure.moment(),
+            leisure,
             buffer: vec![0; BUFFER].into_boxed_slice(),
         })
     }
@@ -345,6 +353,7 @@ impl Table {
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
+        self.leisure.note(visit.timings.total, self.in_flight, self.worker.clock.now());
         self.worker.reports.push(visit);
     }
 

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod coroutines;
 pub mod crew;
 pub mod epoll;
+pub mod leisure;
 pub mod lounge;
 pub mod mail;
 pub mod resolver;

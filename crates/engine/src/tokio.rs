@@ -25,10 +25,12 @@ use argiope_core::visit::Visit;
 use argiope_core::{RaceStep, Time};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
+use crate::leisure::Leisure;
 use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
@@ -38,9 +40,12 @@ use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worke
 // anchor: tokio-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let leisure = Leisure::default();
+    let (moment, clock) = (leisure.moment(), worker.clock);
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_io().enable_time().on_thread_park(move || moment.enjoy(clock)).build()?;
     worker.is_ready();
-    let shop = Rc::new(Shop::new(worker));
+    let shop = Rc::new(Shop::new(worker, leisure));
     // What is unfinished when `receive` returns is dropped with its sockets.
     LocalSet::new().block_on(&runtime, receive(Rc::clone(&shop)));
     if shop.lost.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
@@ -53,6 +58,7 @@ struct Shop {
     timers: Rc<Timers>,
     reports: RefCell<Reports>,
     unfinished: std::cell::Cell<usize>,
+    leisure: RefCell<Leisure>,
     /// Tasks that rest with their connection, and wait for the next job of their seat.
     resting: RefCell<Lounge<Chair>>,
     /// Made when the first request is out: making it takes as long as sending that.
@@ -354,12 +360,13 @@ fn quiet_no_more(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
 }
 
 impl Shop {
-    fn new(worker: Worker) -> Self {
+    fn new(worker: Worker, leisure: Leisure) -> Self {
         Self {
             reports: RefCell::new(worker.reports.clone()),
             worker,
             timers: Rc::default(),
             unfinished: std::cell::Cell::new(0),
+            leisure: RefCell::new(leisure),
             resting: RefCell::default(),
             buffer: RefCell::default(),
             bell: Arc::default(),
@@ -408,6 +415,7 @@ impl Shop {
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);
+        self.leisure.borrow_mut().note(visit.timings.total, self.unfinished.get(), self.now());
         self.reports.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all tasks that run before it.
         self.bell.notify_one();
@@ -455,8 +463,8 @@ mod tests {
             files: Files::default(),
             ready: std::sync::mpsc::channel().0,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
-        let shop = Rc::new(Shop::new(worker));
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        let shop = Rc::new(Shop::new(worker, Leisure::default()));
         LocalSet::new().block_on(&runtime, async {
             let task = Rc::clone(&shop);
             drop(spawn_local(async move {

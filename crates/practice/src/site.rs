@@ -188,6 +188,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
+    // Nothing is lost on the way, so there is no congestion to control: what does so by a timer for each packet (BBR, the
+    // usual one here and there) would cost more than the page. Where this one is not to be had, the usual one has to do.
+    let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     rustix::net::listen(&socket, 16_384)?;
     Ok(TcpListener::from(socket))
 }

@@ -26,6 +26,7 @@ use slab::Slab;
 use super::reactor::Reactor;
 use crate::Clock;
 use crate::epoll::Bell;
+use crate::leisure::Moment;
 use crate::timers::{Alarm, Timers};
 
 /// Which task: its place in the slab, and a number that no other task in that place has had lately.
@@ -79,6 +80,7 @@ pub struct Executor {
     reactor: Rc<Reactor>,
     timers: Rc<Timers>,
     onlooker: RefCell<Option<Onlooker>>,
+    moment: RefCell<Moment>,
 }
 
 impl Executor {
@@ -95,12 +97,18 @@ impl Executor {
             reactor: Rc::new(reactor),
             timers: Rc::default(),
             onlooker: RefCell::new(None),
+            moment: RefCell::default(),
         }))
     }
 
     /// From now on `onlooker` is told what happens.
     pub fn watch(&self, onlooker: impl Fn(Happening) + 'static) {
         *self.onlooker.borrow_mut() = Some(Box::new(onlooker));
+    }
+
+    /// From now on it looks away for such a moment before it waits for sockets.
+    pub fn enjoys(&self, moment: Moment) {
+        *self.moment.borrow_mut() = moment;
     }
 
     // anchor: executor-run
@@ -261,6 +269,7 @@ impl Executor {
         let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         if !busy {
             self.tell(Happening::Sleeps);
+            self.moment.borrow().enjoy(self.clock);
         }
         self.reactor.wait(timeout)?;
         if !busy {

@@ -30,6 +30,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Failure, RaceStep, Time};
 
 use crate::epoll::Interest;
+use crate::leisure::Leisure;
 use crate::lounge::Lounge;
 use crate::mail::{Ending, Reports};
 use crate::socket::{self, Attempts};
@@ -69,6 +70,7 @@ struct Shop {
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     bell: RefCell<Option<Waker>>,
+    leisure: RefCell<Leisure>,
 }
 
 struct Chair {
@@ -313,6 +315,8 @@ enum Ready {
 
 impl Shop {
     fn new(worker: Worker, executor: &Rc<Executor>) -> Self {
+        let leisure = Leisure::default();
+        executor.enjoys(leisure.moment());
         Self {
             reports: RefCell::new(worker.reports.clone()),
             worker,
@@ -321,6 +325,7 @@ impl Shop {
             resting: RefCell::default(),
             buffer: RefCell::new(vec![0; BUFFER].into_boxed_slice()),
             bell: RefCell::default(),
+            leisure: RefCell::new(leisure),
         }
     }
 
@@ -367,6 +372,7 @@ impl Shop {
 
     fn report(&self, visit: Box<Visit>) {
         self.work.done();
+        self.leisure.borrow_mut().note(visit.timings.total, self.work.unfinished(), self.now());
         self.reports.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all coroutines that run before it.
         if let Some(bell) = &*self.bell.borrow() {

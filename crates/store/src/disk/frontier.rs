@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
+/// At the end of a run, so much of the log at most is left to be played: that takes as long as the syncs that a snapshot
+/// needs.
+const SHORT_LOG: u64 = 4 << 20;
 /// So much of a snapshot goes with a commit at least, ...
 const PORTION: usize = 1 << 20;
 /// ... and so many times what the log has grown by since the portion before, ...
@@ -63,9 +66,9 @@ struct Leased {
     position: u64,
 }
 
-/// When the last snapshot was begun, how far it is, and when the next one is due.
+/// When the last snapshot was begun, how far the next one is, and when one is due.
 struct Snapshots {
-    /// Where the log ended when the last one was begun.
+    /// Where the log ended when the last one was begun that is complete.
     at: u64,
     /// How long the last one was that is complete.
     length: u64,
@@ -74,6 +77,8 @@ struct Snapshots {
     on_its_way: Option<(u64, Vec<u32>)>,
     /// The log grows by so much before another one is begun.
     after: u64,
+    /// The same at the end of a run.
+    at_end_after: u64,
     /// So much of one goes with a commit at least, and so many times what the log has grown by.
     portion: usize,
     pace: u64,
@@ -89,6 +94,7 @@ impl Snapshots {
             taking: None,
             on_its_way: None,
             after: SNAPSHOT_AFTER,
+            at_end_after: SHORT_LOG,
             portion: PORTION,
             pace: PACE,
             handed_out: (at, false),
@@ -152,7 +158,9 @@ impl DiskFrontier {
             None => (LogReader::FIRST, Seen::default(), State::new(&files, crawl, room), 0),
         };
         if length == 0 {
-            snapshot::remove(&*files)?;
+            snapshot::remove(&*files)?
+        } else {
+            snapshot::clear_away(&*files)?
         }
         state.known.clear_away()?;
         let mut replay = Replay::new(&*files, key, seen, from);
@@ -217,7 +225,8 @@ impl DiskFrontier {
         self.seal(outputs, false)
     }
 
-    /// The last commits of a run, until there are none: with a snapshot, so that the next one opens at once.
+    /// The last commits of a run, until there are none: with a snapshot, so that the next run opens at once, unless the log
+    /// is short anyway.
     pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<Batch>, StoreError> {
         self.seal(outputs, true)
     }
@@ -233,8 +242,9 @@ impl DiskFrontier {
             // One that was begun earlier would leave some of the log to be played.
             self.snapshots.taking.take_if(|taking| !taking.at_end);
         }
-        // At the end a snapshot comes even if nothing happened, where there is none of the last frame.
-        let stale = self.snapshots.taking.is_some() || self.journal.end() > self.snapshots.at;
+        // At the end a snapshot comes even if nothing happened, where there is none that is young enough.
+        let old = self.journal.end().saturating_sub(self.snapshots.at) > self.snapshots.at_end_after;
+        let stale = self.snapshots.taking.is_some() || old;
         if self.journal.is_empty() && !(at_end && stale) {
             return Ok(None);
         }
@@ -244,9 +254,9 @@ impl DiskFrontier {
         }
         let (mut batch, mark) = self.journal.seal();
         let grown = mark.end.saturating_sub(self.snapshots.at);
-        let due = (at_end && grown > 0) || grown > self.snapshots.after.max(self.snapshots.length / 2);
+        let usual = self.snapshots.after.max(self.snapshots.length / 2);
+        let due = grown > if at_end { self.snapshots.at_end_after } else { usual };
         if due && self.snapshots.taking.is_none() {
-            self.snapshots.at = mark.end;
             self.snapshots.handed_out.0 = mark.end;
             self.snapshots.taking = Some(Taking::begin(self.crawl, mark, &self.state, at_end));
         }
@@ -268,7 +278,7 @@ impl DiskFrontier {
         let leased = self.leased.values().map(|link| (link.lane, link.depth, link.position));
         let portion = taking.portion(size, mark, &self.state, leased)?;
         if portion.completes.is_some() {
-            self.snapshots.length = taking.length();
+            (self.snapshots.at, self.snapshots.length) = (taking.begun, taking.length());
             self.snapshots.taking = None;
             let (end, retired) = self.snapshots.on_its_way.get_or_insert_default();
             *end = mark.end;
@@ -288,11 +298,13 @@ impl DiskFrontier {
         self.journal.acknowledge(batch.end())
     }
 
-    /// For tests: begin a snapshot when the log has grown by so much, and take it in portions of this size.
+    /// For tests: begin a snapshot when the log has grown by so much, or at all where a run ends, and take it in portions
+    /// of this size.
     #[doc(hidden)]
     pub fn set_snapshots(&mut self, after: u64, portion: usize) {
         let snapshots = &mut self.snapshots;
         (snapshots.after, snapshots.portion, snapshots.pace) = (after, portion, 0);
+        snapshots.at_end_after = 0;
     }
 
     /// For tests: begin a new file of the log at this size.

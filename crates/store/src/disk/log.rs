@@ -386,7 +386,9 @@ impl LogReader {
         if let Some((section, _)) = self.section_at(position) {
             let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
             let within = position - section.base;
-            let left = section.file.length().map_err(error)?.saturating_sub(within);
+            // A record may say that it is long: before there is room for it, the file is asked whether it is as long.
+            let left =
+                if wanted > WINDOW { section.file.length().map_err(error)?.saturating_sub(within) } else { u64::MAX };
             window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
             let read = section.file.read_at(&mut window, within).map_err(error)?;
             window.truncate(read);

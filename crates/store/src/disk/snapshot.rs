@@ -189,8 +189,17 @@ impl Aside {
 
 /// Removes whatever snapshots there are.
 pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
+    remove_all(files, &[NAME, ASIDE])
+}
+
+/// Removes one that was never finished.
+pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
+    remove_all(files, &[ASIDE])
+}
+
+fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
     let mut removed = false;
-    for name in [NAME, ASIDE] {
+    for name in names {
         match files.remove(name) {
             Ok(()) => removed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

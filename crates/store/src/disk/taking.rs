@@ -24,6 +24,8 @@ pub(super) struct Taking {
     text: usize,
     /// How many bytes were handed out.
     length: u64,
+    /// Where the log ended when it was begun.
+    pub begun: u64,
     /// It is taken because a run ends.
     pub at_end: bool,
 }
@@ -48,7 +50,7 @@ impl Taking {
         let (lanes, text) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
         out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text as u64]);
-        Self { out, next: Part::Names(0), lanes, text, length: 0, at_end }
+        Self { out, next: Part::Names(0), lanes, text, length: 0, begun: start.end, at_end }
     }
 
     /// The next portion, of about this size, right behind a commit. The snapshot is complete where the portion says so.
