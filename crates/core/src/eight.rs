@@ -44,6 +44,14 @@ pub fn below(word: u64, byte: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(byte)) & !word & HIGHS
 }
 
+/// Marks the bytes that are ASCII digits, all of them.
+#[inline]
+pub fn digits(word: u64) -> u64 {
+    let value = word ^ (ONES * u64::from(b'0'));
+    let ten_or_more = (value & !HIGHS) + ONES * (0x80 - 10);
+    !(ten_or_more | value) & HIGHS
+}
+
 /// Where the first mark is.
 #[inline]
 pub fn place(marks: u64) -> Option<usize> {
@@ -77,6 +85,8 @@ mod tests {
             prop_assert_eq!(place(below(word, limit)), eight.iter().position(|&other| other < limit));
             let both = equal(word, byte) | below(word, limit);
             prop_assert_eq!(place(both), eight.iter().position(|&other| other == byte || other < limit));
+            let digit = |byte: &u8| if byte.is_ascii_digit() { 0x80 } else { 0 };
+            prop_assert_eq!(digits(word), u64::from_le_bytes(eight.map(|byte| digit(&byte))));
             prop_assert_eq!(lower(word), u64::from_le_bytes(eight.map(|byte| byte.to_ascii_lowercase())));
         }
     }

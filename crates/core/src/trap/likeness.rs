@@ -112,20 +112,21 @@ impl LikenessReader {
 
 /// The same beginning of a piece with every number in it written as 0.
 fn numbers_alike(piece: u128) -> u128 {
-    let bytes: [u8; LOOKED_AT] = piece.to_le_bytes();
-    if !bytes.iter().fold(false, |any, byte| any | byte.is_ascii_digit()) {
+    let digits = u128::from(eight::digits((piece >> 64) as u64)) << 64 | u128::from(eight::digits(piece as u64));
+    if digits == 0 {
         return piece;
     }
-    let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
-    for byte in bytes {
-        let is_digit = byte.is_ascii_digit();
-        if !(is_digit && after_digit) {
-            alike[length] = if is_digit { b'0' } else { byte };
-            length += 1;
-        }
-        after_digit = is_digit;
+    let digit_bytes = (digits >> 7) * 0xFF;
+    let mut alike = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
+    // Digits behind a digit are taken out, the last one first: so the places of the others stay what they are.
+    let mut too_many = digits & (digits << 8);
+    while too_many != 0 {
+        let place = too_many.ilog2() & !7;
+        let before = (1 << place) - 1;
+        alike = (alike & before) | ((alike >> 8) & !before);
+        too_many &= before;
     }
-    u128::from_le_bytes(alike)
+    alike
 }
 
 /// Spreads every bit over all of them.
@@ -187,7 +188,27 @@ mod tests {
         assert_eq!(of(&["\n", "        ".repeat(20).as_str()]), None);
     }
 
+    /// Byte by byte, as one would write it down.
+    fn numbers_alike_slowly(piece: u128) -> u128 {
+        let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
+        for byte in piece.to_le_bytes() {
+            let is_digit = byte.is_ascii_digit();
+            if !(is_digit && after_digit) {
+                alike[length] = if is_digit { b'0' } else { byte };
+                length += 1;
+            }
+            after_digit = is_digit;
+        }
+        u128::from_le_bytes(alike)
+    }
+
     proptest! {
+        #[test]
+        fn numbers_are_alike(bytes in prop::collection::vec(prop_oneof![b'0'..=b'9', any::<u8>()], LOOKED_AT)) {
+            let piece = u128::from_le_bytes(bytes.try_into().expect("sixteen"));
+            prop_assert_eq!(numbers_alike(piece), numbers_alike_slowly(piece));
+        }
+
         #[test]
         fn it_does_not_matter_how_a_page_is_cut(page in "[ab1 \n]{0,90}", cuts in prop::collection::vec(0usize..90, 0..4)) {
             let mut whole = LikenessReader::default();
