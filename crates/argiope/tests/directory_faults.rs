@@ -170,7 +170,7 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
 fn take_snapshot(directory: &Path) {
     let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
     let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
-    opened.frontier.set_snapshots(u64::MAX, 1 << 20);
+    opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
     let batch = opened.frontier.commit_at_end(&[]).expect("commits").expect("a snapshot");
     opened.writer.write(&batch).expect("writes");
 }

@@ -39,8 +39,10 @@ pub fn run(worker: Worker) -> io::Result<()> {
     loop {
         // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
         table.worker.reports.send();
-        table.moment.enjoy(table.worker.clock);
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
+        if !std::mem::take(&mut table.has_more) {
+            table.moment.enjoy(table.worker.clock, next);
+        }
         let timeout = table.worker.clock.until(next);
         let glance = (!table.resting.is_empty()).then_some(GLANCE);
         table.poller.wait(&mut events, timeout.into_iter().chain(glance).min())?;
@@ -140,6 +142,8 @@ struct Table {
     in_flight: usize,
     leisure: Leisure,
     moment: Moment,
+    /// A read filled the buffer: there is more where that came from.
+    has_more: bool,
     buffer: Box<[u8]>,
 }
 
@@ -158,6 +162,7 @@ impl Table {
             in_flight: 0,
             moment: leisure.moment(),
             leisure,
+            has_more: false,
             buffer: vec![0; BUFFER].into_boxed_slice(),
         })
     }
@@ -281,6 +286,7 @@ impl Table {
                         Ok(0) => fetch.closed(now),
                         Ok(count) => {
                             readable = false;
+                            self.has_more |= count == BUFFER;
                             fetch.feed(&self.buffer[..count], now);
                         }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
@@ -353,7 +359,7 @@ impl Table {
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
-        self.leisure.note(visit.timings.total, self.in_flight, self.worker.clock.now());
+        self.leisure.note(&visit, self.in_flight, self.worker.clock.now());
         self.worker.reports.push(visit);
     }
 

@@ -5,7 +5,8 @@
 //! quickest answer takes a second, nobody notices a millisecond: so with many fetches in hand a worker lets what comes
 //! gather for a small part of the time that answers take, and then serves all of it in one go.
 //!
-//! Invariant: a moment is never longer than the quickest answer of the last second or two, divided by [`PART`].
+//! Invariant: a moment is never longer than a [`PART`]th of the quickest answer of the last second, and nobody looks away
+//! while there is something to do. An engine that knows its next alarm does not look away beyond it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::Time;
+use argiope_core::visit::Visit;
 
 use crate::Clock;
 
@@ -24,7 +26,7 @@ const SHORTEST: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 /// With fewer fetches in hand there is little to gather.
 const MANY: usize = 64;
-/// For so long, and at most for twice that, a quick answer is remembered.
+/// For so long at least, and for less than three times that, a quick answer is remembered.
 const MEMORY: Duration = Duration::from_secs(1);
 
 /// What a worker knows about how long its answers take.
@@ -44,22 +46,27 @@ pub struct Moment(Arc<Span>);
 #[derive(Debug, Default)]
 struct Span {
     micros: AtomicU64,
-    /// When somebody was about to sleep last.
+    /// When the worker was about to sleep last.
     last: AtomicU64,
 }
 
 impl Leisure {
-    /// A fetch has ended that took so long, and so many are still in hand.
-    pub fn note(&mut self, took: Option<Duration>, in_hand: usize, now: Time) {
-        let Some(took) = took else { return };
+    /// A fetch has ended, and so many are still in hand. What it took counts where it brought an answer: a connection that
+    /// is refused at once is waited for by nobody.
+    pub fn note(&mut self, visit: &Visit, in_hand: usize, now: Time) {
+        let took = visit.timings.total.filter(|_| visit.error.is_none());
+        self.remember(took, in_hand, now);
+    }
+
+    fn remember(&mut self, took: Option<Duration>, in_hand: usize, now: Time) {
         if now >= self.since + MEMORY {
             let is_fresh = now < self.since + 2 * MEMORY;
             self.before = self.quickest.take().filter(|_| is_fresh);
             self.since = now;
         }
-        let quickest = self.quickest.map_or(took, |quickest| quickest.min(took));
-        self.quickest = Some(quickest);
-        let moment = moment(self.before.map_or(quickest, |before| before.min(quickest)), in_hand);
+        self.quickest = self.quickest.into_iter().chain(took).min();
+        let quickest = self.quickest.into_iter().chain(self.before).min();
+        let moment = quickest.map_or(Duration::ZERO, |quickest| moment(quickest, in_hand));
         self.moment.0.micros.store(u64::try_from(moment.as_micros()).unwrap_or(0), Ordering::Relaxed);
     }
 
@@ -75,21 +82,23 @@ fn moment(quickest: Duration, in_hand: usize) -> Duration {
 }
 
 impl Moment {
-    /// Looks away before the worker sleeps, where that does no harm. Whoever has worked for longer than a moment does not:
-    /// enough has gathered meanwhile.
-    pub fn enjoy(&self, clock: Clock) {
-        let micros = self.0.micros.load(Ordering::Relaxed);
-        if micros == 0 {
-            return;
+    /// Looks away before the worker sleeps, where that does no harm, and no further than to the next alarm. So a worker is
+    /// woken about once in a moment: where the last time is longer ago than that, whether it worked or waited meanwhile,
+    /// it does not look away. Says whether it did.
+    pub fn enjoy(&self, clock: Clock, next: Time) -> bool {
+        let moment = self.0.micros.load(Ordering::Relaxed);
+        if moment == 0 {
+            return false;
         }
-        let now = clock.now().as_micros();
-        let worked = now.saturating_sub(self.0.last.load(Ordering::Relaxed));
-        let looks_away = worked < micros;
+        let now = clock.now();
+        let since_last = now.as_micros().saturating_sub(self.0.last.load(Ordering::Relaxed));
+        let span = Duration::from_micros(moment).min(next.since(now));
+        let looks_away = since_last < moment && !span.is_zero();
         if looks_away {
-            thread::sleep(Duration::from_micros(micros));
+            thread::sleep(span);
         }
-        let last = if looks_away { clock.now().as_micros() } else { now };
-        self.0.last.store(last, Ordering::Relaxed);
+        self.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
+        looks_away
     }
 }
 
@@ -103,21 +112,33 @@ mod tests {
         assert_eq!(after(1_024, MANY), LONGEST);
         assert_eq!(after(60_000, MANY), LONGEST);
         assert_eq!(after(512, MANY), Duration::from_millis(1));
-        assert_eq!(after(25, MANY), Duration::ZERO);
+        assert_eq!(after(102, MANY), Duration::ZERO);
+        assert!(after(103, MANY) >= SHORTEST);
         assert_eq!(after(1_024, MANY - 1), Duration::ZERO);
     }
 
     #[test]
     fn whoever_has_just_looked_looks_away() {
         let (clock, moment) = (Clock::start(), Moment::default());
-        moment.enjoy(clock);
-        assert_eq!(moment.0.last.load(Ordering::Relaxed), 0, "there is no time for it");
+        assert!(!moment.enjoy(clock, Time::NEVER), "there is no time for it");
         moment.0.micros.store(2_000, Ordering::Relaxed);
         moment.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
         let before = clock.now();
-        moment.enjoy(clock);
+        assert!(moment.enjoy(clock, Time::NEVER));
         assert!(clock.now() >= before + LONGEST);
         assert!(moment.0.last.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
+    }
+
+    #[test]
+    fn nobody_looks_away_when_something_is_due_or_much_time_has_passed() {
+        let (clock, moment) = (Clock::start(), Moment::default());
+        moment.0.micros.store(2_000, Ordering::Relaxed);
+        moment.0.last.store(u64::MAX, Ordering::Relaxed);
+        assert!(!moment.enjoy(clock, Time::ZERO));
+        moment.0.micros.store(1, Ordering::Relaxed);
+        moment.0.last.store(0, Ordering::Relaxed);
+        while clock.now() <= Time::from_micros(1) {}
+        assert!(!moment.enjoy(clock, Time::NEVER));
     }
 
     #[test]
@@ -125,7 +146,7 @@ mod tests {
         let mut leisure = Leisure::default();
         let moment = leisure.moment();
         let mut micros = |took: u64, at: u64| {
-            leisure.note(Some(Duration::from_millis(took)), MANY, Time::from_micros(at * 1_000));
+            leisure.remember(Some(Duration::from_millis(took)), MANY, Time::from_micros(at * 1_000));
             moment.0.micros.load(Ordering::Relaxed)
         };
         assert_eq!(micros(2_000, 2_000), 2_000);

@@ -43,7 +43,13 @@ pub fn run(worker: Worker) -> io::Result<()> {
     let leisure = Leisure::default();
     let (moment, clock) = (leisure.moment(), worker.clock);
     let mut runtime = Builder::new_current_thread();
-    let runtime = runtime.enable_io().enable_time().on_thread_park(move || moment.enjoy(clock)).build()?;
+    let runtime = runtime
+        .enable_io()
+        .enable_time()
+        .on_thread_park(move || {
+            moment.enjoy(clock, Time::NEVER);
+        })
+        .build()?;
     worker.is_ready();
     let shop = Rc::new(Shop::new(worker, leisure));
     // What is unfinished when `receive` returns is dropped with its sockets.
@@ -415,7 +421,7 @@ impl Shop {
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);
-        self.leisure.borrow_mut().note(visit.timings.total, self.unfinished.get(), self.now());
+        self.leisure.borrow_mut().note(&visit, self.unfinished.get(), self.now());
         self.reports.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all tasks that run before it.
         self.bell.notify_one();

@@ -52,7 +52,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
         assert_eq!(folder.path().join("snapshot").exists(), snapshot);
         // The log is short: no snapshot is worth its syncs, unless one is wanted in any case.
         assert!(opened.frontier.commit_at_end(&[]).expect("commits").is_none());
-        opened.frontier.set_snapshots(u64::MAX, 1 << 20);
+        opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
         if let Some(batch) = opened.frontier.commit_at_end(&[]).expect("commits") {
             opened.writer.write(&batch).expect("writes");
         }

@@ -31,17 +31,17 @@ struct Played {
 }
 
 /// A snapshot only at the end of a run, and all at once.
-const AT_ONCE: (u64, usize) = (u64::MAX, 1 << 20);
+const AT_ONCE: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
-/// When the frontier begins a snapshot, and how much of it goes with a commit: with a third of all seeds only at the end,
-/// and then all at once.
-fn snapshots_of(seed: u64) -> (u64, usize) {
-    [AT_ONCE, (0, 200), (2_000, 500)][seed as usize % 3]
+/// When the frontier begins a snapshot, when at the end of a run, and how much of it goes with a commit: only at the end and
+/// all at once, always, now and then, or never.
+fn snapshots_of(seed: u64) -> (u64, u64, usize) {
+    [AT_ONCE, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
 
-/// How much memory the frontier has with a seed: enough, or none.
+/// How much memory the frontier has with a seed: enough, or none, and eight seeds have both with each kind of snapshots.
 fn room_of(seed: u64) -> usize {
-    if seed.is_multiple_of(2) { usize::MAX } else { 0 }
+    if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
 }
 
 /// Plays a history on the files until it ends or a call fails.
@@ -53,8 +53,8 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     let Ok(opened) = open_within(Arc::new(files.clone()), &Settings::new(), room) else { return played };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
-    let (after, portion) = snapshots_of(history.seed());
-    frontier.set_snapshots(after, portion);
+    let (after, at_end_after, portion) = snapshots_of(history.seed());
+    frontier.set_snapshots(after, at_end_after, portion);
     let mut output = played.acknowledged.output;
     if cut_back(files, OUTPUT, output).is_err() {
         return played;
@@ -148,7 +148,7 @@ fn calls_of(seed: u64, commits: usize) -> u64 {
 
 #[test]
 fn the_power_may_go_at_any_call() {
-    for seed in 0..6 {
+    for seed in 0..8 {
         for call in 0..calls_of(seed, 14) {
             let files = CrashFiles::default();
             files.plan(call, Accident::PowerCut);
@@ -216,7 +216,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
         let opened = open_within(Arc::new(files.clone()), &Settings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(2_500);
-        frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1);
+        frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1, AT_ONCE.2);
         history.model.restart();
         history.run(&mut frontier, 12);
         let positions = [(OUTPUT, number + 1)];
@@ -282,7 +282,7 @@ fn a_damaged_run_is_named_and_made_anew() {
     let mut history = History::new(5);
     let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-    frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1);
+    frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1, AT_ONCE.2);
     for _ in 0..2 {
         history.run(&mut frontier, 30);
         let batch = frontier.commit_at_end(&[]).expect("commits").expect("a batch");

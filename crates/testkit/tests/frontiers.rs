@@ -100,7 +100,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
-            frontier.set_snapshots(u64::MAX, 1 << 20);
+            frontier.set_snapshots(u64::MAX, 0, 1 << 20);
             history.model.restart();
             history.run(&mut frontier, 60);
             let output = [("pages.jsonl", run)];
@@ -127,7 +127,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
         let opened = open_within(Arc::new(files.clone()), &Settings::new(), room).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(4_000);
-        frontier.set_snapshots(0, 60 + 80 * seed as usize);
+        frontier.set_snapshots(0, 0, 60 + 80 * seed as usize);
         for _ in 0..50 {
             history.run(&mut frontier, 8);
             frontier.keep_line(b"{}").expect("keeps");
@@ -158,7 +158,7 @@ fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
         let mut history = History::new(7);
         let opened = open_within(Arc::new(files.clone()), &Settings::new(), usize::MAX).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-        frontier.set_snapshots(0, 50);
+        frontier.set_snapshots(0, 0, 50);
         history.run(&mut frontier, 60);
         frontier.keep_line(b"{}").expect("keeps");
         let batch = frontier.commit(&[]).expect("commits").expect("something happened");

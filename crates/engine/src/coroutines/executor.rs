@@ -266,11 +266,11 @@ impl Executor {
 
     fn sleep_until_something_happens(&self) -> io::Result<()> {
         let busy = !self.queue.may_sleep();
-        let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         if !busy {
             self.tell(Happening::Sleeps);
-            self.moment.borrow().enjoy(self.clock);
+            self.moment.borrow().enjoy(self.clock, self.timers.next());
         }
+        let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         self.reactor.wait(timeout)?;
         if !busy {
             self.tell(Happening::Wakes);

@@ -229,16 +229,9 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
         let ready = poll_fn(|cx| shop.poll_ready(line, waits_for, deadline, cx)).await;
         if let Ready::Failed(error) = &ready {
             fetch.broke(shop.broken(error));
-        } else if waits_for == Interest::Readable {
-            // Bytes are there: only now is a buffer needed, and the thread has one for all. Where it is late they may
-            // be there as well: what came while the thread was busy with another page is not the host's silence.
-            let mut buffer = shop.buffer.borrow_mut();
-            match line.socket.now(|mut stream| stream.read(&mut buffer)) {
-                Ok(0) => fetch.closed(shop.now()),
-                Ok(count) => fetch.feed(&buffer[..count], shop.now()),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-                Err(error) => fetch.broke(shop.broken(&error)),
-            }
+        } else if waits_for == Interest::Readable && shop.read(line, fetch) {
+            // There is more, as fast as we can read: the others have their turn first.
+            yield_now().await;
         }
         if let Ready::No = ready {
             fetch.expire(shop.now());
@@ -361,6 +354,23 @@ impl Shop {
         }
     }
 
+    /// Feeds what has come. Bytes are there: only now is a buffer needed, and the thread has one for all. Where it is late
+    /// they may be there as well: what came while the thread was busy with another page is not the host's silence. Says
+    /// whether the buffer was too small for all of it.
+    fn read(&self, line: &Line, fetch: &mut Fetch) -> bool {
+        let mut buffer = self.buffer.borrow_mut();
+        match line.socket.now(|mut stream| stream.read(&mut buffer)) {
+            Ok(0) => fetch.closed(self.now()),
+            Ok(count) => {
+                fetch.feed(&buffer[..count], self.now());
+                return count == BUFFER;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => fetch.broke(self.broken(&error)),
+        }
+        false
+    }
+
     // anchor: coroutines-broken
     /// The error knows where it happened, however many awaits ago that was begun.
     fn broken(&self, error: &io::Error) -> Failure {
@@ -372,7 +382,7 @@ impl Shop {
 
     fn report(&self, visit: Box<Visit>) {
         self.work.done();
-        self.leisure.borrow_mut().note(visit.timings.total, self.work.unfinished(), self.now());
+        self.leisure.borrow_mut().note(&visit, self.work.unfinished(), self.now());
         self.reports.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all coroutines that run before it.
         if let Some(bell) = &*self.bell.borrow() {

@@ -22,8 +22,8 @@ use std::sync::Arc;
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
-/// At the end of a run, so much of the log at most is left to be played: that takes as long as the syncs that a snapshot
-/// needs.
+/// At the end of a run, so much of the log at most is left to be played: whoever goes on with the crawl pays for that with
+/// some milliseconds, once, where every run would pay for the syncs of a snapshot.
 const SHORT_LOG: u64 = 4 << 20;
 /// So much of a snapshot goes with a commit at least, ...
 const PORTION: usize = 1 << 20;
@@ -298,13 +298,13 @@ impl DiskFrontier {
         self.journal.acknowledge(batch.end())
     }
 
-    /// For tests: begin a snapshot when the log has grown by so much, or at all where a run ends, and take it in portions
-    /// of this size.
+    /// For tests: begin a snapshot when the log has grown by so much, or at the end of a run by so much, and take it in
+    /// portions of this size.
     #[doc(hidden)]
-    pub fn set_snapshots(&mut self, after: u64, portion: usize) {
+    pub fn set_snapshots(&mut self, after: u64, at_end_after: u64, portion: usize) {
         let snapshots = &mut self.snapshots;
-        (snapshots.after, snapshots.portion, snapshots.pace) = (after, portion, 0);
-        snapshots.at_end_after = 0;
+        (snapshots.after, snapshots.at_end_after) = (after, at_end_after);
+        (snapshots.portion, snapshots.pace) = (portion, 0);
     }
 
     /// For tests: begin a new file of the log at this size.

@@ -343,6 +343,27 @@ pub fn wide_hosts_use_all_slots(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 40);
 }
 
+pub fn many_slow_answers(engine: EngineName) {
+    // All take so long that workers may look at their sockets less often. Pages of many reads, and of many slices, are
+    // among them.
+    let links: Vec<String> = (0..600).map(|n| format!("/p/{n}")).collect();
+    let late = Duration::from_millis(150);
+    let large = "<p>a page that is large</p>".repeat(40_000);
+    let site = site("127.1.0.26")
+        .page("/", Answer::links(&links).delay(late))
+        .page("/p/200", Answer::html(large.as_str()).delay(late))
+        .page("/p/300", Answer::html(large.as_str()).gzip().delay(late))
+        .fallback(Answer::html("page").delay(late));
+    let (root, pages) = (site.url("/"), ["/p/200", "/p/300"].map(|path| site.url(path)));
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    config.pace = Pace::Full;
+    config.concurrency = 300;
+    let crawled = crawl(&config);
+    assert_eq!((crawled.pages.len(), web.stats().max_at_once), (601, 300));
+    assert!(pages.iter().all(|url| crawled.page(url).bytes_body == large.len() as u64));
+}
+
 pub fn max_bytes(engine: EngineName) {
     let plan = Plan { pages: 500, links: 20, size: 10_000, ..Plan::default() };
     let (_web, root, _) = graph_web(plan);

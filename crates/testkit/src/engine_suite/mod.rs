@@ -30,7 +30,7 @@ macro_rules! engine_suite {
                 basics: links_and_cycles, a_prohibited_host, strict_hosts, lenient_hosts, exclude_and_include,
                     several_roots, a_deep_root, depth, prefix_and_page_scope, redirect_chains, redirect_cycles,
                     redirects_join, the_limit_of_redirects, an_off_scope_redirect, a_bad_redirect, non_html,
-                    non_http_links, exact_max_pages, ends_at_once, ten_thousand_links, wide_hosts_use_all_slots,
+                    non_http_links, exact_max_pages, ends_at_once, ten_thousand_links, wide_hosts_use_all_slots, many_slow_answers,
                     a_graph_is_found_whole, max_bytes, max_time;
                 answers: a_server_that_keeps_the_connection, a_body_that_ends_by_closing, chunked_and_gzip,
                     charset_and_title, truncation, a_reset_mid_body, a_slow_drip,
