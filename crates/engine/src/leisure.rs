@@ -5,7 +5,7 @@
 //! quickest answer takes a second, nobody notices a millisecond: so with many fetches in hand a worker lets what comes
 //! gather for a small part of the time that answers take, and then serves all of it in one go.
 //!
-//! Invariant: a moment is never longer than a [`PART`]th of the quickest answer of the last second, and nobody looks away
+//! Invariant: a moment is never longer than a 512th of the quickest answer of the last second, and nobody looks away
 //! while there is something to do. An engine that knows its next alarm does not look away beyond it.
 
 use std::sync::Arc;
