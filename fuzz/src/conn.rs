@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Time, Truncated};
 
 use super::{piece, steered};

@@ -1,7 +1,7 @@
 //! Cookies: whatever hosts set, the jar stays small, and each host hears only what it may.
 
 use argiope_core::Url;
-use argiope_core::cookies::{Jar, SetCookie, parse_date};
+use argiope_core::http::cookies::{Jar, SetCookie, parse_date};
 
 use super::steered;
 

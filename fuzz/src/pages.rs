@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::examine::{Caps, Examiner, Findings};
+use argiope_core::page::examine::{Caps, Examiner, Findings};
 use argiope_core::{Url, UrlRef};
 
 use super::{piece, steered};

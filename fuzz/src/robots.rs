@@ -1,6 +1,6 @@
 //! robots.txt against the plainest reading of RFC 9309 that there is: every rule tried, by trying every way to match.
 
-use argiope_core::robots::{Field, Lines, Pattern, Robots, prepare, product_token};
+use argiope_core::page::robots::{Field, Lines, Pattern, Robots, prepare, product_token};
 
 use super::steered;
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, End, Head, Limits, Receiver, Step, TlsConfig, Trust, Want};
+use argiope_core::http::conn::{Conn, End, Head, Limits, Receiver, Step, TlsConfig, Trust, Want};
 use argiope_core::{ErrorKind, Failure, Time};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::PrivateKeyDer;

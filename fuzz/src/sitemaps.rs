@@ -1,7 +1,7 @@
 //! Sitemaps: however they are cut into pieces, the same is read, within the limits.
 
 use argiope_core::Url;
-use argiope_core::sitemap::{Bounds, Reader, Sitemap};
+use argiope_core::page::sitemap::{Bounds, Reader, Sitemap};
 
 use super::{piece, steered};
 

@@ -1,6 +1,6 @@
 //! The tokenizer against html5ever's: start tags with their attributes, and end tags.
 
-use argiope_core::examine::tokenizer::{Dialect, Tokenizer};
+use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 
 use super::{piece, steered};
 

@@ -1,6 +1,6 @@
 //! [`Tags`]: the least that the tokenizer needs of whoever listens to it.
 
-use argiope_core::examine::tokenizer::{Content, Sink, Tag};
+use argiope_core::page::examine::tokenizer::{Content, Sink, Tag};
 
 /// Follows what the tokenizer has to be told, and counts tags and bytes of text.
 #[derive(Default)]

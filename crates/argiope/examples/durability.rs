@@ -18,7 +18,7 @@ use argiope::directory::Directory;
 use argiope::keeping::{Keeping, Setting, Taker};
 use argiope::writing::Desk;
 use argiope::{Config, Rules};
-use argiope_core::keeper::Settled;
+use argiope_core::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::spawn_child;
 use argiope_store::MemoryFrontier;

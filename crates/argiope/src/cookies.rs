@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use argiope_core::cookies::Jar;
+use argiope_core::http::cookies::Jar;
 use argiope_core::rules::{Config, ConfigError};
 
 /// The jar under these settings; none where no cookies are wanted.

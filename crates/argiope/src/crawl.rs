@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use argiope_core::keeper::{End, Settled};
+use argiope_core::schedule::keeper::{End, Settled};
 use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
 use argiope_core::visit::Visit;
 use argiope_core::{BadUrl, Link, StoreError, Time, Url};

@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argiope_core::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
-use argiope_core::keeper::Changes;
-use argiope_core::notes::Progress;
+use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
+use argiope_core::schedule::keeper::Changes;
+use argiope_core::schedule::carryover::Progress;
 use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_store::disk::{self, DiskFrontier, Files, Settings};
 

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use argiope_core::notes::LaneNote;
-use argiope_core::robots::{Robots, RobotsVerdict};
+use argiope_core::schedule::carryover::LaneNote;
+use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::rules::{Config, RobotsPolicy, Rules};
-use argiope_core::scope::{ScopeRule, Verdict};
-use argiope_core::trap::Cut;
-use argiope_core::url::StripParams;
+use argiope_core::page::scope::{ScopeRule, Verdict};
+use argiope_core::schedule::trap::Cut;
+use argiope_core::page::url::StripParams;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
 use argiope_store::disk::{self, Event};
 use regex::Regex;

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use argiope_core::frontier::{StoreError, StoreErrorKind};
-use argiope_core::job::Job;
-use argiope_core::keeper::{Changes, End, Keeper, Order, Settled};
-use argiope_core::record::WallClock;
+use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::schedule::job::Job;
+use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
+use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
-use argiope_core::trap::Cut;
+use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;
 use argiope_core::{LaneId, Link, Time, Url};
 use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use argiope_core::record::Place;
+use argiope_core::output::record::Place;
 use argiope_core::rules::Config;
-use argiope_core::trap::Cut;
+use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
 use argiope_store::disk::{self, CrawlFile, Event};
 use serde::Deserialize;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::frontier::Frontier;
-use argiope_core::keeper::Keeper;
+use argiope_core::schedule::frontier::Frontier;
+use argiope_core::schedule::keeper::Keeper;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 
@@ -140,8 +140,8 @@ fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostNow>, now: Time
 #[cfg(test)]
 mod tests {
     use argiope_core::Outcome;
-    use argiope_core::link::Link;
-    use argiope_core::url::Url;
+    use argiope_core::page::link::Link;
+    use argiope_core::page::url::Url;
 
     use super::*;
 

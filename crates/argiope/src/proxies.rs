@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-use argiope_core::proxy::{Proxies, Proxy, literal};
+use argiope_core::http::proxy::{Proxies, Proxy, literal};
 use argiope_core::rules::{Config, ConfigError};
 
 /// The proxies under these settings. Their names are resolved once, now: a mistake shows before the crawl starts.

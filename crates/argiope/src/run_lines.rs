@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use argiope_core::keeper::{Changes, End};
-use argiope_core::record::VERSION;
+use argiope_core::schedule::keeper::{Changes, End};
+use argiope_core::output::record::VERSION;
 use argiope_core::rules::Config;
-use argiope_core::trap::Cut;
-use argiope_core::visible::write_json;
+use argiope_core::schedule::trap::Cut;
+use argiope_core::output::escape::write_json;
 use serde::Serialize;
 
 use crate::snapshot::Outcomes;

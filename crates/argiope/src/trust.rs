@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use argiope_core::conn::{Identity, IdentityFault, TlsSource, Trust, authorities};
+use argiope_core::http::conn::{Identity, IdentityFault, TlsSource, Trust, authorities};
 use argiope_core::rules::{Config, ConfigError};
 
 /// What TLS believes under these settings. Files that the user named are read now, so that a mistake shows before the

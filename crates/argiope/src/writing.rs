@@ -24,8 +24,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::frontier::{Frontier, StoreError, StoreErrorKind};
-use argiope_core::keeper::{Chunk, Settled};
+use argiope_core::schedule::frontier::{Frontier, StoreError, StoreErrorKind};
+use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_store::MemoryFrontier;
 pub use argiope_store::disk::Batch;
 use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use argiope::core::keeper::End;
+use argiope::core::schedule::keeper::End;
 use argiope::core::rules::{Breadth, RobotsPolicy};
 use argiope::{Config, Crawl, Outcome};
 use argiope_practice::{Answer, Running, Site, Web};

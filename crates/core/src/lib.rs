@@ -1,46 +1,24 @@
-//! The deciding half of Argiope: what to fetch, when, from whom, and what an answer means.
+//! Decisions of the Argiope web crawler: what to fetch, when, from which host, and what a response means.
 //!
-//! Nothing here waits. There are no sockets, clocks, files or threads in this crate: time and bytes are arguments.
+//! This crate does no I/O. It has no sockets, clocks, files or threads: time and bytes are arguments.
 
-pub mod address;
 pub mod budget;
-pub mod chess;
-pub mod conn;
-pub mod cookies;
-mod eight;
-pub mod examine;
-pub mod fetch;
-pub mod follow;
-pub mod found;
-pub mod frontier;
-pub mod job;
-pub mod keeper;
-pub mod lane;
+pub mod http;
 #[cfg(test)]
 mod limits_doc;
-pub mod link;
-pub mod notes;
 pub mod outcome;
-pub mod proxy;
-pub mod race;
-pub mod record;
-pub mod retry;
-pub mod robots;
+pub mod output;
+pub mod page;
 pub mod rules;
-pub mod scope;
-pub mod sitemap;
+pub mod schedule;
+mod swar;
 pub mod time;
-pub mod trap;
-pub mod url;
-pub mod visible;
 pub mod visit;
-pub mod warc;
-pub mod workbench;
 
-pub use found::Found;
-pub use frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
-pub use link::{FoundLink, Link, LinkKind, LinkList};
+pub use http::race::{Race, RaceStep};
 pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
-pub use race::{Race, RaceStep};
+pub use page::found::Found;
+pub use page::link::{FoundLink, Link, LinkKind, LinkList};
+pub use page::url::{BadUrl, Origin, Url, UrlRef};
+pub use schedule::frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind};
 pub use time::Time;
-pub use url::{BadUrl, Origin, Url, UrlRef};

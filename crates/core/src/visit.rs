@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::cookies::SetCookie;
-use crate::found::Found;
-use crate::job::{Job, LaneId, Purpose};
-use crate::link::{Link, LinkList};
+use crate::http::cookies::SetCookie;
+use crate::page::found::Found;
+use crate::schedule::job::{Job, LaneId, Purpose};
+use crate::page::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::scope::ScopeRule;
+use crate::page::scope::ScopeRule;
 use crate::time::Time;
-use crate::trap::Likeness;
-use crate::url::Url;
-use crate::warc::Exchange;
+use crate::schedule::trap::Likeness;
+use crate::page::url::Url;
+use crate::output::warc::Exchange;
 
 /// All that was learned from one fetch, or from deciding that there would be none.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub struct Wire {
     /// So many bytes of it are its head; 0 where none came to an end.
     pub head: usize,
     /// What TLS agreed on, where there was TLS and its handshake came to an end.
-    pub secured: Option<crate::conn::Secured>,
+    pub secured: Option<crate::http::conn::Secured>,
     /// Their share of the budget for bodies, given back when they are dropped.
     pub held: crate::budget::Held,
 }
@@ -120,7 +120,7 @@ pub enum Errand {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
     /// A sitemap, read, and its share of the budget for what is held.
-    Sitemap(crate::sitemap::Sitemap, crate::budget::Held),
+    Sitemap(crate::page::sitemap::Sitemap, crate::budget::Held),
 }
 
 /// How long each phase took, where it happened.
@@ -211,7 +211,7 @@ impl Visit {
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
     pub fn unasked(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
-        let purpose = if link.kind == crate::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
+        let purpose = if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
         Self { error, ..Self::bare(link, purpose, outcome, now) }
     }
 

@@ -10,7 +10,7 @@ mod conn_kit;
 
 use argiope_core::ErrorKind::{self, *};
 use argiope_core::Truncated::{self, Disconnect, Length, Time};
-use argiope_core::conn::Limits;
+use argiope_core::http::conn::Limits;
 use conn_kit::*;
 
 /// An answer and what it must come to.

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 
 use argiope_core::ErrorKind::{self, TooLarge};
 use argiope_core::Truncated;
-use argiope_core::conn::{Conn, End, Limits, Step};
+use argiope_core::http::conn::{Conn, End, Limits, Step};
 use conn_kit::*;
 use flate2::Compression;
 

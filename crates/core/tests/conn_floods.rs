@@ -11,7 +11,7 @@ mod conn_kit;
 use std::io::Write;
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Step};
+use argiope_core::http::conn::{Conn, Step};
 use argiope_core::{ErrorKind, Truncated};
 use conn_kit::*;
 

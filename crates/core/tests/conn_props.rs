@@ -10,7 +10,7 @@ mod conn_kit;
 
 use std::io::Write;
 
-use argiope_core::conn::Limits;
+use argiope_core::http::conn::Limits;
 use conn_kit::*;
 use proptest::prelude::*;
 

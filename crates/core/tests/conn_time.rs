@@ -10,7 +10,7 @@ mod conn_kit;
 
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 use conn_kit::*;
 

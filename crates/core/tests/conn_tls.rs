@@ -11,7 +11,7 @@ mod tls_kit;
 
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Step, Trust};
+use argiope_core::http::conn::{Conn, Step, Trust};
 use argiope_core::{ErrorKind, Truncated};
 use conn_kit::*;
 use rcgen::{BasicConstraints, IsCa, KeyPair, date_time_ymd};

@@ -11,7 +11,7 @@ mod tls_kit;
 
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Identity, IdentityFault, Step, TlsConfig, Trust};
+use argiope_core::http::conn::{Conn, Identity, IdentityFault, Step, TlsConfig, Trust};
 use base64::Engine as _;
 use conn_kit::*;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};

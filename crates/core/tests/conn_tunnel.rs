@@ -7,8 +7,8 @@ mod conn_kit;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use argiope_core::conn::{Conn, Step, Tunnel};
-use argiope_core::proxy::Proxies;
+use argiope_core::http::conn::{Conn, Step, Tunnel};
+use argiope_core::http::proxy::Proxies;
 use argiope_core::{ErrorKind, Failure, Url};
 use conn_kit::{After, Kept, REQUEST, at, finish, limits, write_all};
 

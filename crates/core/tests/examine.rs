@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::examine::{Caps, Directives, Examiner, Findings};
+use argiope_core::page::examine::{Caps, Directives, Examiner, Findings};
 use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use argiope_core::Url;
-use argiope_core::examine::{Caps, Examiner, Findings};
+use argiope_core::page::examine::{Caps, Examiner, Findings};
 
 const SIZE: usize = 300_000;
 

@@ -6,7 +6,7 @@ mod tokens;
 
 use std::path::PathBuf;
 
-use argiope_core::examine::tokenizer::{Dialect, Tokenizer};
+use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use proptest::prelude::*;
 use tokens::{ours, theirs};
 

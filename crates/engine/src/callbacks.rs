@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 
-use argiope_core::conn::{Conn, Step};
-use argiope_core::fetch::{Fetch, Finished};
-use argiope_core::job::Job;
+use argiope_core::http::conn::{Conn, Step};
+use argiope_core::http::fetch::{Fetch, Finished};
+use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;

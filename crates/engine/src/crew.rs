@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use argiope_core::job::Job;
+use argiope_core::schedule::job::Job;
 use argiope_core::rules::Rules;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use argiope_core::job::Job;
+use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
 /// How a worker is asked to end.

@@ -16,9 +16,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Step};
-use argiope_core::fetch::{Fetch, Finished};
-use argiope_core::job::Job;
+use argiope_core::http::conn::{Conn, Step};
+use argiope_core::http::fetch::{Fetch, Finished};
+use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, RaceStep, Time};
 use slab::Slab;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, Tunnel};
-use argiope_core::fetch::{Fetch, Origins};
-use argiope_core::job::{Job, LaneId};
+use argiope_core::http::conn::{Conn, Tunnel};
+use argiope_core::http::fetch::{Fetch, Origins};
+use argiope_core::schedule::job::{Job, LaneId};
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, Race, Time};

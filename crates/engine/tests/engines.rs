@@ -115,7 +115,7 @@ fn a_closed_port_is_refused(kind: EngineKind) {
     let visit = bench.fetch(job(1, address, "/"));
     assert_eq!(visit.outcome, Outcome::Failed);
     assert_eq!(visit.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
-    assert_eq!(visit.slot, Some((argiope_core::job::LaneId(1), 0)));
+    assert_eq!(visit.slot, Some((argiope_core::schedule::job::LaneId(1), 0)));
 }
 
 fn the_second_address_is_tried(kind: EngineKind) {

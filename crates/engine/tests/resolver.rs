@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use argiope_core::ErrorKind;
-use argiope_core::job::LaneId;
+use argiope_core::schedule::job::LaneId;
 use argiope_engine::resolver::{Answer, Finding, Query, Resolver, Settings};
 
 const A: u16 = 1;

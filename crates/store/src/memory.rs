@@ -8,7 +8,7 @@
 use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
 use crate::seen::SeenSet;
-use argiope_core::frontier::seen_key;
+use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
 use std::collections::{HashSet, VecDeque};
 

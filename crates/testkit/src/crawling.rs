@@ -8,7 +8,7 @@ use std::time::Duration;
 use argiope::keeping::{Keeping, Setting, Summary, Taker};
 use argiope::writing::Desk;
 use argiope_core::Outcome;
-use argiope_core::keeper::{Chunk, Settled};
+use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;

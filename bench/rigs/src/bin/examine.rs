@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use argiope_core::Url;
-use argiope_core::examine::tokenizer::{Dialect, Tokenizer};
-use argiope_core::examine::{Caps, Examiner};
+use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
+use argiope_core::page::examine::{Caps, Examiner};
 use argiope_rigs::{Tags, kernel};
 use sha2::Digest;
 

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use argiope_core::frontier::seen_key;
+use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Fate, Frontier, Outcome, StoreError};
 use argiope_rigs::{Addresses, Writer, kernel};
 use argiope_store::disk::{self, Settings};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::keeper::{Change, Changes};
+use argiope_core::schedule::keeper::{Change, Changes};
 
 use super::escape::visible;
 use super::words;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write as _};
 
 use argiope::report::{Broken, Fault, Report, RootNote};
 use argiope_core::Outcome;
-use argiope_core::visible::acts;
+use argiope_core::output::escape::acts;
 
 use super::report::{headline, in_words};
 use super::words;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope::report::{Backlinks, End, Page, Report};
-use argiope_core::keeper::Settled;
+use argiope_core::schedule::keeper::Settled;
 use argiope_core::rules::Rules;
 use argiope_core::visit::Visit;
 

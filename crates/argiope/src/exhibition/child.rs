@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::keeper::Settled;
+use argiope_core::schedule::keeper::Settled;
 use argiope_core::rules::{Config, EngineName, Pace, Span};
 use argiope_engine::Clock;
 use argiope_store::MemoryFrontier;

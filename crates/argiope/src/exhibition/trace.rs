@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::job::{Job, LaneId, Purpose};
+use argiope_core::schedule::job::{Job, LaneId, Purpose};
 use argiope_core::rules::Config;
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
-use argiope_core::record::Place;
-use argiope_core::visible::write_json;
+use argiope_core::output::record::Place;
+use argiope_core::output::escape::write_json;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use flate2::bufread::GzDecoder;
 use serde::Serialize;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::columns::{COLUMNS, Value};
 use crate::past::{self, Fault};
-use argiope_core::visible::visible;
+use argiope_core::output::escape::visible;
 
 /// One row per page of the latest round, in the order of completion.
 pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {

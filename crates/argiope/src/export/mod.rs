@@ -15,7 +15,7 @@ mod surt;
 use std::io::Write;
 use std::path::Path;
 
-use argiope_core::visible::acts;
+use argiope_core::output::escape::acts;
 
 use crate::past::{self, Fault};
 

@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argiope_core::rules::{Root, Rules};
-use argiope_core::scope::Verdict;
-use argiope_core::trap::{Cut, Recent};
+use argiope_core::page::scope::Verdict;
+use argiope_core::schedule::trap::{Cut, Recent};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
 use crate::snapshot::Outcomes;
 
-pub use argiope_core::keeper::End;
+pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
 pub use top::Top;
 

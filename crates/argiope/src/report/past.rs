@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::rules::Rules;
-use argiope_core::scope::Verdict;
+use argiope_core::page::scope::Verdict;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, Event};
 

@@ -7,12 +7,12 @@ use hashbrown::{HashMap, HashSet};
 use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Root, Rules, Sitemaps};
 use crate::budget::Budget;
-use crate::conn::{Limits, TlsSource};
-use crate::cookies::Jar;
-use crate::proxy::Proxies;
-use crate::robots::product_token;
-use crate::scope::Scope;
-use crate::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
+use crate::http::conn::{Limits, TlsSource};
+use crate::http::cookies::Jar;
+use crate::http::proxy::Proxies;
+use crate::page::robots::product_token;
+use crate::page::scope::Scope;
+use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 const PER_HOST: usize = 6;
 /// Bytes of bodies that are held at the same time, unless less memory is allowed.
@@ -106,7 +106,7 @@ impl Config {
             with_links: self.with.contains(&super::With::Links),
             keep_wire: false,
             archive: self.warc,
-            archive_size: crate::warc::FILE_SIZE,
+            archive_size: crate::output::warc::FILE_SIZE,
             max_memory: self.max_memory.map(|size| size.0),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,

@@ -14,11 +14,11 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 
 use crate::budget::Budget;
-use crate::conn::{Limits, TlsSource};
-use crate::cookies::Jar;
-use crate::proxy::Proxies;
-use crate::scope::Scope;
-use crate::url::{Origin, StripParams, Url};
+use crate::http::conn::{Limits, TlsSource};
+use crate::http::cookies::Jar;
+use crate::http::proxy::Proxies;
+use crate::page::scope::Scope;
+use crate::page::url::{Origin, StripParams, Url};
 
 #[cfg(test)]
 pub(crate) use compile::HELD_BODIES;
@@ -48,7 +48,7 @@ pub struct Rules {
     pub follow_nofollow: bool,
     /// Whether budgets keep the crawl out of what has no end.
     pub traps: TrapPolicy,
-    /// What all of them are derived from: see [`crate::trap`].
+    /// What all of them are derived from: see [`crate::schedule::trap`].
     pub trap_budget: u32,
     /// Links to one host that are taken up.
     pub max_pages_per_host: Option<u64>,

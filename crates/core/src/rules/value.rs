@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::url::Url;
+use crate::page::url::Url;
 
 /// A text that is no value of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::conn::{Conn, End, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, End, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";

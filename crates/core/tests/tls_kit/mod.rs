@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Failure;
-use argiope_core::conn::{Conn, End, Step, TlsConfig, Trust};
+use argiope_core::http::conn::{Conn, End, Step, TlsConfig, Trust};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};

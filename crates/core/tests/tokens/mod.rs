@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use argiope_core::examine::tokenizer::{Content, Sink, Tag, Tokenizer};
-use argiope_core::examine::{Place, resolve_references};
+use argiope_core::page::examine::tokenizer::{Content, Sink, Tag, Tokenizer};
+use argiope_core::page::examine::{Place, resolve_references};
 use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
 use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer as Html5everTokenizer, TokenizerOpts,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use argiope_core::Url;
-use argiope_core::address;
+use argiope_core::http::address;
 
 use crate::tally::{Deviations, Tally};
 use crate::{cases, read, text};

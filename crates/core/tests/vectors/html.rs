@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use argiope_core::Url;
-use argiope_core::examine::tokenizer::{Content, Dialect, Tokenizer};
-use argiope_core::examine::{Caps, Examiner};
+use argiope_core::page::examine::tokenizer::{Content, Dialect, Tokenizer};
+use argiope_core::page::examine::{Caps, Examiner};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argiope_core::robots::{
+use argiope_core::page::robots::{
     Field, Lines, Pattern, Robots, RobotsAnswer, is_product_token, prepare, product_token, target_of,
 };
 use argiope_core::{ErrorKind, Url, lane, workbench};

@@ -1,7 +1,7 @@
 //! crawler-commons' tests of sitemaps and feeds.
 
 use argiope_core::Url;
-use argiope_core::sitemap::{Bounds, Entry, Format, Reach, Reader, Sitemap, parse_date};
+use argiope_core::page::sitemap::{Bounds, Entry, Format, Reach, Reader, Sitemap, parse_date};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};

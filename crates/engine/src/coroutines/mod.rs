@@ -23,9 +23,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use argiope_core::conn::{Conn, Step};
-use argiope_core::fetch::{Fetch, Finished};
-use argiope_core::job::Job;
+use argiope_core::http::conn::{Conn, Step};
+use argiope_core::http::fetch::{Fetch, Finished};
+use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, RaceStep, Time};
 

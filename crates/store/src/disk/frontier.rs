@@ -14,7 +14,7 @@ use super::snapshot::{self, Mark, Portion, Seen, State};
 use super::spill;
 use super::taking::Taking;
 use crate::memory::behind_host;
-use argiope_core::frontier::seen_key;
+use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

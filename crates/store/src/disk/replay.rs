@@ -8,7 +8,7 @@ use super::files::Files;
 use super::log::FOLDER;
 use super::record::Record;
 use super::snapshot::{Seen, State};
-use argiope_core::frontier::seen_key;
+use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{LaneId, StoreError, UrlRef};
 use std::collections::{HashMap, HashSet};
 

@@ -6,7 +6,7 @@
 
 use super::frontier::{DiskFrontier, THE_ROUND};
 use super::record::Record;
-use argiope_core::frontier::seen_key;
+use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
 use std::collections::HashMap;
 

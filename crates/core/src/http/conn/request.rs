@@ -1,0 +1,179 @@
+//! The bytes of a request.
+//!
+//! Invariant: one request, exactly: nothing that is handed in can end a line or begin a second request. Fields that
+//! could are left out.
+
+use crate::http::proxy::Proxy;
+use crate::page::url::UrlRef;
+
+/// The content codings that are asked for; all of them can be decoded.
+pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
+
+/// What to ask for, and as whom.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub url: UrlRef<'a>,
+    pub user_agent: &'a str,
+    /// The kinds of documents that are welcome; left out where empty.
+    pub accept: &'a str,
+    /// More fields, as (name, value). They replace a field of the same name that would be sent anyway, but `Host`.
+    pub extra: &'a [(&'a str, &'a str)],
+    /// Ask only for what has changed: the `ETag` of the answer that is known.
+    pub etag: Option<&'a str>,
+    /// Ask only for what has changed: the `Last-Modified` of the answer that is known.
+    pub last_modified: Option<&'a str>,
+    /// The cookies for this address.
+    pub cookie: Option<&'a [u8]>,
+    /// The proxy that the request is handed to whole.
+    pub proxy: Option<&'a Proxy>,
+}
+
+impl Request<'_> {
+    /// A GET of HTTP/1.1. There is no Referer, and keeping the connection is that version's own default.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let target = self.url.target();
+        let mut bytes = Vec::with_capacity(256 + target.len());
+        bytes.extend_from_slice(b"GET ");
+        bytes.extend_from_slice(match self.proxy {
+            Some(_) => self.url.as_str().as_bytes(),
+            None if target.is_empty() => b"/",
+            None => target.as_bytes(),
+        });
+        bytes.extend_from_slice(b" HTTP/1.1\r\n");
+        push(&mut bytes, "Host", self.url.authority().as_bytes());
+        let login = self.proxy.and_then(Proxy::authorization);
+        let own = [
+            ("Proxy-Authorization", login.as_deref().map(str::as_bytes)),
+            ("User-Agent", Some(self.user_agent.as_bytes())),
+            ("Accept", Some(self.accept.as_bytes())),
+            ("Accept-Encoding", Some(ACCEPT_ENCODING.as_bytes())),
+            ("If-None-Match", self.etag.map(str::as_bytes)),
+            ("If-Modified-Since", self.last_modified.map(str::as_bytes)),
+            ("Cookie", self.cookie),
+        ];
+        for (name, value) in own {
+            let replaced = self.extra.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+            if let (Some(value), false) = (value.filter(|value| !value.is_empty()), replaced) {
+                push(&mut bytes, name, value);
+            }
+        }
+        for (name, value) in self.extra {
+            if !FIXED.iter().any(|fixed| name.eq_ignore_ascii_case(fixed)) {
+                push(&mut bytes, name, value.as_bytes());
+            }
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+}
+
+/// Fields that say where a message goes and where it ends: not for users to set.
+const FIXED: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
+
+fn push(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if is_name(name) && is_value(value) {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+}
+
+/// May this stand as the name of a header field?
+pub fn is_name(name: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token)
+}
+
+/// May this stand as the value of a header field?
+pub fn is_value(value: &[u8]) -> bool {
+    value.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(change: impl FnOnce(&mut Request<'static>)) -> String {
+        let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
+        let mut request = Request {
+            url,
+            user_agent: "argiope/1",
+            accept: "*/*",
+            extra: &[],
+            etag: None,
+            last_modified: None,
+            cookie: None,
+            proxy: None,
+        };
+        change(&mut request);
+        String::from_utf8(request.to_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_request_byte_by_byte() {
+        assert_eq!(
+            text(|_| {}),
+            "GET /a/b?c=d HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: argiope/1\r\nAccept: */*\r\n\
+             Accept-Encoding: gzip, deflate, br, zstd\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn conditions_and_more_fields() {
+        let text = text(|request| {
+            request.etag = Some("W/\"x\"");
+            request.last_modified = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+            request.extra = &[("X-A", "1"), ("accept", "text/html")];
+        });
+        assert!(text.contains("\r\nIf-None-Match: W/\"x\"\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n"));
+        assert!(text.ends_with("\r\nX-A: 1\r\naccept: text/html\r\n\r\n"));
+        assert!(!text.contains("*/*"));
+    }
+
+    #[test]
+    fn a_proxy_is_told_the_whole_address_and_who_we_are() {
+        let proxies = crate::http::proxy::Proxies::new(Some("http://me:pw@p:1"), |_| None).unwrap();
+        let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
+        let proxy = &**proxies.of(url).unwrap();
+        let bytes = Request {
+            url,
+            user_agent: "a",
+            accept: "",
+            extra: &[],
+            etag: None,
+            last_modified: None,
+            cookie: None,
+            proxy: Some(proxy),
+        }
+        .to_bytes();
+        let text = String::from_utf8(bytes).unwrap();
+        let start = "GET http://example.org:8080/a/b?c=d HTTP/1.1\r\nHost: example.org:8080\r\nProxy-Authorization: Basic bWU6cHc=\r\n";
+        assert!(text.starts_with(start), "{text}");
+    }
+
+    #[test]
+    fn cookies_are_one_field_that_the_users_own_replaces() {
+        let jar = text(|request| request.cookie = Some(b"a=1; b=2"));
+        assert!(jar.ends_with("\r\nCookie: a=1; b=2\r\n\r\n"), "{jar}");
+        let own = text(|request| (request.cookie, request.extra) = (Some(&b"a=1"[..]), &[("cookie", "mine=1")]));
+        assert!(own.ends_with("\r\ncookie: mine=1\r\n\r\n") && !own.contains("a=1"), "{own}");
+    }
+
+    #[test]
+    fn nothing_can_break_out_of_its_line() {
+        let text = text(|request| {
+            request.cookie = Some(b"x\r\nX-Evil: 0");
+            request.etag = Some("x\r\nX-Evil: 1");
+            request.extra = &[
+                ("X-B", "1\nX-Evil: 2"),
+                ("X:C", "1"),
+                ("", "1"),
+                ("Host", "evil"),
+                ("Content-Length", "5"),
+                ("X-D", "\0"),
+            ];
+        });
+        assert_eq!(text.lines().count(), 6);
+        assert!(!text.contains("vil"));
+    }
+}

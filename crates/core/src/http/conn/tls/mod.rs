@@ -1,0 +1,261 @@
+//! TLS, driven over memory: ciphertext in, plaintext out, and back.
+//!
+//! Invariant: this folder is the only place that names rustls; everybody else sees bytes and [`Failure`]s.
+
+pub mod certificate;
+mod sessions;
+pub mod trust;
+mod verify;
+mod words;
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion};
+
+use crate::outcome::Failure;
+use crate::time::Time;
+
+use super::{Clock, Conn};
+use crate::http::conn::limits::Limits;
+use certificate::Certificate;
+use sessions::{Desk, Sessions};
+#[cfg(test)]
+pub(crate) use verify::MOST_INTERMEDIATES;
+use words::{explain, tls};
+
+/// What TLS connections share: roots, versions, the cache of sessions. It is made by [`trust::Trust`].
+pub struct TlsConfig {
+    /// Whom to believe, and as whom to speak.
+    client: ClientConfig,
+    sessions: Arc<Sessions>,
+}
+
+impl TlsConfig {
+    /// The same for one connection, which has a desk of its own for its sessions.
+    fn at(&self, desk: &Arc<Desk>) -> ClientConfig {
+        let mut client = self.client.clone();
+        client.resumption = Resumption::store(Arc::<Desk>::clone(desk));
+        client
+    }
+}
+
+/// What a handshake agreed on, and with whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secured {
+    /// `TLS 1.3`
+    pub version: &'static str,
+    pub cipher: &'static str,
+    /// Whether an earlier handshake was gone on with.
+    pub resumed: bool,
+    /// The server's own certificate, as it describes itself.
+    pub certificate: Certificate,
+}
+
+/// One TLS session.
+pub(super) struct Tls {
+    session: ClientConnection,
+    desk: Arc<Desk>,
+    record: Record,
+    /// Ciphertext that is to be written, and how much of it was.
+    out: Vec<u8>,
+    sent: usize,
+    deadline: Time,
+    done: Option<Time>,
+    /// The peer has said that nothing more comes.
+    closed: bool,
+}
+
+impl Conn {
+    /// A connection that speaks TLS. `server_name` is the host of the address, as it stands there.
+    pub fn tls(config: Arc<TlsConfig>, server_name: &str, limits: Arc<Limits>, now: Time) -> Result<Self, Failure> {
+        let bare = server_name.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(bare.to_owned())
+            .map_err(|_| tls(format!("{server_name:?} is not a name that a certificate can be for")))?;
+        let desk = Arc::new(Desk::new(&config.sessions));
+        let mut session = ClientConnection::new(Arc::new(config.at(&desk)), name).map_err(|error| explain(&error))?;
+        session.set_buffer_limit(None);
+        let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
+        let mut tls = Box::new(Tls { session, desk, record, out, sent: 0, deadline, done: None, closed: false });
+        tls.collect();
+        let mut conn = Self::plain(limits, now);
+        conn.clock = Clock::new(Time::NEVER, now);
+        conn.tls = Some(tls);
+        Ok(conn)
+    }
+
+    /// What its handshake agreed on; none before its end, or without TLS.
+    pub fn secured(&self) -> Option<Secured> {
+        self.tls.as_ref()?.secured()
+    }
+}
+
+impl Tls {
+    /// Plaintext to be sent; it waits here until the handshake is over.
+    pub(super) fn send(&mut self, plaintext: &[u8]) {
+        // Writing into the session's own memory cannot fail: it has no limit.
+        let _ = self.session.writer().write_all(plaintext);
+        self.collect();
+    }
+
+    /// Takes some of the ciphertext, at most one record. False where no more is taken.
+    pub(super) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
+        let mut record = self.record;
+        let (mut piece, _) = ciphertext.split_at(record.take(ciphertext));
+        let took = self.session.read_tls(&mut piece).map_err(|error| tls(error.to_string()))?;
+        let (taken, rest) = ciphertext.split_at(took);
+        *ciphertext = rest;
+        self.record.take(taken);
+        self.desk.arrived(took);
+        let result = self.session.process_new_packets();
+        self.collect();
+        let state = result.map_err(|error| explain(&error))?;
+        if let Some(whole) = self.record.whole()
+            && state.plaintext_bytes_to_read() > 0
+        {
+            self.desk.was_page(whole);
+        }
+        self.closed = state.peer_has_closed();
+        Ok(took > 0)
+    }
+
+    /// The next piece of plaintext, to be taken away by `consume`.
+    pub(super) fn plaintext(&mut self) -> Option<&[u8]> {
+        let chunk = self.session.reader().into_first_chunk().ok()?;
+        (!chunk.is_empty()).then_some(chunk)
+    }
+
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.session.reader().consume(bytes);
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    /// Notes the end of the handshake. True at the moment it ends.
+    pub(super) fn note_done(&mut self, now: Time) -> bool {
+        let done = self.done.is_none() && !self.is_handshaking();
+        if done {
+            self.done = Some(now);
+        }
+        done
+    }
+
+    pub(super) fn done(&self) -> Option<Time> {
+        self.done
+    }
+
+    fn secured(&self) -> Option<Secured> {
+        let shown = self.session.peer_certificates().and_then(<[_]>::first);
+        Some(Secured {
+            version: match self.session.protocol_version()? {
+                ProtocolVersion::TLSv1_2 => "TLS 1.2",
+                ProtocolVersion::TLSv1_3 => "TLS 1.3",
+                _ => "TLS",
+            },
+            cipher: self.session.negotiated_cipher_suite()?.suite().as_str().unwrap_or("an unknown cipher"),
+            resumed: self.session.handshake_kind() == Some(HandshakeKind::Resumed),
+            certificate: shown.map(|der| Certificate::read(der)).unwrap_or_default(),
+        })
+    }
+
+    /// Until when the handshake must be over.
+    pub(super) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// The handshake begins only now: a proxy had to make the connection first.
+    pub(super) fn set_deadline(&mut self, deadline: Time) {
+        self.deadline = deadline;
+    }
+
+    /// Has the peer said that nothing more comes?
+    pub(super) fn is_closed_cleanly(&self) -> bool {
+        self.closed
+    }
+
+    /// Ciphertext to be written.
+    pub(super) fn pending(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= self.out.len() {
+            self.out = Vec::new();
+            self.sent = 0;
+        }
+    }
+
+    fn collect(&mut self) {
+        while self.session.wants_write() {
+            if !matches!(self.session.write_tls(&mut self.out), Ok(bytes) if bytes > 0) {
+                break;
+            }
+        }
+    }
+}
+
+/// How far a TLS record has come: five bytes, of which the last two say how many follow. A record is either all page or
+/// nothing of it, so whoever takes them one by one knows what was which.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    head: [u8; HEAD],
+    /// Bytes that have come, those of the head included.
+    have: usize,
+}
+
+const HEAD: usize = 5;
+
+impl Record {
+    /// Takes bytes up to the end of the record; says how many. After a whole one, it is the next.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        if self.whole().is_some() {
+            self.have = 0;
+        }
+        let in_head = self.head.iter_mut().skip(self.have).zip(bytes).map(|(slot, byte)| *slot = *byte).count();
+        self.have += in_head;
+        let missing = self.size().map_or(0, |size| size.saturating_sub(self.have));
+        let in_body = missing.min(bytes.len() - in_head);
+        self.have += in_body;
+        in_head + in_body
+    }
+
+    /// Its size, once its head has come.
+    fn size(&self) -> Option<usize> {
+        let [.., high, low] = self.head;
+        (self.have >= HEAD).then(|| HEAD + usize::from(u16::from_be_bytes([high, low])))
+    }
+
+    /// Its size, where all of it has come.
+    fn whole(&self) -> Option<usize> {
+        self.size().filter(|size| self.have >= *size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_told_apart_however_they_are_cut() {
+        let stream: Vec<u8> = [3, 0, 700, 1]
+            .iter()
+            .flat_map(|size: &u16| [&[23, 3, 3][..], &size.to_be_bytes(), &vec![9; usize::from(*size)]].concat())
+            .collect();
+        for step in [1, 2, 4, 5, 6, 100, stream.len()] {
+            let (mut record, mut sizes) = (Record::default(), Vec::new());
+            for mut piece in stream.chunks(step) {
+                while !piece.is_empty() {
+                    let took = record.take(piece);
+                    piece = &piece[took..];
+                    sizes.extend(record.whole());
+                }
+            }
+            assert_eq!(sizes, [8, 5, 705, 6], "{step} at a time");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! [`Tunnel`]: what is said to a proxy before a connection is as good as one to the host itself.
+//!
+//! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929). Bytes in, bytes out, as everywhere in `conn`.
+//!
+//! Invariant: nothing of a proxy's answer reaches the page, and nothing that is meant for the page reaches the proxy
+//! before it has agreed. What it sends is bounded by [`LONGEST_HEAD`].
+
+use std::net::IpAddr;
+
+use crate::outcome::{ErrorKind, Failure};
+use crate::http::proxy::{Proxy, ProxyKind};
+use crate::time::Time;
+use crate::page::url::UrlRef;
+
+use super::Conn;
+use super::head::{self, Head, Parsed};
+use super::limits::Limits;
+
+/// Bytes of an answer to `CONNECT`, interim answers included.
+pub(crate) const LONGEST_HEAD: usize = 16 << 10;
+const VERSION: u8 = 5;
+/// SOCKS: how we may say who we are.
+const NOBODY: u8 = 0;
+const BY_PASSWORD: u8 = 2;
+const NO_WAY: u8 = 0xff;
+
+/// A connection that a proxy is to make.
+pub struct Tunnel {
+    stage: Stage,
+    out: Vec<u8>,
+    sent: usize,
+    /// What has come and is not understood yet.
+    partial: Vec<u8>,
+    /// Bytes of interim answers that were understood and dropped.
+    interim: usize,
+    pub(super) deadline: Time,
+}
+
+enum Stage {
+    /// Waits for the answer to `CONNECT`.
+    Connect,
+    /// Waits for the way to log in; then sends the login, or the request.
+    Method { login: Option<Vec<u8>>, request: Vec<u8> },
+    /// Waits to hear whether the login was good; then sends the request.
+    Login { request: Vec<u8> },
+    /// Waits for the connection.
+    Reply,
+}
+
+impl Tunnel {
+    /// Through this proxy to the host of this address; to `ip`, where it resolves no names itself. None where the proxy
+    /// takes whole requests.
+    pub fn new(proxy: &Proxy, url: UrlRef<'_>, ip: Option<IpAddr>, deadline: Time) -> Option<Self> {
+        if proxy.relays(url) {
+            return None;
+        }
+        let (host, port) = (url.host(), url.port());
+        let (stage, out) = if proxy.kind == ProxyKind::Http {
+            let login = proxy.authorization();
+            let login = login.map(|login| format!("Proxy-Authorization: {login}\r\n")).unwrap_or_default();
+            let request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{login}\r\n");
+            (Stage::Connect, request.into_bytes())
+        } else {
+            let request = socks_request(host, ip.filter(|_| !proxy.resolves()), port);
+            let login = proxy.login.as_ref().map(|login| {
+                let length = |text: &[u8]| u8::try_from(text.len()).unwrap_or(u8::MAX);
+                let (name, password) = (&*login.name, &*login.password);
+                [&[1, length(name)], name, &[length(password)], password].concat()
+            });
+            let hello = if login.is_some() { vec![VERSION, 2, NOBODY, BY_PASSWORD] } else { vec![VERSION, 1, NOBODY] };
+            (Stage::Method { login, request }, hello)
+        };
+        Some(Self { stage, out, sent: 0, partial: Vec::new(), interim: 0, deadline })
+    }
+
+    pub(super) fn pending(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes).min(self.out.len());
+    }
+
+    /// Takes in what the proxy says. When it has made the connection: what came of that connection already.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let before = self.partial.len();
+        self.partial.extend_from_slice(bytes);
+        if matches!(self.stage, Stage::Connect) {
+            return self.connect_answer(before);
+        }
+        while let Some(made) = self.socks_answer()? {
+            if made {
+                return Ok(Some(std::mem::take(&mut self.partial)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn connect_answer(&mut self, mut from: usize) -> Result<Option<Vec<u8>>, Failure> {
+        loop {
+            let room = LONGEST_HEAD.saturating_sub(self.interim);
+            let Some(end) = head::end_of_head(&self.partial, from) else {
+                head::check_opening(&self.partial).map_err(|_| no_http())?;
+                if self.partial.len() > room {
+                    return Err(no_http());
+                }
+                return Ok(None);
+            };
+            if end > room {
+                return Err(no_http());
+            }
+            let limits = Limits { max_head: LONGEST_HEAD, ..Limits::default() };
+            let raw = self.partial.get(..end).unwrap_or_default();
+            let Ok(Parsed::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(no_http()) };
+            self.partial.drain(..end);
+            match head.status {
+                100..=199 => (from, self.interim) = (0, self.interim + end),
+                200..=299 => return Ok(Some(std::mem::take(&mut self.partial))),
+                status => return Err(refused(status)),
+            }
+        }
+    }
+
+    /// One answer of a SOCKS proxy, if it is there: whether it is the one that says that all is well.
+    fn socks_answer(&mut self) -> Result<Option<bool>, Failure> {
+        let no_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not speak SOCKS 5");
+        match (&mut self.stage, self.partial.as_slice()) {
+            (_, []) => Ok(None),
+            (Stage::Method { .. } | Stage::Reply, [version, ..]) if *version != VERSION => Err(no_socks()),
+            (Stage::Method { login, request }, [_, method, ..]) => {
+                let request = std::mem::take(request);
+                match (*method, login.take()) {
+                    (NOBODY, _) => self.go_on(2, request, Stage::Reply),
+                    (BY_PASSWORD, Some(login)) => self.go_on(2, login, Stage::Login { request }),
+                    (NO_WAY, None) => {
+                        return Err(denied("the proxy wants a name and a password: give them in its URL"));
+                    }
+                    _ => return Err(denied("the proxy wants to know us in a way that we cannot speak")),
+                }
+                Ok(Some(false))
+            }
+            (Stage::Login { request }, [_, 0, ..]) => {
+                let request = std::mem::take(request);
+                self.go_on(2, request, Stage::Reply);
+                Ok(Some(false))
+            }
+            (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy did not accept the name and the password")),
+            (Stage::Reply, [_, code, ..]) if *code != 0 => Err(unmade(*code)),
+            (Stage::Reply, [_, _, _, kind, rest @ ..]) => {
+                let address = match (*kind, rest.first()) {
+                    (1, _) => 4,
+                    (4, _) => 16,
+                    (3, Some(length)) => 1 + usize::from(*length),
+                    (3, None) => return Ok(None),
+                    _ => return Err(no_socks()),
+                };
+                let whole = 4 + address + 2;
+                if self.partial.len() < whole {
+                    return Ok(None);
+                }
+                self.partial.drain(..whole);
+                Ok(Some(true))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn go_on(&mut self, used: usize, out: Vec<u8>, stage: Stage) {
+        self.partial.drain(..used);
+        (self.out, self.sent, self.stage) = (out, 0, stage);
+    }
+}
+
+impl Conn {
+    /// Has a proxy make the connection first.
+    #[must_use]
+    pub fn through(mut self, tunnel: Option<Tunnel>) -> Self {
+        self.tunnel = tunnel.map(Box::new);
+        self
+    }
+}
+
+fn socks_request(host: &str, ip: Option<IpAddr>, port: u16) -> Vec<u8> {
+    const CONNECT: u8 = 1;
+    let mut request = vec![VERSION, CONNECT, 0];
+    match ip.or_else(|| crate::http::proxy::literal(host)) {
+        Some(IpAddr::V4(four)) => request.extend([&[1][..], &four.octets()].concat()),
+        Some(IpAddr::V6(six)) => request.extend([&[4][..], &six.octets()].concat()),
+        None => {
+            // Hosts of addresses are shorter: longer ones no resolver would be asked for.
+            let name = host.as_bytes().get(..255).unwrap_or(host.as_bytes());
+            request.extend([&[3, u8::try_from(name.len()).unwrap_or(u8::MAX)], name].concat());
+        }
+    }
+    request.extend(port.to_be_bytes());
+    request
+}
+
+fn no_http() -> Failure {
+    Failure::new(ErrorKind::Protocol, "the proxy's answer to CONNECT is no HTTP, or longer than 16 KiB")
+}
+
+fn denied(words: &str) -> Failure {
+    Failure::new(ErrorKind::Protocol, words)
+}
+
+/// Why a proxy did not make a connection, by its status.
+pub(crate) fn refused(status: u16) -> Failure {
+    match status {
+        407 => denied("the proxy answered 407: it wants a name and a password, or others; give them in its URL"),
+        500..=599 => Failure::new(ErrorKind::Unreachable, format!("the proxy could not connect: it answered {status}")),
+        _ => Failure::new(ErrorKind::Protocol, format!("the proxy refused to connect: it answered {status}")),
+    }
+}
+
+/// Why a SOCKS proxy did not make a connection (RFC 1928, section 6).
+fn unmade(code: u8) -> Failure {
+    let (kind, words) = match code {
+        2 => (ErrorKind::Protocol, "its rules do not allow it"),
+        3 => (ErrorKind::Unreachable, "the network is unreachable"),
+        4 => (ErrorKind::Unreachable, "the host is unreachable"),
+        5 => (ErrorKind::ConnectRefused, "the host refused"),
+        6 => (ErrorKind::Unreachable, "the host is too far away"),
+        7 | 8 => (ErrorKind::Protocol, "it does not do that for this kind of address"),
+        _ => (ErrorKind::Unreachable, "it does not say why"),
+    };
+    Failure::new(kind, format!("the proxy could not connect: {words}"))
+}

@@ -1,0 +1,354 @@
+//! [`Jar`]: the cookies of a crawl, kept and sent as RFC 6265bis says.
+//!
+//! A crawl has one jar, and its keeper owns it: workers read `Set-Cookie` lines ([`SetCookie::parse`]), the keeper stores
+//! what they brought and writes the `Cookie` header of each job. Every request counts as one that the user made by
+//! typing its address, so `SameSite` decides nothing but whether a cookie is sound. What the RFC leaves open:
+//!
+//! | question | answer |
+//! |---|---|
+//! | host names | lower case, without a trailing dot, before anything is compared |
+//! | IP addresses | match themselves only; a suffix of one is nobody's domain |
+//! | public suffixes | by the list with its private section; such a cookie is its own host's alone, or nobody's |
+//! | too many cookies | the RFC's order: expired, then not `Secure`, then any; of those the one that was idle longest |
+//! | how long | 400 days at most |
+//!
+//! Invariants: a cookie goes only to hosts that its own host may speak for, and a `Secure` one never over http; whatever
+//! servers send, the jar stays below [`MOST_BYTES`] and a header below `LONGEST_HEADER`; hosts without cookies cost
+//! nothing.
+
+mod date;
+mod file;
+mod set_cookie;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use hashbrown::HashMap;
+
+use crate::page::url::{UrlRef, registrable_domain};
+
+pub use date::parse as parse_date;
+pub use file::BadLine;
+pub use set_cookie::{MOST_IN_ANSWER, SetCookie};
+
+use set_cookie::{Expiry, Path};
+#[cfg(test)]
+pub(crate) use set_cookie::{LONGEST, LONGEST_ATTRIBUTE};
+
+/// Cookies that share a domain.
+pub(crate) const MOST_IN_DOMAIN: usize = 50;
+/// Cookies of one registrable domain, however many names below it there are.
+pub(crate) const MOST_IN_SITE: usize = 1_000;
+/// What all cookies may weigh.
+pub const MOST_BYTES: usize = 16 << 20;
+/// What a jar that was full is emptied to, so that it is not full again at once.
+const ENOUGH_BYTES: usize = MOST_BYTES / 8 * 7;
+/// `Cookie: ` and its value, as curl: servers refuse larger headers.
+pub(crate) const LONGEST_HEADER: usize = 8_190;
+/// Seconds that a cookie is kept: 400 days.
+pub(crate) const LONGEST_LIFE: i64 = 400 * 86_400;
+/// What a cookie weighs beside its texts.
+const WEIGHT: usize = size_of::<Cookie>();
+
+/// The cookies of a crawl. Moments are seconds since the Unix epoch.
+#[derive(Clone, Default)]
+pub struct Jar {
+    /// By registrable domain, or by host where there is none.
+    sites: HashMap<Box<str>, Vec<Cookie>>,
+    bytes: usize,
+    /// Counts what happens, so that it can be told what happened first.
+    ticks: u64,
+}
+
+#[derive(Clone)]
+struct Cookie {
+    name: Box<[u8]>,
+    value: Box<[u8]>,
+    domain: Box<str>,
+    path: Box<str>,
+    /// `i64::MAX` where the server named no end: then it lasts as long as the crawl.
+    expires: i64,
+    created: u64,
+    used: u64,
+    host_only: bool,
+    secure: bool,
+}
+
+/// The value of a `Cookie` header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CookieHeader(Box<[u8]>);
+
+impl CookieHeader {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CookieHeader {
+    /// Cookies are secrets: they stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Where a request goes, in the terms of the RFC.
+struct Request<'a> {
+    host: String,
+    is_address: bool,
+    path: &'a str,
+    secure: bool,
+}
+
+impl Jar {
+    /// Takes in what an answer set. Says whether the jar holds something that it did not hold before.
+    pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
+        let request = Request::of(url);
+        let Some((domain, host_only)) = request.domain_of(set) else { return false };
+        let path = match &set.path {
+            Path::Given(path) => path.clone(),
+            Path::Default => default_path(request.path).into(),
+        };
+        let cookie = Cookie {
+            name: set.name.clone(),
+            value: set.value.clone(),
+            domain,
+            path,
+            expires: set.expiry.moment(now),
+            created: self.tick(),
+            used: self.ticks,
+            host_only,
+            secure: set.secure,
+        };
+        let is_secure = if cookie.secure { request.secure } else { !set.same_site_none };
+        let is_sound = is_secure && keeps_promise(&cookie, set.path != Path::Default);
+        let is_in_the_way = !request.secure && self.would_shadow(&cookie);
+        is_sound && !is_in_the_way && self.insert(cookie, now)
+    }
+
+    /// The value of the `Cookie` header of a request.
+    pub fn header(&mut self, url: UrlRef<'_>, now: i64) -> Option<CookieHeader> {
+        if self.sites.is_empty() {
+            return None;
+        }
+        let request = Request::of(url);
+        let tick = self.tick();
+        let site = self.sites.get_mut(site_of(&request.host))?;
+        let mut chosen: Vec<&mut Cookie> = site.iter_mut().filter(|cookie| cookie.is_for(&request, now)).collect();
+        chosen.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path.len()), cookie.created));
+        let mut value = Vec::new();
+        for cookie in chosen {
+            let separator: &[u8] = if value.is_empty() { b"" } else { b"; " };
+            let equals: &[u8] = if cookie.name.is_empty() { b"" } else { b"=" };
+            let parts = [separator, &*cookie.name, equals, &*cookie.value];
+            if "Cookie: ".len() + value.len() + parts.iter().map(|part| part.len()).sum::<usize>() > LONGEST_HEADER {
+                break;
+            }
+            parts.iter().for_each(|part| value.extend_from_slice(part));
+            cookie.used = tick;
+        }
+        (!value.is_empty()).then(|| CookieHeader(value.into_boxed_slice()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.sites.values().map(Vec::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sites.is_empty()
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    /// Whether a cookie that came over http would stand in the place of one that only https may set.
+    fn would_shadow(&self, new: &Cookie) -> bool {
+        let site = self.sites.get(site_of(&new.domain)).map(Vec::as_slice).unwrap_or_default();
+        site.iter().any(|old| {
+            let akin = is_within(&old.domain, &new.domain) || is_within(&new.domain, &old.domain);
+            old.secure && old.name == new.name && akin && path_matches(&new.path, &old.path)
+        })
+    }
+
+    fn insert(&mut self, mut cookie: Cookie, now: i64) -> bool {
+        let key = site_of(&cookie.domain);
+        let site = self.sites.entry_ref(key).or_default();
+        let mut is_new = true;
+        if let Some(at) = site.iter().position(|old| old.is_same(&cookie)) {
+            let old = site.swap_remove(at);
+            self.bytes -= old.weight();
+            cookie.created = old.created;
+            is_new = old.value != cookie.value;
+        }
+        let is_kept = cookie.expires > now;
+        let domain = cookie.domain.clone();
+        if is_kept {
+            self.bytes += cookie.weight();
+            site.push(cookie);
+        }
+        let in_domain = |cookie: &Cookie| cookie.domain == domain;
+        if site.iter().filter(|cookie| in_domain(cookie)).count() > MOST_IN_DOMAIN {
+            self.bytes -= evict(site, in_domain, MOST_IN_DOMAIN, now);
+        }
+        if site.len() > MOST_IN_SITE {
+            self.bytes -= evict(site, |_| true, MOST_IN_SITE, now);
+        }
+        if site.is_empty() {
+            let key: Box<str> = site_of(&domain).into();
+            self.sites.remove(&key);
+        }
+        if self.bytes > MOST_BYTES {
+            self.shrink(now);
+        }
+        is_new && is_kept
+    }
+
+    /// The jar is full: what has expired goes, then the sites that were idle longest.
+    fn shrink(&mut self, now: i64) {
+        for site in self.sites.values_mut() {
+            site.retain(|cookie| cookie.expires > now);
+        }
+        let last_used = |site: &Vec<Cookie>| site.iter().map(|cookie| cookie.used).max().unwrap_or(0);
+        let weight = |site: &Vec<Cookie>| site.iter().map(Cookie::weight).sum::<usize>();
+        let mut order: Vec<(u64, usize)> = self.sites.values().map(|site| (last_used(site), weight(site))).collect();
+        order.sort_unstable();
+        self.bytes = order.iter().map(|(_, weight)| weight).sum();
+        let mut oldest = 0;
+        for (used, weight) in order {
+            if self.bytes <= ENOUGH_BYTES {
+                break;
+            }
+            self.bytes -= weight;
+            oldest = used;
+        }
+        // No two sites were used in the same tick.
+        self.sites.retain(|_, site| last_used(site) > oldest);
+    }
+}
+
+impl fmt::Debug for Jar {
+    /// Cookies are secrets: they stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Jar({} cookies)", self.len())
+    }
+}
+
+impl<'a> Request<'a> {
+    fn of(url: UrlRef<'a>) -> Self {
+        let host = canonical(url.host());
+        Self { is_address: is_address(&host), host, path: url.path(), secure: url.is_https() }
+    }
+
+    /// Whose cookie it is: a domain, and whether it is that very host's alone. None where the host must not set it.
+    fn domain_of(&self, set: &SetCookie) -> Option<(Box<str>, bool)> {
+        let asked = canonical(&set.domain);
+        // Its own name is no reach: so a suffix that is a site itself can set cookies for itself.
+        let is_own = asked.is_empty() || (asked == self.host && (self.is_address || is_public_suffix(&asked)));
+        if is_own {
+            return Some((self.host.as_str().into(), true));
+        }
+        let may = !self.is_address && !is_public_suffix(&asked) && is_within(&self.host, &asked);
+        may.then(|| (asked.into(), false))
+    }
+}
+
+impl Cookie {
+    fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.domain == other.domain
+            && self.host_only == other.host_only
+            && self.path == other.path
+    }
+
+    fn is_for(&self, request: &Request<'_>, now: i64) -> bool {
+        let is_host = *self.domain == *request.host;
+        let in_domain = !self.host_only && !request.is_address && is_within(&request.host, &self.domain);
+        (is_host || in_domain)
+            && self.expires > now
+            && (request.secure || !self.secure)
+            && path_matches(request.path, &self.path)
+    }
+
+    fn weight(&self) -> usize {
+        WEIGHT + self.name.len() + self.value.len() + self.domain.len() + self.path.len()
+    }
+}
+
+/// Takes cookies out, in the RFC's order, until at most so many of this kind are left. Says what they weighed.
+fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, now: i64) -> usize {
+    let mut weight = 0;
+    site.retain(|cookie| {
+        let keep = cookie.expires > now;
+        weight += if keep { 0 } else { cookie.weight() };
+        keep
+    });
+    while site.iter().filter(|cookie| kind(cookie)).count() > most {
+        let of_kind = site.iter().enumerate().filter(|(_, cookie)| kind(cookie));
+        let Some((at, _)) = of_kind.min_by_key(|(_, cookie)| (cookie.secure, cookie.used)) else { break };
+        weight += site.swap_remove(at).weight();
+    }
+    weight
+}
+
+/// What the name of a cookie says of it is true (RFC 6265bis, 4.1.3).
+fn keeps_promise(cookie: &Cookie, path_given: bool) -> bool {
+    let says = |text: &[u8], prefix: &str| {
+        text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+    };
+    let (secure, host) = ("__Secure-", "__Host-");
+    if cookie.name.is_empty() {
+        // On the way back it would look like a name.
+        return !says(&cookie.value, secure) && !says(&cookie.value, host);
+    }
+    (!says(&cookie.name, secure) || cookie.secure)
+        && (!says(&cookie.name, host) || (cookie.secure && cookie.host_only && path_given && *cookie.path == *"/"))
+}
+
+/// A host name in the one form that is compared.
+fn canonical(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok()
+}
+
+fn is_public_suffix(domain: &str) -> bool {
+    psl::suffix_str(domain) == Some(domain)
+}
+
+/// Which list a domain's cookies are in: all that can ever meet share one.
+fn site_of(domain: &str) -> &str {
+    registrable_domain(domain).unwrap_or(domain)
+}
+
+/// Whether a host is this domain, or a name below it.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn default_path(path: &str) -> &str {
+    match path.rfind('/') {
+        None | Some(0) => "/",
+        Some(at) => path.get(..at).unwrap_or("/"),
+    }
+}
+
+fn path_matches(path: &str, cookie: &str) -> bool {
+    path.strip_prefix(cookie).is_some_and(|rest| rest.is_empty() || cookie.ends_with('/') || rest.starts_with('/'))
+}
+
+impl Expiry {
+    /// When it is over, for somebody who reads it now.
+    fn moment(self, now: i64) -> i64 {
+        match self {
+            Self::Never => i64::MAX,
+            Self::At(moment) => moment.min(now.saturating_add(LONGEST_LIFE)),
+            Self::After(seconds) if seconds <= 0 => i64::MIN,
+            Self::After(seconds) => now.saturating_add(seconds.min(LONGEST_LIFE)),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! [`Proxies`]: through whom requests go, from `--proxy` and from the environment, read as curl reads them.
+//!
+//! | variable | for |
+//! |---|---|
+//! | `http_proxy` | http; lower case only, since a web server hands a request's `Proxy` header to its programs in upper case |
+//! | `https_proxy`, `HTTPS_PROXY` | https |
+//! | `all_proxy`, `ALL_PROXY` | what the others leave |
+//! | `no_proxy`, `NO_PROXY` | hosts that are asked directly, `--proxy` or not |
+//!
+//! `--proxy` is for everything and takes the place of the first three; an empty one is none. Unlike curl, a proxy of the
+//! environment is not used for `localhost` and loopback addresses: they would be the proxy's own.
+//!
+//! Invariant: which proxy a request takes follows from its origin alone, so connections that are kept by origin never
+//! mix proxies. What a proxy is told to log in is never told to anybody else.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use base64::Engine as _;
+
+use crate::rules::ConfigError;
+use crate::page::url::{Url, UrlRef};
+
+/// Where a proxy listens if no port is written, as in curl.
+const PORT: u16 = 1080;
+const FORM: &str = "write http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT, with NAME:PASSWORD@ before the \
+                    host where it wants to know you";
+
+/// One proxy.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proxy {
+    pub kind: ProxyKind,
+    pub host: Box<str>,
+    pub port: u16,
+    pub login: Option<ProxyLogin>,
+    /// Where it is. Names are not the core's to resolve: whoever can sets this.
+    pub addresses: Arc<[IpAddr]>,
+}
+
+/// How a proxy is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyKind {
+    /// Whole requests for http, `CONNECT` for https. It resolves names.
+    Http,
+    /// SOCKS 5 with addresses: names are resolved here.
+    Socks5,
+    /// SOCKS 5 with names: it resolves them.
+    Socks5h,
+}
+
+/// A name and a password for a proxy, decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyLogin {
+    pub name: Box<[u8]>,
+    pub password: Box<[u8]>,
+}
+
+/// Through whom requests go.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    http: Option<Arc<Proxy>>,
+    https: Option<Arc<Proxy>>,
+    /// Whether they come from the environment.
+    ambient: bool,
+    except: Exceptions,
+}
+
+/// Hosts that are asked directly.
+#[derive(Clone, Debug, Default)]
+struct Exceptions {
+    all: bool,
+    hosts: Vec<Box<str>>,
+}
+
+impl Proxies {
+    /// `given` is what `--proxy` says, `variable` reads the environment.
+    pub fn new(given: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let first = |names: &[&'static str]| {
+            let set = names.iter().find_map(|name| Some((*name, variable(name).filter(|text| !text.is_empty())?)));
+            set.map(|(name, text)| Proxy::parse(&text, Some(name)).map(Arc::new)).transpose()
+        };
+        let except = ["no_proxy", "NO_PROXY"].into_iter().find_map(&variable).unwrap_or_default();
+        let except = Exceptions::parse(&except);
+        let (http, https) = match given {
+            Some("") => (None, None),
+            Some(text) => {
+                let proxy = Arc::new(Proxy::parse(text, None)?);
+                (Some(Arc::clone(&proxy)), Some(proxy))
+            }
+            None => (
+                first(&["http_proxy", "all_proxy", "ALL_PROXY"])?,
+                first(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?,
+            ),
+        };
+        Ok(Self { http, https, ambient: given.is_none(), except })
+    }
+
+    /// The proxy for an address; none where it is asked directly.
+    pub fn of(&self, url: UrlRef<'_>) -> Option<&Arc<Proxy>> {
+        self.for_scheme(url.is_https(), url.host())
+    }
+
+    /// Whether a host's name is for proxies to resolve; none where that is different for http and https.
+    pub fn resolve(&self, host: &str) -> Option<bool> {
+        let [http, https] =
+            [false, true].map(|https| self.for_scheme(https, host).is_some_and(|proxy| proxy.resolves()));
+        (http == https).then_some(http)
+    }
+
+    /// Has addresses filled in: `look_up` is asked once for each proxy.
+    pub fn locate<E>(&mut self, look_up: impl Fn(&Proxy) -> Result<Vec<IpAddr>, E>) -> Result<(), E> {
+        let is_one = self.http == self.https;
+        for proxy in [&mut self.http, &mut self.https].into_iter().flatten() {
+            let addresses = look_up(proxy)?.into();
+            Arc::make_mut(proxy).addresses = addresses;
+        }
+        if is_one {
+            self.https.clone_from(&self.http);
+        }
+        Ok(())
+    }
+
+    fn for_scheme(&self, https: bool, host: &str) -> Option<&Arc<Proxy>> {
+        let proxy = if https { &self.https } else { &self.http };
+        let proxy = proxy.as_ref()?;
+        let direct = self.except.contains(host) || (self.ambient && is_loopback(host));
+        (!direct).then_some(proxy)
+    }
+}
+
+impl Proxy {
+    /// `variable` is where the text stands, where it is not `--proxy`.
+    fn parse(text: &str, variable: Option<&'static str>) -> Result<Self, ConfigError> {
+        let bad = |problem: &str| {
+            let from = variable.map(|name| format!("in the environment variable {name}: ")).unwrap_or_default();
+            ConfigError { key: "proxy", value: without_login(text), problem: format!("{from}{problem}; {FORM}") }
+        };
+        let text = text.trim();
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let kind = match scheme.to_ascii_lowercase().as_str() {
+            "http" => ProxyKind::Http,
+            "socks5" => ProxyKind::Socks5,
+            "socks5h" => ProxyKind::Socks5h,
+            _ => return Err(bad("this kind of proxy is not known")),
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (login, place) = match authority.rsplit_once('@') {
+            Some((login, place)) => (Some(login), place),
+            None => (None, authority),
+        };
+        let url = Url::parse(&format!("http://{place}/")).map_err(|_| bad("there is no host in it"))?;
+        let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let login = login.map(|login| {
+            let (name, password) = login.split_once(':').unwrap_or((login, ""));
+            ProxyLogin { name: decode(name), password: decode(password) }
+        });
+        let fits = |login: &ProxyLogin| (1..=255).contains(&login.name.len()) && login.password.len() <= 255;
+        if kind != ProxyKind::Http && !login.as_ref().is_none_or(fits) {
+            return Err(bad("SOCKS wants a name and a password of at most 255 bytes"));
+        }
+        let host = url.host();
+        let port = if has_port { url.port() } else { PORT };
+        Ok(Self { kind, host: host.into(), port, login, addresses: literal(host).into_iter().collect() })
+    }
+
+    /// Whether it resolves names.
+    pub fn resolves(&self) -> bool {
+        self.kind != ProxyKind::Socks5
+    }
+
+    /// Whether it is handed whole requests for this address, instead of making a connection for us.
+    pub fn relays(&self, url: UrlRef<'_>) -> bool {
+        self.kind == ProxyKind::Http && !url.is_https()
+    }
+
+    /// The value of `Proxy-Authorization`, for the proxy and nobody else.
+    pub fn authorization(&self) -> Option<String> {
+        let login = self.login.as_ref()?;
+        let plain = [&*login.name, b":", &*login.password].concat();
+        Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain)))
+    }
+}
+
+impl fmt::Display for Proxy {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.kind {
+            ProxyKind::Http => "http",
+            ProxyKind::Socks5 => "socks5",
+            ProxyKind::Socks5h => "socks5h",
+        };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Exceptions {
+    fn parse(text: &str) -> Self {
+        if text == "*" {
+            return Self { all: true, hosts: Vec::new() };
+        }
+        let mut hosts = Vec::new();
+        for part in text.split(',') {
+            // After a blank in the middle nothing more is read.
+            let mut words = part.split([' ', '\t']).filter(|word| !word.is_empty());
+            hosts.extend(words.next().map(Box::from));
+            if words.next().is_some() {
+                break;
+            }
+        }
+        Self { all: false, hosts }
+    }
+
+    fn contains(&self, host: &str) -> bool {
+        let address = literal(host);
+        let name = host.strip_suffix('.').unwrap_or(host);
+        let is_meant = |pattern: &str| match address {
+            Some(address) => in_network(address, pattern),
+            None => {
+                let pattern = pattern.strip_suffix('.').unwrap_or(pattern);
+                let pattern = pattern.strip_prefix('.').unwrap_or(pattern).to_ascii_lowercase();
+                let rest = name.strip_suffix(pattern.as_str());
+                !pattern.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            }
+        };
+        self.all || self.hosts.iter().any(|pattern| is_meant(pattern))
+    }
+}
+
+/// Whether an address is this one, or in this network: `10.0.0.0/8`. As in curl, no bits are all bits.
+fn in_network(address: IpAddr, pattern: &str) -> bool {
+    let (network, bits) = pattern.split_once('/').unwrap_or((pattern, "0"));
+    let network = network.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(network);
+    let Ok(bits) = bits.parse::<u32>() else { return false };
+    let same = |one: u128, other: u128, width: u32| match bits {
+        0 => one == other,
+        bits if bits <= width => (one ^ other) >> (width - bits) == 0,
+        _ => false,
+    };
+    match (address, network.parse()) {
+        (IpAddr::V4(one), Ok(IpAddr::V4(other))) => same(one.to_bits().into(), other.to_bits().into(), 32),
+        (IpAddr::V6(one), Ok(IpAddr::V6(other))) => same(one.to_bits(), other.to_bits(), 128),
+        _ => false,
+    }
+}
+
+/// The address that a host of a URL is, where it is one.
+pub fn literal(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(six) => six.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    literal(host).is_some_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
+}
+
+/// For messages: a password is not repeated.
+fn without_login(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Box<[u8]> {
+    let digit = |at: usize| text.get(at..at + 1).and_then(|digit| u8::from_str_radix(digit, 16).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.as_bytes().get(at) {
+        let escaped = if *byte == b'%' { digit(at + 1).zip(digit(at + 2)) } else { None };
+        bytes.push(escaped.map_or(*byte, |(high, low)| high << 4 | low));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(given: Option<&str>, variables: &[(&str, &str)]) -> Proxies {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+        Proxies::new(given, variable).expect("proxies")
+    }
+
+    fn taken(proxies: &Proxies, url: &str) -> String {
+        let url = Url::parse(url).expect("an address");
+        proxies.of(url.as_ref()).map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_environment_is_read_as_curl_reads_it() {
+        let (plain, secure) = ("http://h.example/", "https://h.example/");
+        // Variables, then the proxy for http and for https.
+        type Variables = &'static [(&'static str, &'static str)];
+        let cases: &[(Variables, &str, &str)] = &[
+            (&[("http_proxy", "http://p:1")], "http://p:1", ""),
+            (&[("HTTP_PROXY", "http://p:1")], "", ""),
+            (&[("https_proxy", "p:2")], "", "http://p:2"),
+            (&[("HTTPS_PROXY", "p:2")], "", "http://p:2"),
+            (&[("https_proxy", "p:2"), ("HTTPS_PROXY", "p:3")], "", "http://p:2"),
+            (&[("all_proxy", "socks5h://p")], "socks5h://p:1080", "socks5h://p:1080"),
+            (&[("ALL_PROXY", "socks5://p:9"), ("http_proxy", "q:1")], "http://q:1", "socks5://p:9"),
+            (&[("all_proxy", "p:1"), ("no_proxy", "*")], "", ""),
+            (&[("all_proxy", "p:1"), ("NO_PROXY", "h.example")], "", ""),
+            (&[("all_proxy", "")], "", ""),
+        ];
+        for (variables, http, https) in cases {
+            let proxies = proxies(None, variables);
+            assert_eq!(
+                (taken(&proxies, plain).as_str(), taken(&proxies, secure).as_str()),
+                (*http, *https),
+                "{variables:?}"
+            );
+        }
+        let given = proxies(Some("http://mine:3"), &[("http_proxy", "p:1"), ("no_proxy", "other.example")]);
+        assert_eq!(
+            (taken(&given, plain).as_str(), taken(&given, "http://other.example/").as_str()),
+            ("http://mine:3", "")
+        );
+        assert_eq!(taken(&proxies(Some(""), &[("all_proxy", "p:1")]), plain), "");
+    }
+
+    #[test]
+    fn exceptions_are_suffixes_addresses_and_networks() {
+        let cases = [
+            ("example.org", "example.org", true),
+            ("example.org", "www.example.org", true),
+            (".example.org", "example.org", true),
+            ("EXAMPLE.org.", "www.example.org.", true),
+            ("example.org", "notexample.org", false),
+            ("a,,b , example.org", "example.org", true),
+            ("a b,example.org", "example.org", false),
+            ("*,example.org", "other.org", false),
+            (".", "example.org", false),
+            ("192.168.0.0/16", "192.168.7.1", true),
+            ("192.168.0.0/16", "192.169.0.1", false),
+            ("192.168.7.1", "192.168.7.1", true),
+            ("192.168.7.0/0", "192.168.7.1", false),
+            ("192.168.7.1/33", "192.168.7.1", false),
+            ("192.168.7.0/x", "192.168.7.1", false),
+            ("168.7.1", "192.168.7.1", false),
+            ("[2001:db8::1]", "[2001:db8::1]", true),
+            ("2001:db8::/32", "[2001:db8::1]", true),
+            ("2001:db8::/32", "[2001:db9::1]", false),
+        ];
+        for (list, host, expected) in cases {
+            assert_eq!(Exceptions::parse(list).contains(host), expected, "{list} {host}");
+        }
+    }
+
+    #[test]
+    fn one_s_own_machine_is_not_asked_for_through_the_environment() {
+        for host in ["localhost", "x.localhost.", "127.0.0.1", "[::1]"] {
+            let url = format!("http://{host}/");
+            assert_eq!(taken(&proxies(None, &[("http_proxy", "p:1")]), &url), "");
+            assert_eq!(taken(&proxies(Some("p:1"), &[]), &url), "http://p:1");
+        }
+    }
+
+    #[test]
+    fn a_login_is_decoded_and_never_shown() {
+        let proxy = Proxy::parse("http://us%40er:p%3Aw:d@[::1]:80", None).expect("a proxy");
+        let login = proxy.login.as_ref().expect("a login");
+        assert_eq!((&*login.name, &*login.password), (&b"us@er"[..], &b"p:w:d"[..]));
+        assert_eq!(proxy.authorization().as_deref(), Some("Basic dXNAZXI6cDp3OmQ="));
+        assert_eq!((format!("{proxy:?}").as_str(), proxy.addresses.len()), ("http://[::1]:80", 1));
+        for text in
+            ["https://me:secret@p:1", "ftp://me:secret@p", "socks4://p", "http://me:secret@", "socks5://:secret@p"]
+        {
+            let bad = Proxy::parse(text, Some("https_proxy")).expect_err(text).to_string();
+            assert!(!bad.contains("secret") && bad.contains("https_proxy"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_left_to_those_who_resolve_them() {
+        assert_eq!(proxies(Some("http://p:1"), &[]).resolve("h.example"), Some(true));
+        assert_eq!(proxies(Some("socks5h://p:1"), &[]).resolve("h.example"), Some(true));
+        assert_eq!(proxies(Some("socks5://p:1"), &[]).resolve("h.example"), Some(false));
+        assert_eq!(proxies(None, &[("http_proxy", "p:1")]).resolve("h.example"), None);
+        assert_eq!(proxies(Some("http://p:1"), &[("no_proxy", "h.example")]).resolve("h.example"), Some(false));
+    }
+}

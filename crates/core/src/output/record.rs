@@ -1,0 +1,351 @@
+//! Records: one JSON object a line, as the record format says.
+//!
+//! Invariant: a line is valid UTF-8 JSON whatever came from the wire, and harmless on a terminal; absent means unknown.
+
+use hashbrown::HashSet;
+use serde::ser::{SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::job::Purpose;
+use crate::page::link::LinkList;
+use crate::outcome::{Failure, Outcome, Truncated};
+use crate::time::Time;
+use crate::page::url::Url;
+use crate::output::escape::write_json;
+use crate::visit::{Timings, Visit};
+
+/// The version of the record format.
+pub const VERSION: u8 = 1;
+
+/// Turns the crawl's own time into wall-clock time for records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WallClock {
+    /// Microseconds since the Unix epoch at [`Time::ZERO`].
+    pub start: i64,
+}
+
+impl WallClock {
+    pub fn at(self, time: Time) -> jiff::Timestamp {
+        let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
+        jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// `2026-01-02T03:04:05.678Z`.
+    pub fn text(self, time: Time) -> String {
+        format!("{:.3}", self.at(time))
+    }
+}
+
+/// Where a visit lies in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub file: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u8,
+    r#type: &'static str,
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    errand: Option<&'static str>,
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<&'a str>,
+    depth: u32,
+    tries: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charset: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_wire: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_body: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<Truncated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    links: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_links: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    capped: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    odd: Vec<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    noindex: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    nofollow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canonical: Option<&'a str>,
+    #[serde(skip_serializing_if = "Languages::is_empty")]
+    hreflang: Languages<'a>,
+    ms: Millis,
+    started: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<std::net::IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<&'static str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    insecure: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_modified: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warc: Option<&'a Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'a crate::visit::Headers>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link_list: Option<LinkTexts<'a>>,
+}
+
+/// Milliseconds, rounded up: what took time never shows as zero where a person would ask why.
+#[derive(Serialize)]
+struct Millis {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttfb: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<u64>,
+}
+
+impl From<&Timings> for Millis {
+    fn from(timings: &Timings) -> Self {
+        let millis = |span: Option<std::time::Duration>| span.map(|s| s.as_micros().div_ceil(1_000) as u64);
+        Self {
+            dns: millis(timings.dns),
+            connect: millis(timings.connect),
+            tls: millis(timings.tls),
+            ttfb: millis(timings.ttfb),
+            total: millis(timings.total),
+        }
+    }
+}
+
+struct Digest<'a>(&'a [u8; 32]);
+
+impl Serialize for Digest<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0u8; 71];
+        text[..7].copy_from_slice(b"sha256:");
+        for (pair, byte) in text[7..].chunks_exact_mut(2).zip(self.0) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+/// `{"de": "https://h/de"}`: of several addresses for one language the first.
+struct Languages<'a>(&'a [(Box<str>, Url)]);
+
+impl Languages<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Languages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let first = self.0.iter().filter(|(language, _)| seen.insert(language));
+        serializer.collect_map(first.map(|(language, url)| (language, url.as_str())))
+    }
+}
+
+struct LinkTexts<'a>(&'a LinkList);
+
+impl Serialize for LinkTexts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct One<'a> {
+            url: &'a str,
+            kind: &'static str,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            nofollow: bool,
+        }
+        let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
+        for link in self.0.iter() {
+            let (url, kind) = (link.url.as_str(), link.kind.as_str());
+            seq.serialize_element(&One { url, kind, nofollow: link.nofollow })?;
+        }
+        seq.end()
+    }
+}
+
+/// Appends a visit's line, with its line feed, to `out`.
+pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut Vec<u8>) {
+    let answered = visit.status.is_some();
+    let searched = visit.is_page() && visit.outcome == Outcome::Ok;
+    let line = Line {
+        v: VERSION,
+        r#type: if visit.is_page() { "page" } else { "aux" },
+        errand: match visit.purpose {
+            Purpose::Page => None,
+            Purpose::Robots(_) => Some("robots"),
+            Purpose::Sitemap => Some("sitemap"),
+        },
+        url: visit.link.url.as_str(),
+        status: visit.status,
+        outcome: visit.outcome,
+        error: visit.error.as_ref(),
+        redirect: visit.redirect.as_ref().map(|url| url.as_str()),
+        via: visit.link.via.as_ref().map(|url| url.as_str()),
+        depth: visit.link.depth,
+        tries: visit.link.tries,
+        content_type: visit.content_type.as_deref(),
+        charset: visit.charset,
+        title: visit.title.as_deref(),
+        bytes_wire: (visit.bytes_wire > 0 || answered).then_some(visit.bytes_wire),
+        bytes_body: answered.then_some(visit.bytes_body),
+        truncated: visit.truncated,
+        links: searched.then_some(visit.links),
+        new_links: searched.then_some(visit.new_links),
+        capped: visit.capped,
+        odd: visit.odd.names(),
+        noindex: visit.noindex,
+        nofollow: visit.nofollow,
+        canonical: visit.canonical.as_ref().map(|url| url.as_str()),
+        hreflang: Languages(&visit.hreflang),
+        ms: Millis::from(&visit.timings),
+        started: clock.text(visit.started),
+        ip: visit.ip,
+        http: visit.http,
+        insecure: visit.insecure,
+        digest: visit.digest.as_ref().map(Digest),
+        etag: visit.etag.as_deref(),
+        last_modified: visit.last_modified.as_deref(),
+        warc: place,
+        headers: visit.headers.as_deref(),
+        link_list: visit.all_links.as_deref().map(LinkTexts),
+    };
+    let start = out.len();
+    // Writing to a Vec cannot fail, and every field is plain data: a line that still fails to encode is not begun.
+    if write_json(out, &line).is_err() {
+        out.truncate(start);
+        return;
+    }
+    out.push(b'\n');
+}
+
+/// Appends the line of a link that is not followed, with its line feed.
+pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
+    #[derive(Serialize)]
+    struct Skip<'a> {
+        v: u8,
+        r#type: &'static str,
+        url: &'a str,
+        reason: &'a str,
+        via: &'a str,
+    }
+    let start = out.len();
+    // As above: a line that cannot be encoded is not begun.
+    match write_json(out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
+        Ok(()) => out.push(b'\n'),
+        Err(_) => out.truncate(start),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::link::{Link, LinkKind};
+    use crate::outcome::ErrorKind;
+    use crate::page::url::Url;
+    use std::time::Duration;
+
+    const CLOCK: WallClock = WallClock { start: 1_767_323_045_678_000 };
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("an address")
+    }
+
+    fn visit(purpose: Purpose, outcome: Outcome) -> Visit {
+        let via = Some(url("https://h.example/"));
+        let kind = LinkKind::Anchor;
+        let link = Link { url: url("https://h.example/p"), via, depth: 2, redirects: 9, tries: 1, kind };
+        Visit::bare(link, purpose, outcome, Time::ZERO)
+    }
+
+    fn line(visit: &Visit, place: Option<&Place>) -> serde_json::Value {
+        let mut out = b"before\n".to_vec();
+        encode(visit, CLOCK, place, &mut out);
+        let text = std::str::from_utf8(&out).expect("UTF-8").strip_prefix("before\n").expect("appended");
+        assert_eq!(text.matches('\n').count(), 1);
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn a_page_has_all_that_is_known_of_it() {
+        let mut visit = visit(Purpose::Page, Outcome::Ok);
+        visit.status = Some(200);
+        visit.content_type = Some("text/html".into());
+        visit.charset = Some("utf-8");
+        visit.title = Some("A \"title\"\u{7}".into());
+        (visit.bytes_wire, visit.bytes_body, visit.links, visit.new_links) = (8_123, 31_234, 40, 12);
+        visit.truncated = Some(Truncated::Length);
+        visit.timings.dns = Some(Duration::from_micros(2_001));
+        visit.timings.total = Some(Duration::from_millis(140));
+        visit.ip = Some("203.0.113.9".parse().expect("an address"));
+        visit.http = Some("1.1");
+        visit.digest = Some([0xAB; 32]);
+        visit.started = Time::from_micros(1_000_000);
+        let place = Place { file: "a.warc.gz".into(), offset: 123, length: 456 };
+        let wanted = serde_json::json!({
+            "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
+            "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",
+            "title": "A \"title\"\u{7}", "bytes_wire": 8123, "bytes_body": 31234, "truncated": "length",
+            "links": 40, "new_links": 12, "ms": {"dns": 3, "total": 140}, "started": "2026-01-02T03:04:06.678Z",
+            "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),
+            "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},
+        });
+        assert_eq!(line(&visit, Some(&place)), wanted);
+    }
+
+    #[test]
+    fn what_is_unknown_is_absent() {
+        let mut visit = visit(Purpose::Page, Outcome::Failed);
+        visit.error = Some(Failure::new(ErrorKind::TimeoutIdle, "nothing for 20s"));
+        let wanted = serde_json::json!({
+            "v": 1, "type": "page", "url": "https://h.example/p", "outcome": "failed",
+            "error": {"kind": "timeout_idle", "message": "nothing for 20s"}, "via": "https://h.example/", "depth": 2,
+            "tries": 1, "ms": {}, "started": "2026-01-02T03:04:05.678Z",
+        });
+        assert_eq!(line(&visit, None), wanted);
+    }
+
+    #[test]
+    fn errands_are_no_pages() {
+        let origin = Box::new(url("https://h.example/").origin());
+        let robots = line(&visit(Purpose::Robots(origin), Outcome::Ok), None);
+        assert_eq!((robots["type"].as_str(), robots["for"].as_str()), (Some("aux"), Some("robots")));
+        let sitemap = line(&visit(Purpose::Sitemap, Outcome::Ok), None);
+        assert_eq!((sitemap["type"].as_str(), sitemap["for"].as_str()), (Some("aux"), Some("sitemap")));
+        assert!(sitemap.get("links").is_none());
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_knows_is_no_panic() {
+        assert_eq!(CLOCK.text(Time::NEVER), "1970-01-01T00:00:00.000Z");
+        assert_eq!(WallClock { start: i64::MIN }.text(Time::ZERO), "1970-01-01T00:00:00.000Z");
+    }
+}

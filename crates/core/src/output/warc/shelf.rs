@@ -1,0 +1,153 @@
+//! [`Shelf`]: the archive's files as the keeper sees them: a number, an offset, and the payloads that are known.
+
+use hashbrown::HashMap;
+
+use crate::budget::Held;
+use crate::output::record::Place;
+use crate::rules::{RobotsPolicy, Rules};
+
+use super::record::{Id, Kind, Record, Sha1Sum};
+use super::{Exchange, Payload};
+
+/// A file that has reached this size gets no more records.
+pub const FILE_SIZE: u64 = 1 << 30;
+
+/// Payloads that are remembered at least, and twice as many at most.
+const PAYLOADS: usize = 50_000;
+
+/// Bytes to append to a file of the archive.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Relative to the crawl directory.
+    pub file: Box<str>,
+    pub bytes: Vec<u8>,
+    /// Their share of the budget for bodies, given back when the chunk is dropped.
+    _held: Held,
+}
+
+/// Assigns every exchange its place in the archive.
+///
+/// The bounded memory of payloads means that a page whose payload was last seen very long ago, or before the crawl was
+/// interrupted, is written in full once more. That costs room, nothing else.
+#[derive(Debug)]
+pub struct Shelf {
+    /// The file being filled; zero where there is none yet.
+    number: u32,
+    /// Its length.
+    offset: u64,
+    file_size: u64,
+    about: String,
+    payloads: Payloads,
+}
+
+impl Shelf {
+    pub fn new(rules: &Rules) -> Self {
+        let robots = match rules.robots {
+            RobotsPolicy::Obey => "obey",
+            RobotsPolicy::Ignore => "ignore",
+        };
+        let about = format!(
+            "software: argiope/{}\r\nformat: WARC File Format 1.1\r\n\
+             conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n\
+             robots: {robots}\r\nhttp-header-user-agent: {}\r\n",
+            env!("CARGO_PKG_VERSION"),
+            rules.user_agent,
+        );
+        Self { number: 0, offset: 0, file_size: rules.archive_size, about, payloads: Payloads::default() }
+    }
+
+    /// Goes on behind what an earlier run wrote: `outputs` are the files of the crawl and how long they are.
+    pub fn resume<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
+        let numbered = outputs.into_iter().filter_map(|(name, length)| Some((file_number(name)?, length)));
+        if let Some((number, offset)) = numbered.max_by_key(|(number, _)| *number) {
+            (self.number, self.offset) = (number, offset);
+        }
+    }
+
+    /// The next place in the archive is this exchange's.
+    pub fn place(&mut self, exchange: Exchange) -> (Place, Chunk) {
+        if self.number == 0 || self.offset >= self.file_size {
+            self.number += 1;
+            self.offset = 0;
+        }
+        let file = file_name(self.number);
+        let mut bytes = Vec::new();
+        if self.offset == 0 {
+            bytes = self.warcinfo(&exchange, &file);
+        }
+        let original = self.payloads.original(&exchange);
+        let answer = match original {
+            Some(original) => revisit(&exchange, original),
+            None => exchange.response,
+        };
+        bytes.extend_from_slice(&exchange.request);
+        let place = Place { file: file.clone(), offset: self.offset + bytes.len() as u64, length: answer.len() as u64 };
+        bytes.extend_from_slice(&answer);
+        if original.is_none() && exchange.payload.is_whole {
+            self.payloads
+                .remember(exchange.payload, Original { url: exchange.url, date: exchange.date, id: exchange.id });
+        }
+        self.offset += bytes.len() as u64;
+        (place, Chunk { file: file.into(), bytes, _held: exchange.held })
+    }
+
+    fn warcinfo(&self, first: &Exchange, file: &str) -> Vec<u8> {
+        let id = Id::new(first.key, &["warcinfo", file, &first.date]);
+        let mut info = Record::new(Kind::Warcinfo, id, &first.date);
+        info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
+        info.compress("application/warc-fields", &[self.about.as_bytes()])
+    }
+}
+
+/// The head of the answer, and where its payload is.
+fn revisit(exchange: &Exchange, original: &Original) -> Vec<u8> {
+    let mut record = Record::new(Kind::Revisit, exchange.id, &exchange.date);
+    record.target(&exchange.url, exchange.ip);
+    record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
+    record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
+    record.field("WARC-Refers-To", &original.id.to_string());
+    record.field("WARC-Refers-To-Target-URI", &original.url);
+    record.field("WARC-Refers-To-Date", &original.date);
+    // The profile's own demand: the block is a response without its payload.
+    record.field("WARC-Truncated", "length");
+    record.compress("application/http; msgtype=response", &[&exchange.head])
+}
+
+fn file_name(number: u32) -> String {
+    format!("archive/{number:05}.warc.gz")
+}
+
+fn file_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("archive/")?.strip_suffix(".warc.gz")?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
+}
+
+/// A response that revisits refer to.
+#[derive(Debug)]
+struct Original {
+    url: Box<str>,
+    date: Box<str>,
+    id: Id,
+}
+
+/// The payloads seen lately, in two generations: when the younger one is full, the older one is forgotten.
+#[derive(Debug, Default)]
+struct Payloads {
+    young: HashMap<Sha1Sum, (Payload, Original)>,
+    old: HashMap<Sha1Sum, (Payload, Original)>,
+}
+
+impl Payloads {
+    fn original(&self, exchange: &Exchange) -> Option<&Original> {
+        let sum = &exchange.payload.sum;
+        let (payload, original) = self.young.get(sum).or_else(|| self.old.get(sum))?;
+        (*payload == exchange.payload).then_some(original)
+    }
+
+    fn remember(&mut self, payload: Payload, original: Original) {
+        if self.young.len() >= PAYLOADS {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(payload.sum, (payload, original));
+    }
+}

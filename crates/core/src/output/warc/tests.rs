@@ -1,0 +1,217 @@
+use std::io::Read as _;
+
+use super::*;
+use crate::budget::Budget;
+use crate::rules::{Config, Rules};
+use crate::page::url::Url;
+
+/// A record as a reader sees it.
+#[derive(Debug)]
+struct Read {
+    fields: Vec<(String, String)>,
+    block: Vec<u8>,
+    /// Where its member stands in the file.
+    offset: u64,
+    length: u64,
+}
+
+impl Read {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn kind(&self) -> &str {
+        self.get("WARC-Type").expect("a type")
+    }
+}
+
+/// All records of a file, member by member.
+fn read_all(file: &[u8]) -> Vec<Read> {
+    let mut records = Vec::new();
+    let mut rest = file;
+    while !rest.is_empty() {
+        let mut member = flate2::bufread::GzDecoder::new(rest);
+        let mut text = Vec::new();
+        member.read_to_end(&mut text).expect("a whole gzip member");
+        let behind = member.into_inner();
+        let (offset, length) = (file.len() - rest.len(), rest.len() - behind.len());
+        let end = text.windows(4).position(|four| four == b"\r\n\r\n").expect("an empty line") + 4;
+        let header = std::str::from_utf8(&text[..end]).expect("fields are text");
+        let mut lines = header.trim_end().split("\r\n");
+        assert_eq!(lines.next(), Some("WARC/1.1"));
+        let fields: Vec<(String, String)> = lines
+            .map(|line| line.split_once(": ").expect("a field"))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let mut record = Read { fields, block: Vec::new(), offset: offset as u64, length: length as u64 };
+        let size: usize = record.get("Content-Length").and_then(|size| size.parse().ok()).expect("a length");
+        record.block = text[end..end + size].to_vec();
+        assert_eq!(&text[end + size..], b"\r\n\r\n", "nothing but the end behind the block");
+        assert_eq!(record.get("WARC-Block-Digest"), Some(&*Sha1Sum::of(&[&record.block]).to_string()));
+        records.push(record);
+        rest = behind;
+    }
+    records
+}
+
+fn rules(file_size: u64) -> Rules {
+    let config = Config { roots: vec!["https://h.example/".into()], warc: true, ..Config::default() };
+    let mut rules = config.compile(7).expect("rules");
+    rules.archive_size = file_size;
+    rules
+}
+
+fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> Exchange {
+    let url = Url::parse(&format!("https://h.example{path}")).expect("an address");
+    let source = Source {
+        url: url.as_ref(),
+        date: "2026-01-02T03:04:05.678Z".into(),
+        ip: Some([203, 0, 113, 9].into()),
+        request: b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n",
+        head: b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n",
+        payload,
+        truncated,
+        digest: Some([payload.len() as u8; 32]),
+        key: rules.fingerprint_key,
+    };
+    Exchange::encode(&source, rules.budget.hold())
+}
+
+#[test]
+fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
+    let rules = rules(FILE_SIZE);
+    let (place, chunk) = Shelf::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")));
+    assert_eq!(&*chunk.file, "archive/00001.warc.gz");
+    let records = read_all(&chunk.bytes);
+    let kinds: Vec<&str> = records.iter().map(Read::kind).collect();
+    assert_eq!(kinds, ["warcinfo", "request", "response"]);
+    let [info, request, response] = &records[..] else { panic!("three") };
+    assert_eq!(info.get("WARC-Filename"), Some("00001.warc.gz"));
+    assert!(String::from_utf8_lossy(&info.block).contains("\r\nhttp-header-user-agent: argiope/"));
+    assert_eq!(request.block, b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n");
+    assert_eq!(request.get("WARC-Concurrent-To"), response.get("WARC-Record-ID"));
+    assert_eq!(response.block, b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+    let expected = Sha1Sum::of(&[b"5\r\nhello\r\n0\r\n\r\n"]).to_string();
+    assert_eq!(response.get("WARC-Payload-Digest"), Some(&*expected));
+    for (name, value) in [
+        ("WARC-Target-URI", "https://h.example/a"),
+        ("WARC-Date", "2026-01-02T03:04:05.678Z"),
+        ("WARC-IP-Address", "203.0.113.9"),
+        ("WARC-Truncated", "time"),
+        ("Content-Type", "application/http; msgtype=response"),
+    ] {
+        assert_eq!(response.get(name), Some(value));
+    }
+    assert_eq!((place.file.as_str(), place.offset, place.length), (&*chunk.file, response.offset, response.length));
+    assert_ne!(request.get("WARC-Record-ID"), response.get("WARC-Record-ID"));
+}
+
+#[test]
+fn the_digests_are_those_that_the_world_uses() {
+    assert_eq!(Sha1Sum::of(&[]).to_string(), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
+    assert_eq!(Sha1Sum::of(&[b"a", b"bc"]).to_string(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
+    let id = Id::new(1, &["ab", "c"]).to_string();
+    assert!(id.starts_with("<urn:uuid:") && id.len() == 47 && id.as_bytes()[24] == b'5', "{id}");
+    assert_ne!(id, Id::new(1, &["a", "bc"]).to_string());
+    assert_ne!(id, Id::new(2, &["ab", "c"]).to_string());
+}
+
+#[test]
+fn the_same_payload_is_kept_once() {
+    let rules = rules(FILE_SIZE);
+    let mut shelf = Shelf::new(&rules);
+    let mut file = Vec::new();
+    let mut places = Vec::new();
+    for (path, payload, truncated) in [
+        ("/1", &b"same"[..], None),
+        ("/2", b"same", None),
+        ("/3", b"same", Some("length")),
+        ("/4", b"", None),
+        ("/5", b"", None),
+        ("/6", b"cut", Some("time")),
+        ("/7", b"cut", None),
+    ] {
+        let (place, chunk) = shelf.place(exchange(&rules, path, payload, truncated));
+        file.extend_from_slice(&chunk.bytes);
+        places.push(place);
+    }
+    let records = read_all(&file);
+    let answers: Vec<&Read> = records.iter().filter(|r| ["response", "revisit"].contains(&r.kind())).collect();
+    let kinds: Vec<&str> = answers.iter().map(|record| record.kind()).collect();
+    assert_eq!(kinds, ["response", "revisit", "response", "response", "response", "response", "response"]);
+    for (place, answer) in places.iter().zip(&answers) {
+        assert_eq!((place.offset, place.length), (answer.offset, answer.length));
+    }
+    let revisit = answers[1];
+    assert_eq!(revisit.block, b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n", "the head alone");
+    for (name, value) in [
+        ("WARC-Target-URI", "https://h.example/2"),
+        ("WARC-Refers-To-Target-URI", "https://h.example/1"),
+        ("WARC-Refers-To-Date", "2026-01-02T03:04:05.678Z"),
+        ("WARC-Truncated", "length"),
+        ("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"),
+    ] {
+        assert_eq!(revisit.get(name), Some(value));
+    }
+    assert_eq!(revisit.get("WARC-Refers-To"), answers[0].get("WARC-Record-ID"));
+    assert_eq!(revisit.get("WARC-Payload-Digest"), answers[0].get("WARC-Payload-Digest"));
+}
+
+#[test]
+fn two_bodies_with_one_sha1_are_two_payloads() {
+    let rules = rules(FILE_SIZE);
+    let mut shelf = Shelf::new(&rules);
+    shelf.place(exchange(&rules, "/1", b"same", None));
+    let mut other = exchange(&rules, "/2", b"same", None);
+    other.payload.digest = Some([9; 32]);
+    let (_, chunk) = shelf.place(other);
+    assert_eq!(read_all(&chunk.bytes)[1].kind(), "response");
+}
+
+#[test]
+fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_gone_on_with() {
+    let rules = rules(1_000);
+    let mut shelf = Shelf::new(&rules);
+    let mut files: std::collections::BTreeMap<Box<str>, Vec<u8>> = Default::default();
+    for page in 0..10u8 {
+        let (place, chunk) = shelf.place(exchange(&rules, &format!("/{page}"), &[page; 90], None));
+        let file = files.entry(chunk.file.clone()).or_default();
+        file.extend_from_slice(&chunk.bytes);
+        assert_eq!(place.offset + place.length, file.len() as u64);
+        // Killed and started again, now and then.
+        if page % 3 == 2 {
+            shelf = Shelf::new(&rules);
+            shelf.resume(files.iter().map(|(name, bytes)| (&**name, bytes.len() as u64)).chain([("pages.jsonl", 9)]));
+        }
+    }
+    assert!(files.len() > 2, "{:?}", files.keys());
+    let mut pages = 0;
+    for (number, (name, bytes)) in (1..).zip(&files) {
+        assert_eq!(**name, format!("archive/{number:05}.warc.gz"));
+        let records = read_all(bytes);
+        assert_eq!(records[0].kind(), "warcinfo");
+        assert_eq!(records.iter().filter(|record| record.kind() == "warcinfo").count(), 1);
+        pages += records.iter().filter(|record| record.kind() == "response").count();
+    }
+    assert_eq!(pages, 10);
+}
+
+#[test]
+fn what_is_compressed_is_held_until_it_is_written() {
+    let budget = Budget::new(1 << 20);
+    let mut rules = rules(FILE_SIZE);
+    rules.budget = std::sync::Arc::clone(&budget);
+    let (_, chunk) = Shelf::new(&rules).place(exchange(&rules, "/", b"hello", None));
+    assert!(budget.held() > 0 && budget.held() <= chunk.bytes.len() as u64);
+    drop(chunk);
+    assert_eq!(budget.held(), 0);
+}
+
+#[test]
+fn truncation_is_told_in_the_words_of_the_format() {
+    assert_eq!(truncation(Some(Truncated::Disconnect), Some(ErrorKind::Reset)), Some("disconnect"));
+    assert_eq!(truncation(Some(Truncated::Decode), Some(ErrorKind::Decode)), None);
+    assert_eq!(truncation(None, Some(ErrorKind::Decode)), None);
+    assert_eq!(truncation(None, Some(ErrorKind::Protocol)), Some("unspecified"));
+    assert_eq!(truncation(None, None), None);
+}

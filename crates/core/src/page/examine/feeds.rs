@@ -1,0 +1,98 @@
+//! Documents in XML: XHTML, Atom, RSS, and anything with `xlink:href`.
+//!
+//! The same tokenizer reads them, leniently: feeds are often no XML that an XML parser would take. Prefixes of names are
+//! dropped rather than looked up, and `xml:base` counts on the outermost element that has one, like `base` does.
+
+use super::links::{Collector, has_word, kind_of_rel};
+use super::names::{self, key};
+use super::tokenizer::{Content, Tag};
+use crate::page::link::LinkKind;
+
+/// What the text that is being listened to is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Title,
+    /// The address of an RSS item or channel.
+    Link,
+    /// The identifier of an RSS item, which may be its address.
+    Guid,
+}
+
+/// A start tag in XML.
+pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> Content {
+    let name = tag.name.rsplit(|&byte| byte == b':').next().unwrap_or(tag.name);
+    let prefixed = name.len() < tag.name.len();
+    let key = key(name);
+    match key {
+        names::RSS | names::FEED | names::RDF | names::CHANNEL => collector.feed = true,
+        names::TITLE if !prefixed && collector.title.is_none() && !tag.self_closing => {
+            return collector.hear(Heard::Title);
+        }
+        _ => {}
+    }
+    if collector.base.is_none() {
+        let [base] = collector.values(tag, ["xml:base"]);
+        collector.base = base.map(Box::from);
+    }
+    if collector.feed { in_feed(collector, key, tag) } else { in_document(collector, key, tag) }
+}
+
+fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
+    match key {
+        names::LINK => {
+            let [href, rel] = collector.values(tag, ["href", "rel"]);
+            let Some(href) = href else {
+                return if tag.self_closing { Content::Markup } else { collector.hear(Heard::Link) };
+            };
+            collector.add(href, kind_of_feed_rel(rel));
+        }
+        names::GUID => {
+            let [permanent] = collector.values(tag, ["isPermaLink"]);
+            if !permanent.is_some_and(|value| value.eq_ignore_ascii_case(b"false")) && !tag.self_closing {
+                return collector.hear(Heard::Guid);
+            }
+        }
+        _ => {
+            // Enclosures and thumbnails have `url`, an Atom entry whose content is elsewhere has `src`.
+            let [url, source, xlink] = collector.values(tag, ["url", "src", "xlink:href"]);
+            collector.add_assets([url, source]);
+            if let Some(xlink) = xlink {
+                collector.add(xlink, LinkKind::Anchor);
+            }
+        }
+    }
+    Content::Markup
+}
+
+/// In a feed, a link without `rel` or with `alternate` is the page that an entry stands for.
+fn kind_of_feed_rel(rel: Option<&[u8]>) -> LinkKind {
+    if rel.is_none_or(|rel| rel.trim_ascii().is_empty()) || has_word(rel, "alternate") {
+        LinkKind::Anchor
+    } else if has_word(rel, "enclosure") {
+        LinkKind::Asset
+    } else {
+        kind_of_rel(rel)
+    }
+}
+
+fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
+    match key {
+        names::IMAGE | names::USE | names::FEIMAGE => collector.foreign(key, tag),
+        _ => collector.html(key, tag),
+    }
+    let [xlink] = collector.values(tag, ["xlink:href"]);
+    if let Some(xlink) = xlink
+        && !matches!(key, names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT)
+    {
+        collector.add(xlink, LinkKind::Anchor);
+    }
+    Content::Markup
+}
+
+/// Whether a text is an absolute http address.
+pub fn is_absolute(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [b"http://".as_slice(), b"https://"]
+        .iter()
+        .any(|start| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))
+}

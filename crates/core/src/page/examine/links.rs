@@ -1,0 +1,441 @@
+//! [`Collector`]: what the tags of a page mean to a crawler.
+//!
+//! Links by kind, title, robots directives, base and declared charset are picked up as tags go by; nothing is resolved or
+//! decoded before the page ends. Content of `noscript` counts, since no script runs here; content of `template` does not,
+//! nor does a `srcdoc`.
+
+use encoding_rs::Encoding;
+use memchr::memmem;
+use std::ops::Range;
+
+use super::Caps;
+use super::charset;
+use super::directives::Directives;
+use super::entities::{self, Place};
+use super::feeds::{self, Heard};
+use super::foreign::Foreign;
+use super::names::{self, key};
+use super::tokenizer::{Content, Dialect, Sink, Tag, is_space};
+use super::written::WrittenLinks;
+use crate::page::link::LinkKind;
+use crate::schedule::trap::LikenessReader;
+
+/// How much of a title, or of a link that is written as text, is kept.
+const LONGEST_TEXT: usize = 8 * 1024;
+
+pub struct Collector {
+    pub dialect: Dialect,
+    pub caps: Caps,
+    pub links: WrittenLinks,
+    /// The first title's text as written.
+    pub title: Option<Vec<u8>>,
+    /// The first `base` that has an address, as written.
+    pub base: Option<Box<[u8]>>,
+    /// The charset that a meta element declares, wherever it stands.
+    pub charset: Option<&'static Encoding>,
+    pub canonical: Option<Range<usize>>,
+    /// Language and place of each alternate that names a language.
+    pub hreflang: Vec<(Box<[u8]>, Range<usize>)>,
+    pub directives: Directives,
+    /// Some limit was met.
+    pub capped: bool,
+    /// The document is a feed: `link` means something else there.
+    pub feed: bool,
+    /// What the page says, for comparing it with others.
+    pub likeness: LikenessReader,
+    foreign: Foreign,
+    /// How many `template` elements are open.
+    templates: u32,
+    hearing: Option<Heard>,
+    heard: Vec<u8>,
+}
+
+impl Collector {
+    pub fn new(dialect: Dialect, caps: Caps) -> Self {
+        Self {
+            dialect,
+            caps,
+            links: WrittenLinks::default(),
+            title: None,
+            base: None,
+            charset: None,
+            canonical: None,
+            hreflang: Vec::new(),
+            directives: Directives::default(),
+            capped: false,
+            feed: false,
+            likeness: LikenessReader::default(),
+            foreign: Foreign::default(),
+            templates: 0,
+            hearing: None,
+            heard: Vec::new(),
+        }
+    }
+
+    pub fn finish(&mut self) {
+        self.stop_hearing();
+        self.capped |= self.links.full;
+    }
+
+    pub fn add(&mut self, href: &[u8], kind: LinkKind) -> Option<Range<usize>> {
+        self.add_with(href, kind, false)
+    }
+
+    fn add_with(&mut self, href: &[u8], kind: LinkKind, nofollow: bool) -> Option<Range<usize>> {
+        self.links.add(href, kind, nofollow, self.caps.max_links, self.caps.max_url)
+    }
+
+    /// Adds what would be fetched to show the page. There, an empty address means none.
+    pub fn add_assets<const N: usize>(&mut self, sources: [Option<&[u8]>; N]) {
+        for source in sources.into_iter().flatten().filter(|source| !source.trim_ascii().is_empty()) {
+            self.add(source, LinkKind::Asset);
+        }
+    }
+
+    fn add_srcset(&mut self, srcset: Option<&[u8]>) {
+        for source in candidates(srcset.unwrap_or(&[])) {
+            self.add(source, LinkKind::Asset);
+        }
+    }
+
+    /// The values of the attributes with these names: of duplicates the first, as the standard says.
+    pub fn values<'a, const N: usize>(&mut self, tag: &Tag<'a>, names: [&str; N]) -> [Option<&'a [u8]>; N] {
+        let mut values = [None; N];
+        let mut attributes = tag.attributes();
+        for count in 0.. {
+            let Some((name, value)) = attributes.next() else { break };
+            if count >= self.caps.max_attrs {
+                self.capped = true;
+                break;
+            }
+            let wanted = names.iter().position(|wanted| name.eq_ignore_ascii_case(wanted.as_bytes()));
+            if let Some(slot) = wanted.and_then(|slot| values.get_mut(slot)) {
+                slot.get_or_insert(value);
+            }
+        }
+        // What a tag is cut in is mostly an image that is written into the page: that is no loss.
+        let unfinished = attributes.remainder();
+        let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
+        if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
+            self.links.too_long = self.links.too_long.saturating_add(1);
+        } else {
+            self.capped |= tag.cut && !is_inline;
+        }
+        values
+    }
+
+    /// Starts to listen to text: answers for the tokenizer.
+    pub fn hear(&mut self, what: Heard) -> Content {
+        self.hearing = Some(what);
+        self.heard.clear();
+        Content::Heard
+    }
+
+    fn stop_hearing(&mut self) {
+        let Some(what) = self.hearing.take() else { return };
+        let heard = std::mem::take(&mut self.heard);
+        match what {
+            Heard::Title => self.title = Some(heard),
+            Heard::Link => {
+                self.add(&heard, LinkKind::Anchor);
+            }
+            // An identifier is an address only if it looks like one.
+            Heard::Guid if feeds::is_absolute(&heard) => {
+                self.add(&heard, LinkKind::Anchor);
+            }
+            Heard::Guid => {}
+        }
+    }
+
+    fn push_heard(&mut self, text: &[u8]) {
+        if self.hearing.is_some() {
+            let room = LONGEST_TEXT.saturating_sub(self.heard.len());
+            self.heard.extend_from_slice(text.get(..room).unwrap_or(text));
+        }
+    }
+
+    pub fn html(&mut self, key: u64, tag: &Tag<'_>) {
+        match key {
+            names::A | names::AREA => {
+                let [href, rel] = self.values(tag, ["href", "rel"]);
+                if let Some(href) = href {
+                    self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                }
+            }
+            names::FRAME | names::IFRAME => {
+                let [source] = self.values(tag, ["src"]);
+                if let Some(source) = source.filter(|source| !source.trim_ascii().is_empty()) {
+                    self.add(source, LinkKind::Frame);
+                }
+            }
+            names::LINK => self.link(tag),
+            names::META => self.meta(tag),
+            names::BASE if self.base.is_none() => {
+                let [href] = self.values(tag, ["href"]);
+                self.base = href.map(Box::from);
+            }
+            names::FORM => {
+                let [action, method] = self.values(tag, ["action", "method"]);
+                if let Some(action) = action
+                    && !method.is_some_and(|method| {
+                        method.eq_ignore_ascii_case(b"post") || method.eq_ignore_ascii_case(b"dialog")
+                    })
+                {
+                    self.add(action, LinkKind::Form);
+                }
+            }
+            names::IMG | names::IMAGE | names::SOURCE => {
+                let [source, srcset] = self.values(tag, ["src", "srcset"]);
+                self.add_assets([source]);
+                self.add_srcset(srcset);
+            }
+            names::VIDEO | names::AUDIO | names::TRACK | names::EMBED | names::SCRIPT => {
+                let values = self.values(tag, ["src", "poster"]);
+                self.add_assets(values);
+            }
+            names::OBJECT => {
+                let values = self.values(tag, ["data"]);
+                self.add_assets(values);
+            }
+            names::INPUT => {
+                let [kind, source] = self.values(tag, ["type", "src"]);
+                if kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) {
+                    self.add_assets([source]);
+                }
+            }
+            names::BODY => {
+                let values = self.values(tag, ["background"]);
+                self.add_assets(values);
+            }
+            _ => {}
+        }
+    }
+
+    fn link(&mut self, tag: &Tag<'_>) {
+        let [href, rel, language, srcset] = self.values(tag, ["href", "rel", "hreflang", "imagesrcset"]);
+        self.add_srcset(srcset);
+        let Some(href) = href.filter(|href| !href.trim_ascii().is_empty()) else { return };
+        let kind = kind_of_rel(rel);
+        let place = self.add(href, kind);
+        match (kind, place) {
+            (LinkKind::Canonical, Some(place)) if self.canonical.is_none() => self.canonical = Some(place),
+            (LinkKind::Alternate, Some(place)) => {
+                if let Some(language) = language.map(<[u8]>::trim_ascii).filter(|language| !language.is_empty()) {
+                    if self.hreflang.len() < self.caps.max_links && language.len() <= 64 {
+                        self.hreflang.push((Box::from(language), place));
+                    } else {
+                        self.capped = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn meta(&mut self, tag: &Tag<'_>) {
+        if self.charset.is_none() {
+            self.charset = charset::meta_charset(&mut tag.attributes());
+        }
+        let [name, pragma, content] = self.values(tag, ["name", "http-equiv", "content"]);
+        let Some(content) = content else { return };
+        if pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"refresh")) {
+            self.add(content, LinkKind::Refresh);
+        }
+        let name = name.map(<[u8]>::trim_ascii);
+        if name.is_some_and(|name| {
+            name.eq_ignore_ascii_case(b"robots") || name.eq_ignore_ascii_case(self.caps.agent.as_bytes())
+        }) {
+            let content = String::from_utf8_lossy(content);
+            let content = entities::resolve(&content, Place::Attribute);
+            self.directives = self.directives.merge(Directives::from_content(&content));
+        }
+    }
+
+    /// Elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
+    pub fn foreign(&mut self, key: u64, tag: &Tag<'_>) {
+        let [href, xlink, rel, source] = self.values(tag, ["href", "xlink:href", "rel", "src"]);
+        let href = href.or(xlink);
+        match key {
+            names::A => {
+                if let Some(href) = href {
+                    self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                }
+            }
+            names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => self.add_assets([href, source]),
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Collector {
+    fn start(&mut self, tag: &Tag<'_>) -> Content {
+        self.likeness.tag();
+        if self.hearing.is_some() {
+            self.stop_hearing();
+        }
+        if self.dialect == Dialect::Xml {
+            return feeds::start(self, tag);
+        }
+        let key = key(tag.name);
+        if self.foreign.start(key, tag) {
+            if self.templates == 0 {
+                self.foreign(key, tag);
+            }
+            return Content::Markup;
+        }
+        if key == names::TEMPLATE {
+            self.templates += 1;
+        }
+        if self.templates == 0 {
+            self.html(key, tag);
+        }
+        match key {
+            names::SCRIPT => Content::Script,
+            names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => Content::RawText,
+            names::TITLE if self.title.is_none() && self.templates == 0 => {
+                self.hear(Heard::Title);
+                Content::RcData
+            }
+            names::TITLE | names::TEXTAREA => Content::RcData,
+            0 if tag.name.eq_ignore_ascii_case(b"plaintext") => Content::PlainText,
+            _ => Content::Markup,
+        }
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        self.likeness.tag();
+        if self.hearing.is_some() {
+            self.stop_hearing();
+        }
+        if self.dialect == Dialect::Html {
+            self.foreign.end(name);
+            if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
+                self.templates -= 1;
+            }
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.push_heard(text);
+    }
+
+    fn shown(&mut self, text: &[u8]) {
+        if self.dialect == Dialect::Html {
+            self.likeness.text(text);
+        }
+    }
+
+    fn cdata(&mut self, text: &[u8]) {
+        // What is heard is read as text with references later: here an ampersand means itself.
+        for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
+            if index > 0 {
+                self.push_heard(b"&amp;");
+            }
+            self.push_heard(piece);
+        }
+    }
+
+    fn in_foreign(&self) -> bool {
+        self.foreign.is_inside()
+    }
+}
+
+/// Whether a list of words, as in `rel`, has this one.
+pub fn has_word(list: Option<&[u8]>, word: &str) -> bool {
+    words(list).any(|entry| entry.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+fn words(list: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
+    list.unwrap_or(&[]).split(|&byte| is_space(byte)).filter(|word| !word.is_empty())
+}
+
+/// What a `link` element is, by its `rel`.
+pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
+    const NEEDED: [&str; 9] = [
+        "stylesheet",
+        "icon",
+        "apple-touch-icon",
+        "apple-touch-icon-precomposed",
+        "mask-icon",
+        "preload",
+        "modulepreload",
+        "manifest",
+        "image_src",
+    ];
+    if has_word(rel, "canonical") {
+        LinkKind::Canonical
+    } else if has_word(rel, "next") || has_word(rel, "prev") || has_word(rel, "previous") {
+        LinkKind::Rel
+    } else if NEEDED.iter().any(|word| has_word(rel, word)) {
+        LinkKind::Asset
+    } else if has_word(rel, "alternate") {
+        LinkKind::Alternate
+    } else {
+        LinkKind::Other
+    }
+}
+
+/// The addresses in a `srcset`: `a.png 1x, b.png 2x`.
+///
+/// Commas may be part of an address, but not its last bytes; parentheses may hold commas in what describes it.
+fn candidates(srcset: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = srcset;
+    std::iter::from_fn(move || {
+        rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b',')?..)?;
+        let (address, after) = rest.split_at(rest.iter().position(|&byte| is_space(byte)).unwrap_or(rest.len()));
+        if address.ends_with(b",") {
+            rest = after;
+            let end = address.iter().rposition(|&byte| byte != b',')?;
+            return address.get(..=end);
+        }
+        let mut inside = false;
+        let end = after.iter().position(|&byte| {
+            match byte {
+                b'(' => inside = true,
+                b')' => inside = false,
+                _ => {}
+            }
+            byte == b',' && !inside
+        });
+        rest = after.get(end.unwrap_or(after.len())..)?;
+        Some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn srcsets() {
+        let split = |srcset: &str| {
+            candidates(srcset.as_bytes()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(split("a.png 1x, b.png 2x"), ["a.png", "b.png"]);
+        assert_eq!(split(" , a.png,b.png , c.png,"), ["a.png,b.png", "c.png"]);
+        assert_eq!(split("a,, b"), ["a", "b"]);
+        assert_eq!(split("a 1w(x,y) 2h,b"), ["a", "b"]);
+        assert_eq!(split("data:,x 1x"), ["data:,x"]);
+        assert!(split("").is_empty());
+        assert!(split(" , ,").is_empty());
+    }
+
+    #[test]
+    fn rels() {
+        for (rel, kind) in [
+            ("canonical", LinkKind::Canonical),
+            ("NEXT", LinkKind::Rel),
+            ("x prev", LinkKind::Rel),
+            ("alternate stylesheet", LinkKind::Asset),
+            ("shortcut icon", LinkKind::Asset),
+            ("alternate", LinkKind::Alternate),
+            ("preload", LinkKind::Asset),
+            ("dns-prefetch", LinkKind::Other),
+            ("nextish", LinkKind::Other),
+            ("", LinkKind::Other),
+        ] {
+            assert_eq!(kind_of_rel(Some(rel.as_bytes())), kind, "{rel}");
+        }
+        assert_eq!(kind_of_rel(None), LinkKind::Other);
+    }
+}

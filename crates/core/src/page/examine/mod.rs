@@ -1,0 +1,270 @@
+//! Examination of an answer's body: its links, its title, its charset, what it asks of robots, its digest.
+//!
+//! [`Examiner`] is a pure machine that is fed a decoded body in chunks and hands out [`Findings`] at the end. It keeps
+//! what it finds, never the body: memory grows with the links of a page, not with its size. Every byte costs a bounded
+//! amount of work, whatever the input.
+//!
+//! Invariant: the findings do not depend on how the body was cut into chunks.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `tokenizer`, `scan`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
+//! | `foreign` | whether the reading is within SVG or MathML |
+//! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
+//! | `written`, `resolve` | links as written, and the addresses that they make |
+//! | `settle` | the end of a page: from what was collected to the findings |
+//! | `charset`, `entities` | from bytes to text |
+//! | `kind` | whether a body is worth reading at all |
+//! | `directives`, `headers` | robots directives; type, refresh and links in headers |
+//!
+//! What is approximated, since there is no tree: elements that a tree builder would drop where they stand (a `frame`
+//! outside a frameset, anything but options within a `select`) are seen; SVG and MathML are tracked as `foreign` says;
+//! a `srcset` is split before its references are resolved; namespaces of XML are taken by their usual prefixes.
+
+use encoding_rs::{Decoder, Encoding, UTF_8};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+mod charset;
+mod directives;
+mod entities;
+mod feeds;
+mod foreign;
+mod headers;
+mod kind;
+mod links;
+mod names;
+mod raw_text;
+mod resolve;
+mod scan;
+mod settle;
+pub mod tokenizer;
+mod written;
+
+pub use directives::{Directives, x_robots_tag};
+pub use entities::{Place, resolve as resolve_references};
+#[cfg(test)]
+pub(crate) use foreign::DEEPEST as DEEPEST_FOREIGN;
+pub use headers::{MediaType, link_header, refresh_header};
+pub use links::kind_of_rel;
+#[cfg(test)]
+pub(crate) use settle::LONGEST_TITLE;
+
+use crate::page::link::LinkList;
+use crate::schedule::trap::Likeness;
+use crate::page::url::Url;
+use charset::Watch;
+use kind::Kind;
+use links::Collector;
+use settle::Settling;
+use tokenizer::{Dialect, Tokenizer};
+
+/// Limits of an examination. Where one bites, [`Findings::capped`] says so.
+#[derive(Clone, Debug)]
+pub struct Caps {
+    /// Links of a page, of all kinds.
+    pub max_links: usize,
+    /// Bytes of an address in normal form.
+    pub max_url: usize,
+    /// Attributes of one tag.
+    pub max_attrs: usize,
+    /// The product token that robots directives may be scoped to.
+    pub agent: Arc<str>,
+}
+
+/// What an examination found.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// The essence of the type in lower case: as declared, or as recognised where nothing usable is declared.
+    pub content_type: Option<Box<str>>,
+    /// The charset's WHATWG name in lower case; for text only.
+    pub charset: Option<&'static str>,
+    /// The header declares a charset that is none.
+    pub unknown_charset: bool,
+    pub title: Option<Box<str>>,
+    /// Distinct by address and kind, http and https only, in the order of the page.
+    pub links: LinkList,
+    pub directives: Directives,
+    pub canonical: Option<Url>,
+    /// Language and address of the page's versions in other languages.
+    pub hreflang: Vec<(Box<str>, Url)>,
+    /// SHA-256 of all bytes.
+    pub digest: [u8; 32],
+    /// Of HTML with enough text: by what it is compared with other pages.
+    pub likeness: Option<Likeness>,
+    pub bytes: u64,
+    /// A limit was met: there is more than was kept.
+    pub capped: bool,
+    /// Links that could not be parsed.
+    pub odd: u32,
+    /// Links with a scheme that is not crawled.
+    pub other_schemes: u32,
+    /// Links that were longer than the limit.
+    pub too_long: u32,
+}
+
+/// Reads a body.
+pub struct Examiner {
+    page: Url,
+    declared: Option<MediaType>,
+    digest: Sha256,
+    bytes: u64,
+    caps: Caps,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The first bytes are collected: they decide how the rest is read.
+    Opening(Vec<u8>),
+    Reading(Box<Reading>),
+}
+
+/// How the body is read, once its first bytes are known.
+struct Reading {
+    kind: Kind,
+    /// `None` as long as nothing declares one.
+    charset: Option<&'static Encoding>,
+    watch: Watch,
+    /// For charsets that hide the markup: decodes before the tokenizer sees it.
+    decoder: Option<(Decoder, String)>,
+    markup: Option<(Tokenizer, Collector)>,
+}
+
+impl Examiner {
+    pub fn new(page: &Url, content_type: Option<&[u8]>, caps: Caps) -> Self {
+        Self {
+            page: page.clone(),
+            declared: content_type.and_then(MediaType::parse),
+            digest: Sha256::new(),
+            bytes: 0,
+            caps,
+            stage: Stage::Opening(Vec::new()),
+        }
+    }
+
+    /// Reads the next bytes of the body.
+    pub fn feed(&mut self, chunk: &[u8]) {
+        self.digest.update(chunk);
+        self.bytes += chunk.len() as u64;
+        let mut rest = chunk;
+        if let Stage::Opening(opening) = &mut self.stage {
+            let room = charset::PRESCAN.saturating_sub(opening.len()).min(rest.len());
+            let (head, tail) = rest.split_at(room);
+            opening.extend_from_slice(head);
+            if opening.len() < charset::PRESCAN {
+                return;
+            }
+            rest = tail;
+            self.open();
+        }
+        if let Stage::Reading(reading) = &mut self.stage {
+            reading.feed(rest);
+        }
+    }
+
+    fn open(&mut self) {
+        let Stage::Opening(opening) = &mut self.stage else { return };
+        let opening = std::mem::take(opening);
+        let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
+        let kind = Kind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
+        self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps)));
+    }
+
+    /// The body is over.
+    pub fn finish(mut self) -> Findings {
+        self.open();
+        let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
+        let mut findings = Findings {
+            unknown_charset: label.is_some_and(|label| Encoding::for_label(label.as_bytes()).is_none()),
+            content_type: self.declared.map(|declared| declared.essence),
+            charset: None,
+            title: None,
+            links: LinkList::default(),
+            directives: Directives::default(),
+            canonical: None,
+            hreflang: Vec::new(),
+            digest: self.digest.finalize().into(),
+            likeness: None,
+            bytes: self.bytes,
+            capped: false,
+            odd: 0,
+            other_schemes: 0,
+            too_long: 0,
+        };
+        if let Stage::Reading(reading) = self.stage {
+            reading.finish(&self.page, &mut findings);
+        }
+        findings
+    }
+}
+
+impl Reading {
+    fn new(kind: Kind, label: Option<&str>, opening: &[u8], caps: &Caps) -> Self {
+        let dialect = match kind {
+            Kind::Html => Some(Dialect::Html),
+            Kind::Xml => Some(Dialect::Xml),
+            Kind::Text | Kind::Other => None,
+        };
+        let declared = match kind {
+            Kind::Other => None,
+            _ => charset::declared(opening, label, dialect.is_some()),
+        };
+        let charset = declared.map(|(encoding, _)| encoding);
+        let mut reading = Self {
+            kind,
+            charset,
+            watch: Watch::default(),
+            decoder: charset
+                .filter(|encoding| charset::hides_markup(encoding))
+                .map(|encoding| (encoding.new_decoder_without_bom_handling(), String::new())),
+            markup: dialect.map(|dialect| (Tokenizer::new(dialect), Collector::new(dialect, caps.clone()))),
+        };
+        let mark = declared.map_or(0, |(_, length)| length);
+        reading.feed(opening.get(mark..).unwrap_or(&[]));
+        reading
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        if self.charset.is_none() && self.kind != Kind::Other {
+            self.watch.feed(bytes);
+        }
+        let Some((tokenizer, collector)) = &mut self.markup else { return };
+        match &mut self.decoder {
+            None => tokenizer.feed(bytes, collector),
+            Some((decoder, text)) => {
+                // In pieces, so that what is decoded stays small.
+                for piece in bytes.chunks(4096) {
+                    text.clear();
+                    text.reserve(decoder.max_utf8_buffer_length(piece.len()).unwrap_or(0));
+                    let _ = decoder.decode_to_string(piece, text, false);
+                    tokenizer.feed(text.as_bytes(), collector);
+                }
+            }
+        }
+    }
+
+    fn finish(self, page: &Url, findings: &mut Findings) {
+        if findings.content_type.is_none() {
+            findings.content_type = self.kind.essence().map(Box::from);
+        }
+        if self.kind == Kind::Other {
+            return;
+        }
+        let by_page = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
+        let charset = self.charset.or(by_page).unwrap_or_else(|| self.watch.decide(page.host()));
+        findings.charset = Some(charset::name(charset));
+        let Some((mut tokenizer, mut collector)) = self.markup else { return };
+        let mut written = charset;
+        if let Some((mut decoder, mut text)) = self.decoder {
+            text.clear();
+            text.reserve(decoder.max_utf8_buffer_length(0).unwrap_or(16));
+            let _ = decoder.decode_to_string(&[], &mut text, true);
+            tokenizer.feed(text.as_bytes(), &mut collector);
+            // What was collected is UTF-8 by now; queries are still encoded in the page's own charset.
+            written = UTF_8;
+        }
+        tokenizer.finish(&mut collector);
+        collector.finish();
+        Settling { collector: &collector, page, written, queries: charset }.settle(findings);
+    }
+}

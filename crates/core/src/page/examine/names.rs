@@ -1,0 +1,84 @@
+//! Names of elements as numbers, so that telling fifty of them apart costs a few comparisons and no allocation.
+
+use crate::swar;
+
+/// A name of up to eight bytes in lower case, as a number. Longer names are all 0: they are told apart by their bytes.
+pub fn key(name: &[u8]) -> u64 {
+    if name.len() > 8 { 0 } else { eight::lower(eight::up_to(name)) }
+}
+
+/// The same of a name that we write ourselves, in lower case.
+const fn known(name: &[u8]) -> u64 {
+    assert!(name.len() <= 8, "a longer name has no key");
+    let (mut key, mut index) = (0, 0);
+    while index < name.len() {
+        key |= (name[index] as u64) << (8 * index);
+        index += 1;
+    }
+    key
+}
+
+macro_rules! names {
+    ($($constant:ident $text:literal)*) => { $(pub const $constant: u64 = known($text);)* };
+}
+
+names! {
+    A b"a" AREA b"area" AUDIO b"audio" BASE b"base" BODY b"body" CHANNEL b"channel" DESC b"desc"
+    EMBED b"embed" FEED b"feed" FEIMAGE b"feimage" FONT b"font" FORM b"form" FRAME b"frame" GUID b"guid"
+    IFRAME b"iframe" IMAGE b"image" IMG b"img" INPUT b"input" LINK b"link" MATH b"math" META b"meta" MI b"mi" MN b"mn"
+    MO b"mo" MS b"ms" MTEXT b"mtext" NOEMBED b"noembed" NOFRAMES b"noframes" OBJECT b"object" RDF b"rdf"
+    RSS b"rss" SCRIPT b"script" SOURCE b"source" STYLE b"style" SVG b"svg" TEMPLATE b"template" TEXTAREA b"textarea"
+    TITLE b"title" TRACK b"track" USE b"use" VIDEO b"video" XMP b"xmp"
+}
+
+/// The names whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.
+const BREAK_OUT: [u64; 43] = [
+    known(b"b"),
+    known(b"big"),
+    known(b"body"),
+    known(b"br"),
+    known(b"center"),
+    known(b"code"),
+    known(b"dd"),
+    known(b"div"),
+    known(b"dl"),
+    known(b"dt"),
+    known(b"em"),
+    known(b"embed"),
+    known(b"h1"),
+    known(b"h2"),
+    known(b"h3"),
+    known(b"h4"),
+    known(b"h5"),
+    known(b"h6"),
+    known(b"head"),
+    known(b"hr"),
+    known(b"i"),
+    known(b"img"),
+    known(b"li"),
+    known(b"listing"),
+    known(b"menu"),
+    known(b"meta"),
+    known(b"nobr"),
+    known(b"ol"),
+    known(b"p"),
+    known(b"pre"),
+    known(b"ruby"),
+    known(b"s"),
+    known(b"small"),
+    known(b"span"),
+    known(b"strong"),
+    known(b"strike"),
+    known(b"sub"),
+    known(b"sup"),
+    known(b"table"),
+    known(b"tt"),
+    known(b"u"),
+    known(b"ul"),
+    known(b"var"),
+];
+
+/// Whether a start tag of this name closes SVG and MathML.
+pub fn breaks_out(name: &[u8]) -> bool {
+    BREAK_OUT.contains(&key(name)) || name.eq_ignore_ascii_case(b"blockquote")
+}

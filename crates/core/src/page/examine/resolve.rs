@@ -1,0 +1,305 @@
+//! From what is written in a page to an address in normal form.
+//!
+//! The `url` crate is the definition. Most links need nothing of what it can do, so the ordinary ones are put together
+//! from bytes here; whatever is not ordinary falls through to `url`.
+//!
+//! Invariant: the fast path gives exactly what `url` gives, or gives nothing.
+
+use encoding_rs::{EncoderResult, Encoding, UTF_8};
+use memchr::memchr;
+use std::cell::OnceCell;
+
+use crate::page::url::{BadUrl, Url, without_extra_slashes};
+
+/// What addresses on a page are relative to.
+pub struct Base {
+    /// `None` where the base is not http: then nothing is ordinary.
+    normal: Option<Normal>,
+    /// For what is not ordinary; made when the first such link comes.
+    parsed: OnceCell<Option<url::Url>>,
+}
+
+/// A base in normal form, and where its parts end.
+struct Normal {
+    url: Url,
+    /// One past the scheme's colon.
+    scheme: usize,
+    /// One past the authority's last byte: where the path starts.
+    origin: usize,
+    /// One past the last slash of the path.
+    folder: usize,
+    /// One past the path's last byte.
+    path: usize,
+}
+
+impl Base {
+    pub fn new(page: &Url) -> Self {
+        Self { normal: Some(Normal::new(page)), parsed: OnceCell::new() }
+    }
+
+    /// As `url` has it. There is always one: what is in normal form can be parsed.
+    fn parsed(&self) -> Option<&url::Url> {
+        let make = || url::Url::parse(self.normal.as_ref()?.url.as_str()).ok();
+        self.parsed.get_or_init(make).as_ref()
+    }
+
+    /// The base that a page's `base` element makes of its own address. The standard does not take `data` and
+    /// `javascript` for one.
+    pub fn rebased(&self, href: &str, encoding: &'static Encoding) -> Option<Self> {
+        let parsed = parse(href, self.parsed()?, encoding).ok()?;
+        if matches!(parsed.scheme(), "data" | "javascript") {
+            return None;
+        }
+        let normal = Url::from_parsed(parsed.clone()).ok().map(|url| Normal::new(&url));
+        Some(Self { normal, parsed: OnceCell::from(Some(parsed)) })
+    }
+
+    /// Writes into `out` what `href` leads to. The encoding is the page's: it shows in queries.
+    pub fn resolve(&self, href: &str, encoding: &'static Encoding, out: &mut String) -> Result<(), BadUrl> {
+        if let Some(normal) = &self.normal
+            && normal.resolve(href, out)
+        {
+            return Ok(());
+        }
+        out.clear();
+        let base = self.parsed().ok_or(BadUrl::Syntax)?;
+        let url = Url::from_parsed(parse(href, base, encoding).map_err(|_| BadUrl::Syntax)?)?;
+        out.push_str(url.as_str());
+        Ok(())
+    }
+}
+
+fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url::Url, url::ParseError> {
+    let encoding = encoding.output_encoding();
+    let options = url::Url::options().base_url(Some(base));
+    let is_web = matches!(base.scheme(), "http" | "https");
+    let href = &*if is_web { without_extra_slashes(href) } else { href.into() };
+    if encoding == UTF_8 {
+        return options.parse(href);
+    }
+    options.encoding_override(Some(&|query| encode_query(query, encoding).into())).parse(href)
+}
+
+/// Encodes a query. What the encoding lacks becomes an escaped character reference, as the URL standard says.
+fn encode_query(query: &str, encoding: &'static Encoding) -> Vec<u8> {
+    let mut encoder = encoding.new_encoder();
+    let mut out = Vec::with_capacity(query.len() + 16);
+    let mut rest = query;
+    loop {
+        let enough = encoder.max_buffer_length_from_utf8_without_replacement(rest.len()).unwrap_or(rest.len() * 4 + 16);
+        out.reserve(enough);
+        let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut out, true);
+        rest = rest.get(read..).unwrap_or("");
+        match result {
+            EncoderResult::InputEmpty => return out,
+            EncoderResult::OutputFull => {}
+            EncoderResult::Unmappable(character) => {
+                out.extend_from_slice(format!("%26%23{}%3B", u32::from(character)).as_bytes());
+            }
+        }
+    }
+}
+
+impl Normal {
+    fn new(url: &Url) -> Self {
+        let text = url.as_str();
+        let origin = text.len() - url.target().len();
+        let path = origin + url.path().len();
+        let folder = text.get(..path).and_then(|text| text.rfind('/')).map_or(path, |slash| slash + 1);
+        Self { url: url.clone(), scheme: if url.is_https() { 6 } else { 5 }, origin, folder, path }
+    }
+
+    /// The fast path. Says whether `href` was an ordinary one; if not, `out` holds nothing of use.
+    fn resolve(&self, href: &str, out: &mut String) -> bool {
+        out.clear();
+        let base = self.url.as_str();
+        let href = href.trim_matches(|character: char| character <= ' ');
+        let href = memchr(b'#', href.as_bytes()).and_then(|hash| href.get(..hash)).unwrap_or(href);
+        let bytes = href.as_bytes();
+        let (kept, rest) = match bytes.first() {
+            None => (base.len(), href),
+            Some(b'?') => (self.path, href),
+            Some(b'/') if !matches!(bytes.get(1), Some(b'/' | b'\\')) => (self.origin + 1, href.get(1..).unwrap_or("")),
+            Some(b'/') => return self.resolve_authority(base.get(..self.scheme).unwrap_or(""), href, out),
+            Some(b'h') if href.starts_with("https:") => {
+                return self.resolve_authority("https:", href.get(6..).unwrap_or(""), out);
+            }
+            Some(b'h') if href.starts_with("http:") => {
+                return self.resolve_authority("http:", href.get(5..).unwrap_or(""), out);
+            }
+            Some(_) => {
+                // A colon may end a scheme.
+                if bytes.iter().take_while(|&&byte| byte != b'/' && byte != b'?').any(|&byte| byte == b':') {
+                    return false;
+                }
+                (self.folder, href)
+            }
+        };
+        out.push_str(base.get(..kept).unwrap_or(""));
+        push_target(rest, self.origin, out)
+    }
+
+    /// Puts together what begins with `//` after the scheme: an ordinary host, or the base's own authority.
+    fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
+        let Some(after) = rest.strip_prefix("//") else { return false };
+        let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
+        let (authority, target) = after.split_at(end);
+        if !(is_ordinary_authority(scheme, authority)
+            || (scheme.len() == self.scheme && authority == self.url.authority()))
+        {
+            return false;
+        }
+        out.push_str(scheme);
+        out.push_str("//");
+        out.push_str(authority);
+        let origin = out.len();
+        out.push('/');
+        push_target(target.strip_prefix('/').unwrap_or(target), origin, out)
+    }
+}
+
+/// Whether the parser leaves host and port as they are: an ordinary name or an IPv4 address as everybody writes it, and
+/// no port, or one that is not the scheme's own.
+fn is_ordinary_authority(scheme: &str, authority: &str) -> bool {
+    let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+    let own = if scheme == "https:" { "443" } else { "80" };
+    port.is_none_or(|port| port != own && is_plain_number(port, u32::from(u16::MAX)))
+        && (is_ordinary_name(host) || is_plain_ipv4(host))
+}
+
+/// Four numbers, each as short as it can be.
+fn is_plain_ipv4(host: &str) -> bool {
+    host.split('.').count() == 4 && host.split('.').all(|part| is_plain_number(part, 255))
+}
+
+/// A decimal number without leading zeros, up to `most`.
+fn is_plain_number(text: &str, most: u32) -> bool {
+    (1..=5).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'))
+        && text.parse::<u32>().is_ok_and(|number| number <= most)
+}
+
+/// Whether a host is a name that the parser leaves as it is: lower-case labels, no number at the end (an IPv4 address in
+/// disguise), nothing that IDNA looks at twice.
+fn is_ordinary_name(host: &str) -> bool {
+    let ends_in_letter = host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_lowercase()));
+    host.len() <= 200
+        && ends_in_letter
+        && host.split('.').all(|label| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && !label.starts_with("xn-")
+                && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        })
+}
+
+/// What a byte is to the fast path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Stays as it is in a path and in a query.
+    Plain,
+    Slash,
+    Question,
+    /// Stays as it is in a query only.
+    Query,
+    /// Needs the parser.
+    Odd,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Odd; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => Class::Plain,
+            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':'
+            | b'@' => Class::Plain,
+            b'/' => Class::Slash,
+            b'?' => Class::Question,
+            b'%' | b'[' | b']' | b'|' => Class::Query,
+            _ => Class::Odd,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+fn class(byte: u8) -> Class {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Odd)
+}
+
+/// Adds path and query to `out`, which ends in the slash that they are relative to, or in a whole path where `target`
+/// begins with `?` or is empty. Says whether all of it was ordinary.
+fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
+    let bytes = target.as_bytes();
+    let mut start = 0;
+    let mut dots = true;
+    for (index, &byte) in bytes.iter().enumerate() {
+        match class(byte) {
+            Class::Plain => dots &= byte == b'.',
+            Class::Slash => {
+                let segment = target.get(start..index).unwrap_or("");
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
+                if !(dots && push_dots(segment, origin, out)) {
+                    out.push_str(segment);
+                    out.push('/');
+                }
+                start = index + 1;
+                dots = true;
+            }
+            Class::Question => {
+                let (segment, query) = (target.get(start..index).unwrap_or(""), target.get(index..).unwrap_or(""));
+                if dots && pops_drive_letter(segment, out) {
+                    return false;
+                }
+                if !(dots && push_dots(segment, origin, out)) {
+                    out.push_str(segment);
+                }
+                out.push_str(query);
+                return query.bytes().all(|byte| class(byte) != Class::Odd);
+            }
+            // An escaped dot is a dot, `%2e`; other escapes stay as they are.
+            Class::Query if byte == b'%' && !is_escaped_dot(bytes, index) => dots = false,
+            Class::Query | Class::Odd => return false,
+        }
+    }
+    let segment = target.get(start..).unwrap_or("");
+    if dots && pops_drive_letter(segment, out) {
+        return false;
+    }
+    if !(dots && push_dots(segment, origin, out)) {
+        out.push_str(segment);
+    }
+    true
+}
+
+fn is_escaped_dot(bytes: &[u8], percent: usize) -> bool {
+    bytes.get(percent + 1..percent + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2e"))
+}
+
+/// `..` after something like `/C:/`: what the parser makes of that is its own affair.
+fn pops_drive_letter(segment: &str, out: &str) -> bool {
+    let is_drive = |path: &[u8]| matches!(path, [.., b'/', letter, b':' | b'|', b'/'] if letter.is_ascii_alphabetic());
+    segment == ".." && is_drive(out.as_bytes())
+}
+
+/// Carries out `.` and `..`. Says whether the segment was one of them.
+fn push_dots(segment: &str, origin: usize, out: &mut String) -> bool {
+    match segment {
+        "." => true,
+        ".." => {
+            let parent = out.get(origin..out.len().saturating_sub(1)).and_then(|path| path.rfind('/'));
+            out.truncate(parent.map_or(origin, |slash| origin + slash) + 1);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,302 @@
+//! Where tags, comments and document types end.
+//!
+//! Each is a small machine that keeps its place between chunks. Tags have a second reader besides, [`whole_tag`], for
+//! those that lie within one chunk, which is nearly all: it goes from part to part instead of from byte to byte.
+//!
+//! Invariant: both readers of tags give the same end.
+
+use memchr::memchr;
+
+use super::tokenizer::is_space;
+use crate::swar;
+
+/// What a byte can end.
+const ENDS_NAME: u8 = 1;
+const ENDS_ATTRIBUTE_NAME: u8 = 2;
+const ENDS_UNQUOTED: u8 = 4;
+const SPACE: u8 = 8;
+
+const ENDS: [u8; 256] = {
+    let mut ends = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        ends[byte] = match byte as u8 {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0C => ENDS_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED | SPACE,
+            b'>' => ENDS_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED,
+            b'/' => ENDS_NAME | ENDS_ATTRIBUTE_NAME,
+            b'=' => ENDS_ATTRIBUTE_NAME,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    ends
+};
+
+/// The first place from `from` on whose byte has one of these marks; or has none of them.
+fn seek(bytes: &[u8], from: usize, marks: u8, marked: bool) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let found = rest.iter().position(|&byte| (ENDS[usize::from(byte)] & marks != 0) == marked)?;
+    Some(from + found)
+}
+
+/// The first place from `from` on whose byte has one of these marks, which only white space, `/`, `=` and `>` have.
+/// Nearly all names are shorter than eight bytes.
+#[inline]
+fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
+    let near = eight::first(bytes.get(from..)?)
+        .and_then(|word| eight::place(eight::below(word, b'0') | eight::equal(word, b'=') | eight::equal(word, b'>')));
+    match near.map(|near| from + near) {
+        // What is below the digits, such as a hyphen, may belong to the name.
+        Some(near) if ENDS[usize::from(*bytes.get(near)?)] & marks != 0 => Some(near),
+        _ => seek(bytes, from, marks, true),
+    }
+}
+
+/// Where this byte is next. It is mostly near.
+#[inline]
+pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks();
+    for (word, at) in words.iter().zip([0, 8, 16]) {
+        if let Some(place) = eight::place(eight::equal(u64::from_le_bytes(*word), byte)) {
+            return Some(at + place);
+        }
+    }
+    memchr(byte, bytes)
+}
+
+/// The end of a tag's name.
+pub fn name_end(bytes: &[u8]) -> Option<usize> {
+    seek_end(bytes, 0, ENDS_NAME)
+}
+
+/// A tag that lies whole within the bytes: where its `>` is, and whether it closes itself. The bytes begin after its
+/// name. `None` where they run out before.
+pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
+    let mut at = 0;
+    loop {
+        // Before a name: white space and slashes, then the end or a name, which a `=` may begin.
+        let mut slash = false;
+        loop {
+            match bytes.get(at)? {
+                b'>' => return Some((at, slash)),
+                b'/' => slash = true,
+                &byte if is_space(byte) => slash = false,
+                _ => break,
+            }
+            at += 1;
+        }
+        at = seek_end(bytes, at + 1, ENDS_ATTRIBUTE_NAME)?;
+        let after = if bytes.get(at) == Some(&b'=') { at } else { seek(bytes, at, SPACE, false)? };
+        if bytes.get(after) != Some(&b'=') {
+            at = after;
+            continue;
+        }
+        at = seek(bytes, after + 1, SPACE, false)?;
+        match bytes.get(at)? {
+            quote @ (b'"' | b'\'') => at += 2 + find(*quote, bytes.get(at + 1..)?)?,
+            b'>' => return Some((at, false)),
+            _ => at = seek(bytes, at, ENDS_UNQUOTED, true)?,
+        }
+    }
+}
+
+/// Where in a tag the reading is: enough to find its end, since `>` does not end it within quotes.
+#[derive(Clone, Copy, Debug)]
+pub struct TagScan {
+    place: Place,
+    pub self_closing: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    TagName,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Quoted(u8),
+    Unquoted,
+    Slash,
+}
+
+impl TagScan {
+    /// At the first byte of a tag's name.
+    pub fn at_name() -> Self {
+        Self { place: Place::TagName, self_closing: false }
+    }
+
+    /// Runs on over the tag's next bytes; says at which of them the tag ends.
+    pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut index = 0;
+        while let Some(&byte) = bytes.get(index) {
+            let place = match self.place {
+                Place::Quoted(quote) => {
+                    index += memchr(quote, bytes.get(index..)?)?;
+                    // What follows a quoted value begins a name even without white space between.
+                    Place::BeforeName
+                }
+                Place::BeforeValue => match byte {
+                    b'"' | b'\'' => Place::Quoted(byte),
+                    b'>' => return Some(index),
+                    _ if is_space(byte) => Place::BeforeValue,
+                    _ => Place::Unquoted,
+                },
+                Place::Unquoted => match byte {
+                    b'>' => return Some(index),
+                    _ if is_space(byte) => Place::BeforeName,
+                    _ => Place::Unquoted,
+                },
+                place => match byte {
+                    b'>' => {
+                        self.self_closing = matches!(place, Place::Slash);
+                        return Some(index);
+                    }
+                    b'/' => Place::Slash,
+                    b'=' => match place {
+                        Place::Name | Place::AfterName => Place::BeforeValue,
+                        Place::TagName => Place::TagName,
+                        _ => Place::Name,
+                    },
+                    _ if is_space(byte) => match place {
+                        Place::Name | Place::AfterName => Place::AfterName,
+                        _ => Place::BeforeName,
+                    },
+                    _ => match place {
+                        Place::TagName => Place::TagName,
+                        _ => Place::Name,
+                    },
+                },
+            };
+            self.place = place;
+            index += 1;
+        }
+        None
+    }
+}
+
+/// Where in a comment the reading is.
+#[derive(Clone, Copy, Debug)]
+pub enum CommentScan {
+    /// Right after `<!--`: here `>` and `->` end it.
+    Start,
+    StartDash,
+    Body,
+    Dash,
+    /// After two dashes or more.
+    Dashes,
+    /// After `--!`.
+    Bang,
+}
+
+impl CommentScan {
+    pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut index = 0;
+        while let Some(&byte) = bytes.get(index) {
+            *self = match (*self, byte) {
+                (Self::Body, _) => {
+                    index += memchr(b'-', bytes.get(index..)?)?;
+                    Self::Dash
+                }
+                (Self::Start | Self::StartDash | Self::Dashes | Self::Bang, b'>') => return Some(index),
+                (Self::Start, b'-') => Self::StartDash,
+                (Self::StartDash | Self::Dash | Self::Dashes, b'-') => Self::Dashes,
+                (Self::Bang, b'-') => Self::Dash,
+                (Self::Dashes, b'!') => Self::Bang,
+                _ => Self::Body,
+            };
+            index += 1;
+        }
+        None
+    }
+}
+
+/// Where in an XML document type the reading is. Its declarations are passed over, never obeyed.
+#[derive(Clone, Copy, Debug)]
+pub enum DoctypeScan {
+    Head,
+    Quoted(u8),
+    Subset,
+    /// After a `]` that may end the internal subset.
+    SubsetEnd,
+}
+
+impl DoctypeScan {
+    pub fn ends_with(&mut self, byte: u8) -> bool {
+        *self = match (*self, byte) {
+            (Self::Head | Self::SubsetEnd, b'>') => return true,
+            (Self::Head, b'"' | b'\'') => Self::Quoted(byte),
+            (Self::Head, b'[') => Self::Subset,
+            (Self::Quoted(quote), _) if quote == byte => Self::Head,
+            (Self::Subset | Self::SubsetEnd, b']') => Self::SubsetEnd,
+            (Self::SubsetEnd, _) if !is_space(byte) => Self::Subset,
+            (place, _) => place,
+        };
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn both_readers_of_tags_agree(rest in "[a=/> \t\"'é]{0,14}", cut in 0usize..8) {
+            let bytes = rest.as_bytes();
+            let mut scan = TagScan::at_name();
+            // The name is what the first reader does not see.
+            let expected = match name_end(bytes) {
+                Some(name) => bytes.get(name..).and_then(whole_tag).map(|(end, closing)| (name + end, closing)),
+                None => None,
+            };
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            let found = scan.find_end(first).or_else(|| Some(first.len() + scan.find_end(second)?));
+            prop_assert_eq!(found.map(|end| (end, scan.self_closing)), expected);
+        }
+    }
+
+    #[test]
+    fn comments_end_as_the_standard_says() {
+        for (comment, end) in [
+            (">", Some(0)),
+            ("->", Some(1)),
+            ("-->", Some(2)),
+            ("--->", Some(3)),
+            ("x-->", Some(3)),
+            ("x--!>", Some(4)),
+            ("x--!-->", Some(6)),
+            ("x--!->", None),
+            ("!>", None),
+            ("-!>", None),
+            ("--!>", Some(3)),
+            ("x->", None),
+            ("<!-->", Some(4)),
+            ("<!->", None),
+            ("x", None),
+        ] {
+            for cut in 0..=comment.len() {
+                let (first, second) = comment.as_bytes().split_at(cut);
+                let mut scan = CommentScan::Start;
+                let found = scan.find_end(first).or_else(|| Some(cut + scan.find_end(second)?));
+                assert_eq!(found, end, "{comment} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn document_types_end_after_their_subset() {
+        for (doctype, end) in [
+            (" a>", Some(2)),
+            (" a \"x>y\">", Some(8)),
+            (" a [<!ENTITY b 'c'> ] >", Some(22)),
+            (" a [ ]x> ]>", Some(10)),
+            (" a [", None),
+        ] {
+            let mut scan = DoctypeScan::Head;
+            assert_eq!(doctype.bytes().position(|byte| scan.ends_with(byte)), end, "{doctype}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The end of a page: charset and base are known, what was collected becomes findings.
+
+use encoding_rs::Encoding;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+
+use super::Findings;
+use super::entities::{self, Place};
+use super::headers::refresh_header;
+use super::links::Collector;
+use super::resolve::Base;
+use crate::page::link::{LinkKind, LinkList};
+use crate::page::url::{BadUrl, LONGEST, Url, UrlRef};
+
+/// The longest title that is kept, in bytes.
+pub(crate) const LONGEST_TITLE: usize = 2048;
+
+/// Bytes of addresses that room is made for beforehand.
+const MOST_ROOM: usize = 64 << 10;
+
+/// All that the findings depend on.
+pub struct Settling<'a> {
+    pub collector: &'a Collector,
+    pub page: &'a Url,
+    /// The charset of the bytes that were collected.
+    pub written: &'static Encoding,
+    /// The page's charset, which queries are encoded in.
+    pub queries: &'static Encoding,
+}
+
+impl Settling<'_> {
+    pub fn settle(self, findings: &mut Findings) {
+        let collector = self.collector;
+        findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, Place::Text)));
+        findings.directives = collector.directives;
+        findings.capped = collector.capped;
+        findings.likeness = collector.likeness.clone().finish();
+        findings.other_schemes = collector.links.other_schemes;
+        findings.too_long = collector.links.too_long;
+        let base = self.base();
+        self.resolve_links(&base, findings);
+        findings.canonical =
+            collector.canonical.clone().and_then(|place| self.url(&base, collector.links.bytes(place)));
+        findings.hreflang = collector
+            .hreflang
+            .iter()
+            .filter_map(|(language, place)| {
+                let url = self.url(&base, collector.links.bytes(place.clone()))?;
+                Some((self.text(language, Place::Attribute).into(), url))
+            })
+            .collect();
+    }
+
+    /// The first `base` element counts, or the page's own address where that makes no base.
+    fn base(&self) -> Base {
+        let own = Base::new(self.page);
+        let href = self.collector.base.as_deref().map(|href| self.text(href, Place::Attribute));
+        href.and_then(|href| own.rebased(&href, self.queries)).unwrap_or(own)
+    }
+
+    fn resolve_links(&self, base: &Base, findings: &mut Findings) {
+        let longest = self.collector.caps.max_url.min(LONGEST);
+        let links = &self.collector.links;
+        // Most are as long as written, and the page's origin in front.
+        let origin = self.page.as_str().len() - self.page.target().len();
+        let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MOST_ROOM));
+        let mut out = String::new();
+        for (bytes, written) in self.collector.links.iter() {
+            let text = self.text(bytes, Place::Attribute);
+            let href = match written.kind {
+                LinkKind::Refresh => refresh_header(&text),
+                _ => Some(&*text),
+            };
+            let Some(href) = href else { continue };
+            match base.resolve(href, self.queries, &mut out) {
+                Ok(()) if out.len() <= longest => distinct.add(&out, written.kind, written.nofollow),
+                Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
+                Err(BadUrl::Scheme) => findings.other_schemes += 1,
+                Err(BadUrl::Syntax) => findings.odd += 1,
+            }
+        }
+        findings.links = distinct.list;
+    }
+
+    fn url(&self, base: &Base, bytes: &[u8]) -> Option<Url> {
+        let mut out = String::new();
+        base.resolve(&self.text(bytes, Place::Attribute), self.queries, &mut out).ok()?;
+        let longest = self.collector.caps.max_url;
+        UrlRef::from_normal(&out).filter(|_| out.len() <= longest).map(UrlRef::to_url)
+    }
+
+    fn text<'b>(&self, bytes: &'b [u8], place: Place) -> Cow<'b, str> {
+        match self.written.decode_without_bom_handling(bytes).0 {
+            Cow::Borrowed(text) => entities::resolve(text, place),
+            Cow::Owned(text) => Cow::Owned(entities::resolve(&text, place).into_owned()),
+        }
+    }
+}
+
+/// Links that were written differently may be the same.
+struct Distinct {
+    list: LinkList,
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Distinct {
+    fn with_room(links: usize, bytes: usize) -> Self {
+        Self {
+            list: LinkList::with_room(links, bytes),
+            index: HashTable::with_capacity(links),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
+    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
+        let hash = self.hasher.hash_one((text, kind));
+        if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
+            if !nofollow {
+                self.list.allow(known as usize);
+            }
+            return;
+        }
+        let Ok(number) = u32::try_from(self.list.len()) else { return };
+        self.list.push(text, kind, nofollow);
+        let (list, hasher) = (&self.list, &self.hasher);
+        self.index.insert_unique(hash, number, |&number| {
+            list.get(number as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))
+        });
+    }
+}
+
+/// A title without white space around it, and with single spaces within. An empty one is none.
+fn tidy(title: &str) -> Option<Box<str>> {
+    let mut tidy = String::new();
+    // What cutting a long title left of its last character goes too.
+    for word in title.trim_end_matches('\u{FFFD}').split_ascii_whitespace() {
+        if !tidy.is_empty() {
+            tidy.push(' ');
+        }
+        tidy.push_str(word);
+        if tidy.len() > LONGEST_TITLE {
+            tidy.truncate(tidy.floor_char_boundary(LONGEST_TITLE));
+            break;
+        }
+    }
+    (!tidy.is_empty()).then(|| tidy.into_boxed_str())
+}

@@ -1,0 +1,196 @@
+//! [`WrittenLinks`]: links as they are written in the page, before they are resolved.
+//!
+//! They are kept in bytes until the page ends, for two reasons: what they mean depends on the charset and on `base`, and
+//! both may be known late; and most pages write the same link many times, which is seen by its bytes, before any parsing.
+//!
+//! Invariant: no (bytes, kind) is held twice; nothing that is surely no http address is held.
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use memchr::memchr;
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use crate::page::link::LinkKind;
+
+/// A link as written: where its bytes are, what it is.
+#[derive(Clone)]
+pub struct Written {
+    pub bytes: Range<usize>,
+    pub kind: LinkKind,
+    pub nofollow: bool,
+}
+
+#[derive(Default)]
+pub struct WrittenLinks {
+    text: Vec<u8>,
+    items: Vec<Written>,
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// Links with a scheme that is not crawled.
+    pub other_schemes: u32,
+    pub too_long: u32,
+    /// There were more links than may be kept.
+    pub full: bool,
+}
+
+impl WrittenLinks {
+    /// Adds a link. Answers where its bytes are, if it is kept or was known.
+    pub fn add(
+        &mut self,
+        href: &[u8],
+        kind: LinkKind,
+        nofollow: bool,
+        most: usize,
+        longest: usize,
+    ) -> Option<Range<usize>> {
+        // A refresh is kept with its seconds, and read when the page ends.
+        let href = if kind == LinkKind::Refresh { href } else { without_fragment(trim(href)) };
+        if kind != LinkKind::Refresh && has_other_scheme(href) {
+            self.other_schemes = self.other_schemes.saturating_add(1);
+            return None;
+        }
+        // References and dot segments make an address shorter than it is written, but not by much.
+        if href.len() > longest.saturating_mul(4) {
+            self.too_long = self.too_long.saturating_add(1);
+            return None;
+        }
+        let hash = self.hasher.hash_one((href, kind));
+        let (text, items) = (&self.text, &self.items);
+        let same = |&index: &u32| {
+            items
+                .get(index as usize)
+                .is_some_and(|item| item.kind == kind && text.get(item.bytes.clone()) == Some(href))
+        };
+        if let Some(&known) = self.index.find(hash, same) {
+            let item = self.items.get_mut(known as usize)?;
+            // One place that may be followed is enough.
+            item.nofollow &= nofollow;
+            return Some(item.bytes.clone());
+        }
+        if self.items.len() >= most {
+            self.full = true;
+            return None;
+        }
+        if self.items.is_empty() {
+            // A page with links mostly has this many: the tables need not grow step by step.
+            self.text.reserve(2048);
+            self.items.reserve(56);
+            self.index.reserve(56, |_| 0);
+        }
+        let number = u32::try_from(self.items.len()).ok()?;
+        let bytes = self.text.len()..self.text.len() + href.len();
+        self.text.extend_from_slice(href);
+        self.items.push(Written { bytes: bytes.clone(), kind, nofollow });
+        let (text, items, hasher) = (&self.text, &self.items, &self.hasher);
+        self.index.insert_unique(hash, number, |&index| {
+            let Some(item) = items.get(index as usize) else { return 0 };
+            hasher.hash_one((text.get(item.bytes.clone()).unwrap_or(&[]), item.kind))
+        });
+        Some(bytes)
+    }
+
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.text.get(range).unwrap_or(&[])
+    }
+
+    /// How many bytes all of them are as written.
+    pub fn written(&self) -> usize {
+        self.text.len()
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Written)> {
+        self.items.iter().map(|item| (self.bytes(item.bytes.clone()), item))
+    }
+}
+
+/// Without the bytes that the URL standard strips at both ends.
+fn trim(href: &[u8]) -> &[u8] {
+    let start = href.iter().position(|&byte| byte > b' ').unwrap_or(href.len());
+    let end = href.iter().rposition(|&byte| byte > b' ').map_or(start, |last| last + 1);
+    href.get(start..end).unwrap_or(&[])
+}
+
+/// The first `#` begins the fragment, whatever comes before; but not the one of a reference, as in `&#38;`. A space
+/// before it is part of the address, and would be none at the end: there the `#` stays.
+fn without_fragment(href: &[u8]) -> &[u8] {
+    match memchr(b'#', href) {
+        Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {
+            href.get(..=hash).unwrap_or(href)
+        }
+        Some(hash) if hash == 0 || href.get(hash - 1) != Some(&b'&') => href.get(..hash).unwrap_or(href),
+        _ => href,
+    }
+}
+
+/// Whether the bytes plainly name a scheme other than http and https.
+fn has_other_scheme(href: &[u8]) -> bool {
+    if !href.first().is_some_and(u8::is_ascii_alphabetic) {
+        return false;
+    }
+    let end = href.iter().position(|byte| !byte.is_ascii_alphanumeric() && !b"+-.".contains(byte));
+    match end.map(|end| href.split_at(end)) {
+        Some((scheme, [b':', ..])) => !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_bytes_are_held_once() {
+        let mut links = WrittenLinks::default();
+        let mut add = |href: &str, kind, nofollow| links.add(href.as_bytes(), kind, nofollow, 3, 10).is_some();
+        assert!(add(" /a#x ", LinkKind::Anchor, true));
+        assert!(add("/a#y", LinkKind::Anchor, false));
+        assert!(add("/a", LinkKind::Asset, false));
+        assert!(add("/a&#38;b", LinkKind::Anchor, false));
+        assert!(!add("/b", LinkKind::Anchor, false), "three are the most");
+        assert!(!add("mailto:x", LinkKind::Anchor, false));
+        assert!(!add("JavaScript:x#", LinkKind::Anchor, false));
+        assert!(!add(&"x".repeat(41), LinkKind::Anchor, false));
+        assert!(links.full);
+        assert_eq!((links.other_schemes, links.too_long), (2, 1));
+        let held: Vec<_> = links.iter().map(|(bytes, item)| (bytes, item.kind, item.nofollow)).collect();
+        assert_eq!(
+            held,
+            [
+                (b"/a".as_slice(), LinkKind::Anchor, false),
+                (b"/a", LinkKind::Asset, false),
+                (b"/a&#38;b", LinkKind::Anchor, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn fragments() {
+        for (href, kept) in [("/a#b", "/a"), ("#", ""), ("/a #b", "/a #"), ("/a&#38;b", "/a&#38;b"), ("/a", "/a")] {
+            assert_eq!(without_fragment(href.as_bytes()), kept.as_bytes(), "{href}");
+        }
+    }
+
+    #[test]
+    fn schemes() {
+        for (href, other) in [
+            ("mailto:x", true),
+            ("tel:1", true),
+            ("data:,", true),
+            ("HTTP:x", false),
+            ("https://h", false),
+            ("a/b:c", false),
+            ("a?b:c", false),
+            (":x", false),
+            ("1:x", false),
+            ("é:x", false),
+            ("", false),
+            ("view-source:x", true),
+        ] {
+            assert_eq!(has_other_scheme(href.as_bytes()), other, "{href}");
+        }
+    }
+}

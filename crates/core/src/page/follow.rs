@@ -1,0 +1,156 @@
+//! Where a visit leads: its links and its redirect, judged by scope.
+//!
+//! Invariant: what a visit says it found is in scope, followable and distinct; every rejection is counted under the one
+//! rule that decided. Whoever makes visits, an engine's fetch or a simulation, comes here.
+
+use hashbrown::HashSet;
+
+use crate::page::found::Found;
+use crate::page::link::{LinkKind, LinkList};
+use crate::outcome::{ErrorKind, Failure};
+use crate::rules::Rules;
+use crate::page::scope::{ScopeRule, Verdict};
+use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
+use crate::visit::{Rejected, Visit};
+
+/// Characters of a Location that a message repeats.
+const SHOWN: usize = 200;
+/// Characters that are kept of the address that stands for all that a rule rejected.
+const EXAMPLE: usize = 1_000;
+/// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
+pub(crate) const MOST_BYTES: usize = 4 << 20;
+
+/// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
+pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
+    if nofollow && !rules.follow_nofollow {
+        return;
+    }
+    let mut seen = HashSet::with_capacity(links.len());
+    let depth = visit.link.depth.saturating_add(1);
+    visit.found = Found::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MOST_BYTES));
+    let mut judging = rules.scope.judging();
+    let mut bytes = 0;
+    for link in links.iter() {
+        let is_wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
+        if !is_wanted {
+            continue;
+        }
+        if link.nofollow && !rules.follow_nofollow {
+            skip(visit, link.url, "nofollow", rules);
+            continue;
+        }
+        let stripped = rules.strip_params.strip(link.url);
+        let url = stripped.as_ref().map_or(link.url, Url::as_ref);
+        if !seen.insert(url.fingerprint(rules.fingerprint_key)) {
+            continue;
+        }
+        match judging.judge(url, depth, link.kind) {
+            Verdict::Follow => {
+                bytes += url.as_str().len();
+                if bytes > MOST_BYTES {
+                    visit.capped = true;
+                    break;
+                }
+                visit.found.push(url, link.kind);
+            }
+            Verdict::Reject(rule) => {
+                count(&mut visit.rejected, rule, url);
+                skip(visit, url, rule.as_str(), rules);
+            }
+        }
+    }
+    visit.found.shrink();
+    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
+}
+
+/// A redirect is a new link with one redirect less; it is judged like any link.
+///
+/// No parameter is taken out of its target: a host that sends everybody on to an address with a session would send us
+/// in a circle.
+pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
+    let said = String::from_utf8_lossy(location);
+    let target = match visit.link.url.join(&said) {
+        Ok(target) => target,
+        Err(fault) => {
+            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+            let said = without_user_info(&said);
+            let shown: String = said.chars().take(SHOWN).collect();
+            let more = if shown.len() < said.len() { "…" } else { "" };
+            visit.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
+            return;
+        }
+    };
+    if target.as_str().len() > rules.max_url {
+        let message = format!("Location of {} bytes, longer than --max-url", target.as_str().len());
+        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+        return;
+    }
+    visit.redirect = Some(target.clone());
+    if !visit.is_page() {
+        return; // the keeper follows these
+    }
+    if visit.link.redirects == 0 {
+        let message = format!("gave up after {} redirects", rules.max_redirects);
+        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
+        return;
+    }
+    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
+        Verdict::Follow => {
+            visit.found = Found::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+            visit.found.push(target.as_ref(), LinkKind::Redirect);
+        }
+        Verdict::Reject(rule) => {
+            count(&mut visit.rejected, rule, target.as_ref());
+            skip(visit, target.as_ref(), rule.as_str(), rules);
+        }
+    }
+}
+
+/// `--log-skips` and `-vv`: keeps what is not followed, and why.
+fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
+    if rules.log_skips || rules.say_skips {
+        visit.skipped.push((url.as_str().into(), reason));
+    }
+}
+
+fn count(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
+    match rejected.iter_mut().find(|known| known.rule == rule) {
+        Some(known) => known.count += 1,
+        None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(EXAMPLE).collect() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::job::Purpose;
+    use crate::page::link::Link;
+    use crate::outcome::Outcome;
+    use crate::output::record::{self, WallClock};
+    use crate::rules::Config;
+    use crate::time::Time;
+    use crate::page::url::Url;
+
+    #[test]
+    fn a_location_that_leads_nowhere_tells_nobody_its_password() {
+        let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
+        let rules = config.compile(1).expect("settings");
+        for (location, kind) in [
+            ("http://me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("http://me:secret@h.example:99999/", ErrorKind::RedirectInvalid),
+            ("//me:secret@h.example:x/", ErrorKind::RedirectInvalid),
+            ("http:\\\\me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("ht\ntp://me:sec\tret@[broken/", ErrorKind::RedirectInvalid),
+            ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
+        ] {
+            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+            let mut visit = Visit::bare(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
+            redirect(&mut visit, location.as_bytes(), &rules);
+            let mut line = Vec::new();
+            record::encode(&visit, WallClock { start: 0 }, None, &mut line);
+            let told = format!("{visit:?} {}", String::from_utf8_lossy(&line));
+            assert!(!told.contains("secret"), "{told}");
+            assert_eq!(visit.error.expect("it leads nowhere").kind, kind, "{location}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! [`Found`]: the links of one visit that are to be followed.
+//!
+//! A page leads to fifty addresses, nearly all of them known, and its links are made on one thread, offered on a second
+//! and dropped on a third. So they are two blocks of memory, however many they are: all texts, and where each ends.
+//!
+//! Invariant: all of them were found on the same page, at the same depth.
+
+use crate::schedule::frontier::LinkRef;
+use crate::page::link::LinkKind;
+use crate::page::url::{Marks, Url, UrlRef};
+
+/// Links to follow, all found on one page.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    text: String,
+    items: Vec<Item>,
+    depth: u32,
+    redirects: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    end: u32,
+    kind: LinkKind,
+    marks: Marks,
+}
+
+impl Found {
+    /// Links at this depth that may be redirected so often; room for so many, of so many bytes together.
+    pub fn with_room(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
+    }
+
+    /// Adds a link. There is no room beyond 4 GB, and [`crate::page::follow`] sees to it that none is needed.
+    pub fn push(&mut self, url: UrlRef<'_>, kind: LinkKind) {
+        if let Ok(end) = u32::try_from(self.text.len() + url.as_str().len()) {
+            self.text.push_str(url.as_str());
+            self.items.push(Item { end, kind, marks: url.marks() });
+        }
+    }
+
+    /// Gives up the room that was not needed.
+    pub fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.items.shrink_to_fit();
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The bytes of memory that the links take.
+    pub fn bytes(&self) -> usize {
+        self.text.capacity() + self.items.capacity() * size_of::<Item>()
+    }
+
+    /// The addresses and the kinds, in the order of the page.
+    pub fn iter(&self) -> impl Iterator<Item = (UrlRef<'_>, LinkKind)> {
+        let mut start = 0;
+        self.items.iter().map(move |item| {
+            let text = self.text.get(start..item.end as usize).unwrap_or("");
+            start = item.end as usize;
+            (UrlRef::marked(text, item.marks), item.kind)
+        })
+    }
+
+    /// The links, as found on `page`.
+    pub fn links<'a>(&'a self, page: &'a Url) -> impl Iterator<Item = LinkRef<'a>> {
+        let (depth, redirects) = (self.depth, self.redirects);
+        self.iter().map(move |(url, kind)| LinkRef { url, via: Some(page), depth, redirects, tries: 0, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_come_out_as_they_went_in() {
+        let url = |text: &str| Url::parse(text).expect("an address");
+        let urls = ["http://h/", "https://[::1]:81/p?q=é", "http://h:8080/a/b"].map(url);
+        let page = url("http://page/");
+        let mut found = Found::with_room(3, 5, 1, 1);
+        for (address, kind) in urls.iter().zip([LinkKind::Anchor, LinkKind::Frame, LinkKind::Asset]) {
+            found.push(address.as_ref(), kind);
+        }
+        let links: Vec<_> = found.links(&page).map(|link| link.to_link()).collect();
+        assert_eq!(links.iter().map(|link| &link.url).collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());
+        for (link, address) in links.iter().zip(&urls) {
+            assert_eq!((link.url.host(), link.url.port()), (address.host(), address.port()));
+            assert_eq!((link.url.path(), link.url.query()), (address.path(), address.query()));
+            assert_eq!((link.via.as_ref(), link.depth, link.redirects, link.tries), (Some(&page), 3, 5, 0));
+        }
+        assert_eq!(
+            links.iter().map(|link| link.kind).collect::<Vec<_>>(),
+            [LinkKind::Anchor, LinkKind::Frame, LinkKind::Asset]
+        );
+        assert_eq!((found.len(), found.is_empty()), (3, false));
+        found.shrink();
+        assert_eq!(found.iter().map(|(url, _)| url.to_url()).collect::<Vec<_>>(), urls);
+    }
+}

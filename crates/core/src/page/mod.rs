@@ -1,0 +1,13 @@
+//! Pages: URLs, links, and what the bytes of a response mean.
+//!
+//! [`url`] and [`link`] are the addresses. [`examine`] reads a body as it arrives: charset, links, title, directives.
+//! [`scope`] judges which links are followed, [`robots`] which the site allows, [`sitemap`] which it lists.
+
+pub mod examine;
+pub mod follow;
+pub mod found;
+pub mod link;
+pub mod robots;
+pub mod scope;
+pub mod sitemap;
+pub mod url;

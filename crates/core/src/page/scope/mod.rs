@@ -1,0 +1,340 @@
+//! [`Scope`]: which addresses belong to a crawl.
+//!
+//! Invariant: judging is a pure function of the address, its depth and its kind; it allocates nothing, and every
+//! rejection names the one rule that caused it.
+
+use std::fmt;
+
+use hashbrown::{HashMap, HashSet};
+use regex::{RegexSet, RegexSetBuilder};
+
+use crate::http::address;
+use crate::page::link::LinkKind;
+use crate::schedule::trap;
+use crate::page::url::{self, Url, UrlRef};
+
+/// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
+const PATTERN_SIZE: usize = 10 << 20;
+
+pub use crate::rules::Breadth;
+
+/// Which addresses belong to a crawl.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    breadth: Breadth,
+    roots: HashSet<Url>,
+    /// Host names of the roots, in the form of [`host_key`].
+    hosts: HashSet<Box<str>>,
+    /// The directories of the roots, by host.
+    directories: HashMap<Box<str>, Vec<Box<str>>>,
+    /// The registrable domains of the roots, or the hosts where there are none.
+    domains: HashSet<Box<str>>,
+    include: Option<RegexSet>,
+    exclude: Option<RegexSet>,
+    depth: Option<u32>,
+    max_url: usize,
+    assets: bool,
+    avoid_traps: bool,
+}
+
+/// What becomes of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Follow,
+    Reject(ScopeRule),
+}
+
+/// The rule that rejected an address. Names are stable: records and scripts use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ScopeRule {
+    Exclude,
+    MaxUrl,
+    Name,
+    Kind,
+    Depth,
+    Page,
+    Prefix,
+    Host,
+    Domain,
+    Include,
+    PathDepth,
+    PathRepeats,
+}
+
+/// A pattern that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern {pattern:?} cannot be used: {reason}")]
+pub struct BadPattern {
+    pub pattern: String,
+    pub reason: String,
+}
+
+impl Scope {
+    /// A scope around these roots. Patterns are regular expressions that may match anywhere in the whole URL.
+    pub fn new(
+        roots: &[Url],
+        breadth: Breadth,
+        include: &[String],
+        exclude: &[String],
+        depth: Option<u32>,
+        max_url: usize,
+    ) -> Result<Self, BadPattern> {
+        let mut directories: HashMap<Box<str>, Vec<Box<str>>> = HashMap::new();
+        for root in roots {
+            directories.entry_ref(host_key(root.host())).or_default().push(directory(root.path()).into());
+        }
+        Ok(Self {
+            breadth,
+            roots: roots.iter().cloned().collect(),
+            hosts: roots.iter().map(|root| host_key(root.host()).into()).collect(),
+            directories,
+            domains: roots.iter().map(|root| domain_key(root.host()).into()).collect(),
+            include: patterns(include)?,
+            exclude: patterns(exclude)?,
+            depth,
+            max_url,
+            assets: false,
+            avoid_traps: false,
+        })
+    }
+
+    /// Also follows what pages need to be shown.
+    #[must_use]
+    pub fn with_assets(self, assets: bool) -> Self {
+        Self { assets, ..self }
+    }
+
+    /// Also rejects paths that go round in circles or are very deep.
+    #[must_use]
+    pub fn avoiding_traps(self, avoid_traps: bool) -> Self {
+        Self { avoid_traps, ..self }
+    }
+
+    /// Whether to follow a link of this kind to this address, at this depth.
+    pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
+        verdict(self.objection(url, self.standing(url.host()), depth, kind))
+    }
+
+    /// For many links in a row.
+    pub fn judging(&self) -> Judging<'_> {
+        Judging { scope: self, host: String::new(), standing: self.standing("") }
+    }
+
+    /// What a host decides, whatever the rest of the address.
+    fn standing(&self, host: &str) -> Standing {
+        let is_inside = match self.breadth {
+            Breadth::Any => true,
+            Breadth::Page | Breadth::Prefix | Breadth::Host => self.hosts.contains(host_key(host)),
+            Breadth::Domain => self.domains.contains(domain_key(host)),
+        };
+        Standing { is_resolvable: address::is_resolvable(host), is_inside }
+    }
+
+    fn objection(&self, url: UrlRef<'_>, host: Standing, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
+        let text = url.as_str();
+        if self.exclude.as_ref().is_some_and(|set| set.is_match(text)) {
+            return Some(ScopeRule::Exclude);
+        }
+        if text.len() > self.max_url {
+            return Some(ScopeRule::MaxUrl);
+        }
+        if kind != LinkKind::Root && !host.is_resolvable {
+            return Some(ScopeRule::Name);
+        }
+        match kind {
+            LinkKind::Root => return None,
+            // A list of pages is no page: it has no depth, and no pattern for pages is meant for it.
+            LinkKind::SitemapFile => return self.too_far(url, host, kind),
+            LinkKind::Asset if self.assets => {}
+            kind if kind.is_page() => {}
+            _ => return Some(ScopeRule::Kind),
+        }
+        if self.depth.is_some_and(|most| depth > most) {
+            return Some(ScopeRule::Depth);
+        }
+        if let Some(rule) = self.too_far(url, host, kind) {
+            return Some(rule);
+        }
+        if !self.include.as_ref().is_none_or(|set| set.is_match(text)) {
+            return Some(ScopeRule::Include);
+        }
+        if !self.avoid_traps || !trap::is_judged(kind) {
+            return None;
+        }
+        let path = url.path();
+        let circular = trap::is_circular(path).then_some(ScopeRule::PathRepeats);
+        circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
+    }
+
+    fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
+        // What serves a page or a directory usually lies elsewhere on its host.
+        let serves = matches!(kind, LinkKind::Asset | LinkKind::SitemapFile);
+        match self.breadth {
+            Breadth::Any => None,
+            Breadth::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),
+            Breadth::Prefix if !serves => (!self.is_below_a_root(url)).then_some(ScopeRule::Prefix),
+            Breadth::Page | Breadth::Prefix | Breadth::Host => (!host.is_inside).then_some(ScopeRule::Host),
+            Breadth::Domain => (!host.is_inside).then_some(ScopeRule::Domain),
+        }
+    }
+
+    fn is_root(&self, url: UrlRef<'_>) -> bool {
+        self.roots.contains(url.as_str())
+    }
+
+    fn is_below_a_root(&self, url: UrlRef<'_>) -> bool {
+        let directories = self.directories.get(host_key(url.host()));
+        directories.is_some_and(|list| list.iter().any(|directory| url.path().starts_with(&**directory)))
+    }
+}
+
+/// A [`Scope`] that remembers the host it met last: most links of a page lead to one and the same.
+pub struct Judging<'a> {
+    scope: &'a Scope,
+    host: String,
+    standing: Standing,
+}
+
+/// What a host decides, whatever the rest of the address.
+#[derive(Clone, Copy)]
+struct Standing {
+    is_resolvable: bool,
+    is_inside: bool,
+}
+
+impl Judging<'_> {
+    /// As [`Scope::judge`].
+    pub fn judge(&mut self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
+        if url.host() != self.host {
+            self.host.clear();
+            self.host.push_str(url.host());
+            self.standing = self.scope.standing(url.host());
+        }
+        verdict(self.scope.objection(url, self.standing, depth, kind))
+    }
+}
+
+fn verdict(objection: Option<ScopeRule>) -> Verdict {
+    objection.map_or(Verdict::Follow, Verdict::Reject)
+}
+
+impl ScopeRule {
+    pub const ALL: &'static [Self] = &[
+        Self::Exclude,
+        Self::MaxUrl,
+        Self::Name,
+        Self::Kind,
+        Self::Depth,
+        Self::Page,
+        Self::Prefix,
+        Self::Host,
+        Self::Domain,
+        Self::Include,
+        Self::PathDepth,
+        Self::PathRepeats,
+    ];
+
+    /// The name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclude => "exclude",
+            Self::MaxUrl => "max_url",
+            Self::Name => "name",
+            Self::Kind => "kind",
+            Self::Depth => "depth",
+            Self::Page => "page",
+            Self::Prefix => "prefix",
+            Self::Host => "host",
+            Self::Domain => "domain",
+            Self::Include => "include",
+            Self::PathDepth => "path_depth",
+            Self::PathRepeats => "path_repeats",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Exclude => "drop or narrow --exclude",
+            Self::MaxUrl => "raise --max-url",
+            Self::Name => "there can be no such host",
+            Self::Kind => "use --assets for what pages need to be shown; other kinds are recorded only",
+            Self::Depth => "raise --depth",
+            Self::Page => "use --scope prefix or host",
+            Self::Prefix => "use --scope host, or a root higher up (end a directory with a slash)",
+            Self::Host => "use --scope domain, or give that host as a root",
+            Self::Domain => "give that domain as a root, or use --scope any",
+            Self::Include => "drop or widen --include",
+            Self::PathDepth | Self::PathRepeats => "use --traps ignore",
+        }
+    }
+}
+
+impl fmt::Display for ScopeRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclude => "matches an --exclude pattern",
+            Self::MaxUrl => "longer than --max-url",
+            Self::Name => "on a host whose name DNS cannot carry",
+            Self::Kind => "a kind of link that is not followed",
+            Self::Depth => "deeper than --depth",
+            Self::Page => "not one of the roots (--scope page)",
+            Self::Prefix => "not below the directory of a root (--scope prefix)",
+            Self::Host => "on another host (--scope host)",
+            Self::Domain => "in another domain (--scope domain)",
+            Self::Include => "matches no --include pattern",
+            Self::PathDepth => "its path is very deep, as in a trap",
+            Self::PathRepeats => "its path repeats itself, as in a trap",
+        })
+    }
+}
+
+impl serde::Serialize for ScopeRule {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What counts as one host: the name without `www.` and without the dot that a full name may end with.
+pub(crate) fn host_key(host: &str) -> &str {
+    let host = without_dot(host);
+    match host.strip_prefix("www.") {
+        Some(rest) if rest.contains('.') => rest,
+        _ => host,
+    }
+}
+
+/// The registrable domain; an IP address, or a name that is a public suffix itself, stands for itself only.
+pub(crate) fn domain_key(host: &str) -> &str {
+    let host = without_dot(host);
+    url::registrable_domain(host).unwrap_or(host)
+}
+
+fn without_dot(host: &str) -> &str {
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+/// A path up to its last slash.
+fn directory(path: &str) -> &str {
+    path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/")
+}
+
+fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let build = |texts: &[String]| RegexSetBuilder::new(texts).size_limit(PATTERN_SIZE).build();
+    match build(texts) {
+        Ok(set) => Ok(Some(set)),
+        Err(error) => {
+            let alone =
+                texts.iter().find_map(|text| build(std::slice::from_ref(text)).err().map(|error| (text, error)));
+            let (pattern, error) = alone.map_or((texts.join(" "), error), |(text, error)| (text.clone(), error));
+            Err(BadPattern { pattern, reason: error.to_string() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

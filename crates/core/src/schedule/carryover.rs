@@ -1,0 +1,163 @@
+//! What a crawl tells its next run: how far it came, and what its lanes know of their hosts.
+//!
+//! Notes hold wall-clock times, since the crawl's own time begins anew with every run. A wall clock may have been set
+//! meanwhile, by a minute or by years, so no time in a note is believed beyond what could have been meant: a rest ends
+//! within the longest that a host may ask for, a robots.txt is old after a day, and nothing lies in the past by less
+//! than nothing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::keeper::Changes;
+use crate::schedule::lane::ROBOTS_LIFE;
+use crate::output::record::WallClock;
+use crate::schedule::retry::LONGEST_RETRY_AFTER;
+use crate::time::Time;
+
+/// How far the crawl came, over all its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Pages that were fetched and are settled: what `--max-pages` counts.
+    pub pages: u64,
+    /// Bytes from the wire: what `--max-bytes` counts.
+    pub bytes: u64,
+    /// When this was noted, in milliseconds since the Unix epoch.
+    pub at: i64,
+    /// How pages compare with the last time, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+}
+
+/// What is known of a lane's host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaneNote {
+    pub robots: Vec<RobotsNote>,
+    /// The host wants to be left alone until then, in milliseconds since the Unix epoch.
+    pub rest: Option<i64>,
+    /// Links to it that were taken up, where that is limited.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pages: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde wants it so
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A robots.txt as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RobotsNote {
+    pub https: bool,
+    pub port: u16,
+    pub text: String,
+    /// Believed until then.
+    pub until: i64,
+}
+
+/// A longer robots.txt is not noted.
+pub const LONGEST_NOTED: usize = 64 << 10;
+/// Origins of one host whose robots.txt is noted.
+const MOST_NOTED: usize = 8;
+/// Bytes of all of them together: a note is written whole each time, and a host chooses how often.
+const ROOM: usize = 2 * LONGEST_NOTED;
+
+impl LaneNote {
+    /// Notes what a robots.txt says, in place of what it said before. Where there is no room for one more, what was
+    /// noted first goes.
+    pub fn set_robots(&mut self, note: RobotsNote) {
+        self.forget_robots(note.https, note.port);
+        self.robots.push(note);
+        let mut room = ROOM;
+        let fit = self.robots.iter().rev().take(MOST_NOTED).take_while(|noted| {
+            let fits = noted.text.len() <= room;
+            room = room.saturating_sub(noted.text.len());
+            fits
+        });
+        let gone = self.robots.len() - fit.count();
+        self.robots.drain(..gone);
+    }
+
+    /// What an origin's robots.txt said before holds no more.
+    pub fn forget_robots(&mut self, https: bool, port: u16) {
+        self.robots.retain(|old| (old.https, old.port) != (https, port));
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn wall(clock: WallClock, time: Time) -> i64 {
+    clock.at(time).as_millisecond()
+}
+
+/// The end of a rest, in this run's time.
+pub fn rest_until(note: i64, clock: WallClock, now: Time) -> Time {
+    now + span(wall(clock, now), note).min(LONGEST_RETRY_AFTER)
+}
+
+/// Until when a robots.txt is believed, in this run's time.
+pub fn robots_until(note: i64, clock: WallClock, now: Time) -> Time {
+    now + span(wall(clock, now), note).min(ROBOTS_LIFE)
+}
+
+/// How long ago something was noted; nothing where the clock was set back.
+pub fn age(note: i64, clock: WallClock, now: Time) -> Duration {
+    span(note, wall(clock, now))
+}
+
+fn span(from: i64, to: i64) -> Duration {
+    Duration::from_millis(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+
+    #[test]
+    fn times_are_sane_whatever_the_wall_clock_did() {
+        let clock = WallClock { start: 1_800_000_000_000_000 };
+        let now = Time::from_micros(5_000_000);
+        let at = wall(clock, now);
+        assert_eq!(rest_until(at + 2_000, clock, now), now + Duration::from_secs(2));
+        // Set forward by a day: the rest is over. Set back: it is not longer than any host may ask for.
+        assert_eq!(rest_until(at - DAY, clock, now), now);
+        assert_eq!(rest_until(at + 30 * 365 * DAY, clock, now), now + LONGEST_RETRY_AFTER);
+        assert_eq!(robots_until(at + 30 * 365 * DAY, clock, now), now + ROBOTS_LIFE);
+        assert_eq!(robots_until(at - 1, clock, now), now);
+        assert_eq!(age(at + DAY, clock, now), Duration::ZERO);
+        assert_eq!(age(at - 1_500, clock, now), Duration::from_millis(1_500));
+        for strange in [i64::MIN, i64::MAX, 0] {
+            assert!(rest_until(strange, clock, now) >= now && robots_until(strange, clock, now) >= now);
+            age(strange, clock, now);
+        }
+    }
+
+    #[test]
+    fn a_later_robots_txt_replaces_the_one_of_its_origin() {
+        let robots = |https, text: &str| RobotsNote { https, port: 80, text: text.into(), until: 0 };
+        let mut note = LaneNote::default();
+        note.set_robots(robots(false, "a"));
+        note.set_robots(robots(true, "b"));
+        note.set_robots(robots(false, "c"));
+        assert_eq!(note.robots, [robots(true, "b"), robots(false, "c")]);
+    }
+
+    #[test]
+    fn what_was_noted_first_makes_room() {
+        let robots = |port, size| RobotsNote { https: false, port, text: "x".repeat(size), until: 0 };
+        let ports = |note: &LaneNote| note.robots.iter().map(|noted| noted.port).collect::<Vec<_>>();
+        let mut note = LaneNote::default();
+        for port in 1..=9 {
+            note.set_robots(robots(port, 10));
+        }
+        assert_eq!(ports(&note), (2..=9).collect::<Vec<_>>());
+        note.set_robots(robots(2, 20));
+        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "one that is noted again takes nobody's place");
+        note.set_robots(robots(10, LONGEST_NOTED));
+        note.set_robots(robots(11, LONGEST_NOTED));
+        assert_eq!(ports(&note), [10, 11]);
+    }
+}

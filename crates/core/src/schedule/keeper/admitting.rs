@@ -1,0 +1,84 @@
+//! Which of the links that a page brought enter the frontier: [`crate::schedule::trap`] judges, this file does as it says.
+
+use super::Keeper;
+use crate::schedule::frontier::{Frontier, LaneId, Put, StoreError};
+use crate::time::Time;
+use crate::schedule::trap::{Cut, Traps};
+use crate::page::url::Url;
+use crate::visit::Visit;
+
+impl<F: Frontier> Keeper<F> {
+    /// Puts the links of a page that traps do not keep out; answers with the lanes that were given work.
+    pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
+        let mut lanes = Vec::new();
+        if visit.found.is_empty() && !visit.is_page() {
+            return Ok(lanes);
+        }
+        let mut judging = self.traps.open(visit);
+        let found = std::mem::take(&mut visit.found);
+        for link in found.links(&visit.link.url) {
+            let is_known = || self.frontier.is_known(link.url, link.kind);
+            if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
+                if self.rules.log_skips {
+                    visit.skipped.push((link.url.as_str().into(), rule.as_str()));
+                }
+                continue;
+            }
+            if let Some(lane) = self.frontier.offer(link)? {
+                Traps::entered(&mut judging, link);
+                self.note_pages(lane, link.url.host())?;
+                lanes.push(lane);
+            }
+        }
+        visit.found = found;
+        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        self.traps.close(&judging);
+        lanes.sort_unstable();
+        lanes.dedup();
+        Ok(lanes)
+    }
+
+    /// Where links were left out, and by which rule.
+    pub fn cuts(&self) -> Vec<Cut> {
+        self.traps.cuts()
+    }
+
+    /// Links that somebody vouches for were put.
+    pub(super) fn vouch(&mut self, links: &[Url], put: &Put) {
+        for (url, _) in links.iter().zip(&put.new).filter(|(_, new)| **new) {
+            self.traps.vouch(url.host());
+        }
+    }
+
+    /// Hosts that had to wait may be asked now.
+    pub(super) fn release_hosts(&mut self, now: Time) -> Result<(), StoreError> {
+        let released = self.traps.take_released();
+        if released.is_empty() { Ok(()) } else { self.put(released, now).map(drop) }
+    }
+
+    /// What earlier runs took up counts.
+    pub(super) fn recall_traps(&mut self) -> Result<(), StoreError> {
+        if !self.traps.remembers() {
+            return Ok(());
+        }
+        for number in 0..u32::MAX {
+            let lane = LaneId(number);
+            let Some(host) = self.frontier.lane_name(lane).map(str::to_owned) else { break };
+            let pages = self.lane_note(lane)?.map_or(0, |note| note.pages);
+            self.traps.recall(&host, pages);
+        }
+        Ok(())
+    }
+
+    /// `--max-pages-per-host` holds over all runs. Not every page is noted: after a crash, a host may have a sixteenth more.
+    fn note_pages(&mut self, lane: LaneId, host: &str) -> Result<(), StoreError> {
+        let Some(most) = self.rules.max_pages_per_host else { return Ok(()) };
+        let Some(pages) = self.traps.pages_of(host) else { return Ok(()) };
+        if pages == most || pages.is_multiple_of((most / 16).max(1)) {
+            let mut note = self.lane_note(lane)?.unwrap_or_default();
+            note.pages = pages;
+            self.keep_lane_note(lane, &note)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Going back: what was crawled before is asked for only if it has changed, and compared with what it was.
+
+use serde::{Deserialize, Serialize};
+
+use super::Keeper;
+use crate::schedule::frontier::{Frontier, StoreError};
+use crate::schedule::job::{Conditional, Job, Purpose};
+use crate::outcome::Outcome;
+use crate::visit::Visit;
+
+/// How a page compares with what it was the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    New,
+    Changed,
+    /// There was an answer to be had, and there is none now.
+    Gone,
+    Same,
+}
+
+/// How many pages are new, changed, gone and the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    pub new: u64,
+    pub changed: u64,
+    pub gone: u64,
+    pub same: u64,
+}
+
+impl Changes {
+    pub fn count(&mut self, change: Change) {
+        match change {
+            Change::New => self.new += 1,
+            Change::Changed => self.changed += 1,
+            Change::Gone => self.gone += 1,
+            Change::Same => self.same += 1,
+        }
+    }
+}
+
+/// What counts of the record of the last time.
+#[derive(Deserialize)]
+struct Earlier {
+    status: Option<u16>,
+    outcome: Box<str>,
+    etag: Option<Box<str>>,
+    last_modified: Option<Box<str>>,
+    digest: Option<Box<str>>,
+    redirect: Option<Box<str>>,
+}
+
+impl Earlier {
+    fn was(&self, outcome: Outcome) -> bool {
+        *self.outcome == *outcome.as_str()
+    }
+
+    /// Whether there was something to be had.
+    fn answered(&self) -> bool {
+        [Outcome::Ok, Outcome::NotModified, Outcome::Redirect].into_iter().any(|outcome| self.was(outcome))
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    /// A page that we have is asked for only if it has changed.
+    pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
+        if job.purpose != Purpose::Page || !self.frontier.is_again() {
+            return Ok(());
+        }
+        let Some(Earlier { etag, last_modified, .. }) = self.earlier_of(&job.link.url, job.link.kind)? else {
+            return Ok(());
+        };
+        if etag.is_some() || last_modified.is_some() {
+            job.rare_mut().conditional = Some(Conditional { etag, last_modified });
+        }
+        Ok(())
+    }
+
+    /// Compares a page with what it was; what a 304 leaves out is what it was.
+    pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<Option<Change>, StoreError> {
+        if !visit.is_page() || !self.frontier.is_again() {
+            return Ok(None);
+        }
+        let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;
+        let change = match &earlier {
+            None => Change::New,
+            Some(earlier) => change(earlier, visit),
+        };
+        if let (Outcome::NotModified, Some(earlier)) = (visit.outcome, earlier) {
+            visit.etag = visit.etag.take().or(earlier.etag);
+            visit.last_modified = visit.last_modified.take().or(earlier.last_modified);
+            visit.digest = visit.digest.or_else(|| earlier.digest.as_deref().and_then(digest));
+        }
+        self.progress.changes.get_or_insert_default().count(change);
+        Ok(Some(change))
+    }
+
+    fn earlier_of(
+        &mut self,
+        url: &crate::page::url::Url,
+        kind: crate::page::link::LinkKind,
+    ) -> Result<Option<Earlier>, StoreError> {
+        let record = self.frontier.earlier(url.as_ref(), kind)?;
+        // A record that cannot be read is none: the page is asked for as if it were new.
+        Ok(record.and_then(|record| serde_json::from_slice(&record).ok()))
+    }
+}
+
+fn change(earlier: &Earlier, visit: &Visit) -> Change {
+    match visit.outcome {
+        Outcome::NotModified => Change::Same,
+        Outcome::Ok | Outcome::Redirect => {
+            let digest = earlier.digest.as_deref().and_then(digest);
+            let redirect = visit.redirect.as_ref().map(|url| url.as_str());
+            let was_ok = earlier.was(Outcome::Ok) || earlier.was(Outcome::NotModified);
+            let is_same = if visit.outcome == Outcome::Ok {
+                was_ok && digest == visit.digest
+            } else {
+                earlier.status == visit.status && earlier.redirect.as_deref() == redirect
+            };
+            if is_same { Change::Same } else { Change::Changed }
+        }
+        _ if earlier.answered() => Change::Gone,
+        _ => Change::Same,
+    }
+}
+
+/// `sha256:` and 64 hexadecimal digits.
+fn digest(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:")?;
+    let mut digest = [0; 32];
+    if digits.len() != 64 || !digits.is_ascii() {
+        return None;
+    }
+    for (index, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Link, Time, Url};
+
+    fn earlier(record: &str) -> Earlier {
+        serde_json::from_str(record).expect("a record")
+    }
+
+    fn visit(outcome: Outcome, status: u16) -> Visit {
+        let link = Link::root(Url::parse("https://h/").expect("an address"), 10);
+        Visit { status: Some(status), ..Visit::unasked(link, outcome, None, Time::ZERO) }
+    }
+
+    #[test]
+    fn pages_are_compared_by_what_they_are() {
+        let hex = "ab".repeat(32);
+        let ok = earlier(&format!(r#"{{"status":200,"outcome":"ok","digest":"sha256:{hex}","etag":"x"}}"#));
+        let with = |digest| Visit { digest: Some(digest), ..visit(Outcome::Ok, 200) };
+        assert_eq!(change(&ok, &with([0xAB; 32])), Change::Same);
+        assert_eq!(change(&ok, &with([0xAC; 32])), Change::Changed);
+        assert_eq!(change(&ok, &visit(Outcome::NotModified, 304)), Change::Same);
+        assert_eq!(change(&ok, &visit(Outcome::HttpError, 404)), Change::Gone);
+        assert_eq!(change(&ok, &visit(Outcome::Redirect, 301)), Change::Changed);
+        let missing = earlier(r#"{"status":404,"outcome":"http_error"}"#);
+        assert_eq!(change(&missing, &visit(Outcome::HttpError, 410)), Change::Same);
+        assert_eq!(change(&missing, &with([0; 32])), Change::Changed);
+        let moved = earlier(r#"{"status":301,"outcome":"redirect","redirect":"https://h/b"}"#);
+        let to = |url| Visit { redirect: Url::parse(url).ok(), ..visit(Outcome::Redirect, 301) };
+        assert_eq!(change(&moved, &to("https://h/b")), Change::Same);
+        assert_eq!(change(&moved, &to("https://h/c")), Change::Changed);
+    }
+
+    #[test]
+    fn a_digest_is_read_or_is_none() {
+        assert_eq!(digest(&format!("sha256:{}", "0f".repeat(32))), Some([15; 32]));
+        for bad in ["", "sha256:", "sha256:0f", "md5:0f", &format!("sha256:{}", "é".repeat(32)), &"0f".repeat(32)] {
+            assert_eq!(digest(bad), None, "{bad}");
+        }
+    }
+}

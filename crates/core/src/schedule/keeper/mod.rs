@@ -1,0 +1,556 @@
+//! [`Keeper`]: the one place where the frontier, the workbench and the limits meet.
+//!
+//! The keeper decides; it does not wait. Whoever runs it (a thread with an inbox, or a simulation) tells it what
+//! happened ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks what to do ([`Keeper::next`]).
+//!
+//! Invariants: every link that entered the frontier is settled exactly once, or is back in its queue when a limit ends
+//! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
+//! limit on pages is never exceeded.
+
+mod admitting;
+mod again;
+mod cookies;
+mod remembering;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use again::{Change, Changes};
+
+use crate::http::cookies::Jar;
+use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::schedule::job::{Job, Purpose};
+use crate::schedule::lane::RobotsState;
+use crate::page::link::{Link, LinkKind};
+use crate::schedule::carryover::Progress;
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::output::record::{self, WallClock};
+use crate::schedule::retry::{self, Retry};
+use crate::page::robots::{Robots, RobotsAnswer};
+use crate::rules::{RobotsPolicy, Rules, Sitemaps};
+use crate::page::scope::Verdict;
+use crate::page::sitemap::Sitemap;
+use crate::time::Time;
+use crate::schedule::trap::Traps;
+use crate::page::url::{Origin, Url};
+use crate::visit::{Errand, Visit};
+use crate::output::warc::Shelf;
+use crate::schedule::workbench::{self, Next, Workbench};
+
+pub use crate::output::warc::Chunk;
+
+/// How many links a lane is given at a time.
+const HELPING: usize = 64;
+/// How many robots.txt files are recalled before whoever runs the keeper has its turn.
+const MOST_RECALLS: usize = 256;
+/// How long it has its turn.
+const BREATH: Duration = Duration::from_millis(1);
+/// How deep sitemap indexes may nest.
+pub(crate) const SITEMAP_DEPTH: u32 = 2;
+
+/// Decides what is done next, from all that is known.
+pub struct Keeper<F> {
+    frontier: F,
+    bench: Workbench,
+    rules: Arc<Rules>,
+    clock: WallClock,
+    /// Where in the archive the next answer goes, where there is one.
+    shelf: Option<Shelf>,
+    /// What keeps the crawl out of what has no end.
+    traps: Traps,
+    /// The cookies that hosts set; none where the crawl keeps none.
+    jar: Option<Jar>,
+    /// Visits whose fate is sealed, with their records, for whoever writes.
+    settled: Vec<Settled>,
+    /// Roots without a scheme: what to try when the first guess does not answer.
+    fallbacks: HashMap<Url, Url>,
+    /// Over all runs.
+    progress: Progress,
+    /// Pages that earlier runs fetched.
+    pages_before: u64,
+    /// `--max-time`: what is under way then is given up.
+    deadline: Time,
+    ended: Option<End>,
+    /// Whether more links may come from outside.
+    open: bool,
+    /// Whether everything that is settled opens it.
+    fed: bool,
+}
+
+/// A visit that is over, and its line.
+#[derive(Debug)]
+pub struct Settled {
+    pub visit: Box<Visit>,
+    /// The record with its line feed.
+    pub line: Vec<u8>,
+    /// What the record says is in the archive.
+    pub archive: Option<Chunk>,
+    /// How it compares with the last time, where there was one.
+    pub change: Option<Change>,
+}
+
+impl Settled {
+    /// Whether the frontier never heard of this visit: a robots.txt is nobody's link.
+    pub fn is_unsettled_errand(&self) -> bool {
+        matches!(self.visit.purpose, Purpose::Robots(_))
+    }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Order {
+    Fetch(Job),
+    Resolve(LaneId, Arc<str>),
+    /// Nothing before this time, unless something happens first.
+    Wait(Time),
+    /// The crawl is over.
+    Done(End),
+}
+
+/// Why a crawl ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// No work is left.
+    Finished,
+    MaxPages,
+    MaxBytes,
+    MaxTime,
+    Interrupted,
+}
+
+impl End {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::MaxPages => "max_pages",
+            Self::MaxBytes => "max_bytes",
+            Self::MaxTime => "max_time",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::Interrupted];
+        all.into_iter().find(|end| end.as_str() == name)
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    pub fn new(frontier: F, rules: Arc<Rules>, clock: WallClock) -> Self {
+        Self {
+            frontier,
+            bench: Workbench::new(Arc::clone(&rules)),
+            shelf: rules.archive.then(|| Shelf::new(&rules)),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            traps: Traps::new(&rules),
+            jar: rules.cookies.clone(),
+            rules,
+            clock,
+            settled: Vec::new(),
+            fallbacks: HashMap::new(),
+            progress: Progress::default(),
+            pages_before: 0,
+            ended: None,
+            open: false,
+            fed: false,
+        }
+    }
+
+    /// Puts the roots of the rules, and takes up what the frontier already holds.
+    pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
+        self.recall_progress()?;
+        self.recall_traps()?;
+        let rules = Arc::clone(&self.rules);
+        let mut roots = Vec::new();
+        for root in &rules.roots {
+            let mut candidates = root.candidates.iter();
+            let Some(first) = candidates.next() else {
+                continue;
+            };
+            if let Some(second) = candidates.next() {
+                self.fallbacks.insert(first.clone(), second.clone());
+            }
+            roots.push(Link::root(first.clone(), rules.max_redirects));
+        }
+        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
+            // Nobody will read a robots.txt, which is what leads to sitemaps otherwise.
+            let origins: Vec<Origin> = roots.iter().map(|root| root.url.origin()).collect();
+            for origin in origins {
+                self.offer_sitemaps(&origin, &Robots::default(), now)?;
+            }
+        }
+        for lane in self.frontier.lanes_with_work() {
+            self.offer(lane, now)?;
+            self.keep_distance(lane, now);
+        }
+        self.put(roots, now).map(drop)
+    }
+
+    /// Offers links; says how many were new.
+    pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
+        let vouched: Vec<Url> = links.iter().map(|link| link.url.clone()).collect();
+        let put = self.frontier.put(links)?;
+        self.vouch(&vouched, &put);
+        for lane in &put.lanes {
+            self.offer(*lane, now)?;
+        }
+        Ok(put.count())
+    }
+
+    /// Goes on with the archive of an earlier run: `outputs` are the files of the crawl and how long they are.
+    pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
+        if let Some(shelf) = &mut self.shelf {
+            shelf.resume(outputs);
+        }
+    }
+
+    /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
+    /// and [`Keeper::set_open`] closes it when all of it was dealt with.
+    pub fn set_fed(&mut self) {
+        self.fed = true;
+        self.open = true;
+    }
+
+    /// While open, the crawl goes on waiting for links from outside when no work is left.
+    pub fn set_open(&mut self, open: bool) {
+        self.open = open;
+    }
+
+    /// The answer to [`Order::Resolve`]: addresses and how long they may be believed.
+    pub fn resolved(&mut self, lane: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+        self.bench.resolved(lane, answer, now);
+    }
+
+    /// A fetch is over, one way or another.
+    pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        if let Some((lane, _)) = visit.slot {
+            let rested = self.bench.rests_until(lane);
+            self.bench.finish(&visit, now);
+            self.note_rest(lane, rested, now)?;
+        }
+        self.progress.bytes = self.progress.bytes.saturating_add(visit.bytes_wire);
+        if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
+            self.stop(End::MaxBytes);
+        }
+        let verdict = if self.keep_cookies(&mut visit, now) && cookies::sent_back(&visit) {
+            visit.link.redirects -= 1;
+            Retry::After(Duration::ZERO)
+        } else {
+            retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
+        };
+        if let (Some((lane, _)), Retry::After(wait)) = (visit.slot, verdict) {
+            let Visit { link, purpose, .. } = *visit;
+            if self.ended.is_none() {
+                self.bench.retry(lane, link, purpose, now + wait, now);
+            } else if !matches!(purpose, Purpose::Robots(_)) {
+                self.frontier.give_back(not_begun(link))?;
+            }
+            return Ok(());
+        }
+        let errand = visit.errand.take().map(|errand| *errand);
+        match (&visit.purpose, errand) {
+            (Purpose::Page, _) => {}
+            (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
+                self.read_robots(&visit, &bytes, now)?;
+                // For those who want to show it.
+                visit.errand = Some(Box::new(Errand::Robots(bytes)));
+            }
+            (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
+            (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
+                self.read_sitemap(&visit, &sitemap, now)?;
+                if sitemap.cut {
+                    let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
+                    visit.truncated.get_or_insert(how);
+                }
+                if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
+                    // Nothing of it could be used.
+                    (visit.outcome, visit.truncated) = (Outcome::Failed, None);
+                }
+                if let (Some(fault), None) = (sitemap.fault, &visit.error) {
+                    let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
+                    visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
+                }
+            }
+            (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
+        }
+        self.settle(visit, now)
+    }
+
+    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
+    pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
+        let lane = self.frontier.lane_of(url.host())?;
+        let purpose = Purpose::Robots(Box::new(url.origin()));
+        let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
+        link.kind = LinkKind::Other;
+        self.bench.errand(lane, link, purpose, now);
+        Ok(())
+    }
+
+    /// What to do next.
+    pub fn next(&mut self, now: Time) -> Result<Order, StoreError> {
+        if now >= self.deadline {
+            self.stop(End::MaxTime);
+        }
+        let mut recalls = 0;
+        loop {
+            self.feed_lanes(now)?;
+            match self.bench.next(now) {
+                Next::Fetch(mut job) => {
+                    if self.rules.archive {
+                        job.rare_mut().wall = self.clock;
+                    }
+                    self.make_conditional(&mut job)?;
+                    self.add_cookies(&mut job, now);
+                    return Ok(Order::Fetch(job));
+                }
+                Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
+                Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Recall(lane, origin) => {
+                    self.recall_robots(lane, &origin, now)?;
+                    // Each one reads a file: whoever runs this must hear of signals and deadlines meanwhile.
+                    recalls += 1;
+                    if recalls >= MOST_RECALLS {
+                        return Ok(Order::Wait((now + BREATH).min(self.deadline)));
+                    }
+                }
+                Next::Wait(until) => {
+                    return Ok(match self.is_over(now) {
+                        Some(end) => {
+                            self.stop(end);
+                            self.give_back()?;
+                            Order::Done(end)
+                        }
+                        None => Order::Wait(until.min(self.deadline)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes the visits that were settled since the last time, in the order of completion.
+    pub fn take_settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Hands out no more work. What is under way may end.
+    pub fn stop(&mut self, end: End) {
+        self.ended.get_or_insert(end);
+        self.bench.drain();
+    }
+
+    pub fn frontier(&self) -> &F {
+        &self.frontier
+    }
+
+    pub fn frontier_mut(&mut self) -> &mut F {
+        &mut self.frontier
+    }
+
+    pub fn bench(&self) -> &Workbench {
+        &self.bench
+    }
+
+    pub fn bench_mut(&mut self) -> &mut Workbench {
+        &mut self.bench
+    }
+
+    /// Links that are known and not settled, fetches under way included.
+    pub fn unfinished(&self) -> u64 {
+        let counts = self.frontier.counts();
+        counts.queued + counts.leased
+    }
+
+    fn is_over(&self, now: Time) -> Option<End> {
+        if self.unfinished() == 0 && self.bench.held() == 0 {
+            return if self.open { self.ended } else { Some(End::Finished) };
+        }
+        if self.bench.in_flight() > 0 && now < self.deadline {
+            return None;
+        }
+        self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
+    }
+
+    /// What is leased and not under way goes back to its queue.
+    fn give_back(&mut self) -> Result<(), StoreError> {
+        for link in self.bench.surrender() {
+            self.frontier.give_back(not_begun(link))?;
+        }
+        Ok(())
+    }
+
+    fn feed_lanes(&mut self, now: Time) -> Result<(), StoreError> {
+        for lane in self.bench.hungry() {
+            let links = self.frontier.take(lane, HELPING)?;
+            let backlog = self.frontier.queued_in(lane);
+            self.bench.give(lane, links, backlog, now);
+        }
+        Ok(())
+    }
+
+    fn offer(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
+        if !self.bench.holds(lane)
+            && let Some(name) = self.frontier.lane_name(lane).map(str::to_owned)
+        {
+            self.recall_lane(lane, &name, now)?;
+        }
+        let backlog = self.frontier.queued_in(lane);
+        if let Some(name) = self.frontier.lane_name(lane) {
+            self.bench.offer(lane, name, backlog, now);
+        }
+        Ok(())
+    }
+
+    /// A visit gets its record; its links go in, and the link itself is settled.
+    fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        for lane in self.admit(&mut visit)? {
+            self.offer(lane, now)?;
+        }
+        self.progress.pages += u64::from(visit.is_fetched_page());
+        if visit.link.kind == LinkKind::Root
+            && visit.outcome == Outcome::Failed
+            && let Some(second) = self.fallbacks.remove(&visit.link.url)
+        {
+            self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
+        }
+        let change = self.compare(&mut visit)?;
+        let exchange = visit.archive.take();
+        let (place, archive) =
+            self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
+        let mut line = Vec::with_capacity(512);
+        record::encode(&visit, self.clock, place.as_ref(), &mut line);
+        if !matches!(visit.purpose, Purpose::Robots(_)) {
+            let record = line.strip_suffix(b"\n").unwrap_or(&line);
+            self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
+        }
+        for (url, reason) in visit.skipped.iter().filter(|_| self.rules.log_skips) {
+            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
+        }
+        // Whoever is given a page may feed links because of it.
+        self.open |= self.fed && visit.is_page();
+        self.settled.push(Settled { visit, line, archive, change });
+        self.release_hosts(now)
+    }
+
+    /// What a finished robots.txt fetch means for the origin that waits for it.
+    fn read_robots(&mut self, visit: &Visit, bytes: &[u8], now: Time) -> Result<(), StoreError> {
+        let Purpose::Robots(origin) = &visit.purpose else {
+            return Ok(());
+        };
+        if let (Some(target), Outcome::Redirect) = (&visit.redirect, visit.outcome)
+            && visit.link.redirects > 0
+        {
+            let mut link = Link::root(target.clone(), visit.link.redirects - 1);
+            link.kind = LinkKind::Other;
+            link.via = Some(visit.link.url.clone());
+            let at = self.frontier.lane_of(target.host())?;
+            self.bench.errand(at, link, visit.purpose.clone(), now);
+            return Ok(());
+        }
+        let mut state = self.robots_state(visit, origin, bytes, now);
+        if let RobotsState::Rules { rules, .. } = &state {
+            let rules = Arc::clone(rules);
+            self.offer_sitemaps(origin, &rules, now)?;
+        }
+        let lane = self.frontier.lane_of(&origin.host)?;
+        self.note_robots(lane, origin, &mut state, (visit, bytes))?;
+        self.bench.robots_known(lane, origin, state, now);
+        Ok(())
+    }
+
+    /// | the fetch | the origin's links |
+    /// |---|---|
+    /// | 2xx, read as far as its size allows | as the rules say |
+    /// | 4xx, but not 429 | allowed: there is no file |
+    /// | 429, 5xx and other answers, redirects without end or to a refused address | `robots`, `robots_unreachable` |
+    /// | no answer, or a part of one | `failed` like it (`refused` where the host itself is) |
+    fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
+        let tries = visit.link.tries;
+        let unreachable = |why: String| {
+            workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
+        };
+        match RobotsAnswer::of(visit, bytes, &self.rules.agent_token) {
+            RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
+            RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::default(), now),
+            RobotsAnswer::Unreachable { .. } => {}
+        }
+        match (visit.outcome, visit.status) {
+            (Outcome::Redirect, _) => unreachable(match &visit.error {
+                Some(failure) => format!("{origin}/robots.txt redirects to nowhere: {}", failure.message),
+                None => format!("{origin}/robots.txt redirects without end"),
+            }),
+            (Outcome::HttpError | Outcome::NotModified, Some(status)) => {
+                unreachable(format!("{origin}/robots.txt answered {status}"))
+            }
+            (Outcome::Refused, _) if visit.link.url.origin() != *origin => {
+                unreachable(format!("{origin}/robots.txt leads to a refused address"))
+            }
+            (outcome, _) => {
+                let unknown = || Failure::new(ErrorKind::Internal, "nobody knows why");
+                let mut failure = visit.error.clone().unwrap_or_else(unknown);
+                let is_refused = outcome == Outcome::Refused;
+                if !is_refused {
+                    failure.message = format!("robots.txt could not be fetched: {}", failure.message).into();
+                }
+                let outcome = if is_refused { Outcome::Refused } else { Outcome::Failed };
+                workbench::robots_failed(failure, outcome, tries, now)
+            }
+        }
+    }
+
+    /// Sitemaps that robots.txt names, and the customary one where it was asked for.
+    fn offer_sitemaps(&mut self, origin: &Origin, robots: &Robots, now: Time) -> Result<(), StoreError> {
+        if self.rules.sitemaps == Sitemaps::None {
+            return Ok(());
+        }
+        let page = Url::robots_of(origin);
+        let customary = (self.rules.sitemaps == Sitemaps::Usual).then_some("/sitemap.xml");
+        let named = robots.sitemaps().iter().map(|text| &**text);
+        let urls = named.chain(customary).filter_map(|text| page.join(text).ok());
+        let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
+        self.put(links, now).map(drop)
+    }
+
+    /// A sitemap's entries are offered like links; its children are sitemaps again.
+    fn read_sitemap(&mut self, visit: &Visit, sitemap: &Sitemap, now: Time) -> Result<(), StoreError> {
+        let via = &visit.link.url;
+        let redirects = self.rules.max_redirects;
+        let mut links = Vec::new();
+        for entry in &sitemap.entries {
+            let kind = LinkKind::Sitemap;
+            let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
+            if self.rules.scope.judge(url.as_ref(), 1, kind) == Verdict::Follow {
+                links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind });
+            }
+        }
+        if visit.link.depth < SITEMAP_DEPTH {
+            let depth = visit.link.depth + 1;
+            let children = sitemap.children.iter().map(|child| child.url.clone());
+            links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
+        }
+        self.put(links, now).map(drop)
+    }
+
+    /// A sitemap that lies elsewhere.
+    fn follow_sitemap(&mut self, visit: &Visit, now: Time) -> Result<(), StoreError> {
+        let Link { url: via, depth, redirects, .. } = &visit.link;
+        let (Some(target), Some(redirects)) = (&visit.redirect, redirects.checked_sub(1)) else {
+            return Ok(());
+        };
+        let links = self.sitemap_link(target.clone(), via, *depth, redirects).into_iter().collect();
+        self.put(links, now).map(drop)
+    }
+
+    fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
+        let kind = LinkKind::SitemapFile;
+        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == Verdict::Follow;
+        is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
+    }
+}
+
+/// A link that goes back to its queue counts as one that nobody asked for yet: the next run that takes it up begins
+/// with it, and counts it then.
+fn not_begun(link: Link) -> Link {
+    Link { tries: 0, ..link }
+}

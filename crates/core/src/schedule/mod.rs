@@ -1,0 +1,14 @@
+//! Scheduling: which URL is requested next, from which host, and when.
+//!
+//! The [`frontier`] holds all known and pending URLs. A [`lane`] holds what politeness needs to know of one host. The
+//! [`workbench`] picks the next [`job`] among the lanes being worked on. The [`keeper`] owns frontier and workbench and
+//! applies the results of fetches.
+
+pub mod carryover;
+pub mod frontier;
+pub mod job;
+pub mod keeper;
+pub mod lane;
+pub mod retry;
+pub mod trap;
+pub mod workbench;

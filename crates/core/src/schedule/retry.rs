@@ -1,0 +1,154 @@
+//! The retry table: failure and attempt in, again or give up out.
+//!
+//! Invariant: one table decides, for pages, robots.txt and sitemaps alike.
+
+use std::time::Duration;
+
+use crate::outcome::ErrorKind;
+use crate::visit::Visit;
+
+/// The longest Retry-After that is obeyed.
+pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// What to do after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Try again after this long.
+    After(Duration),
+    /// This was the last attempt, or another one would end the same.
+    GiveUp,
+}
+
+/// Whether a failure of this kind may pass by itself.
+pub fn is_passing(kind: ErrorKind) -> bool {
+    use ErrorKind as K;
+    matches!(
+        kind,
+        K::DnsServfail
+            | K::DnsTimeout
+            | K::ConnectRefused
+            | K::ConnectTimeout
+            | K::Unreachable
+            | K::Reset
+            | K::EmptyReply
+            | K::TimeoutFirstByte
+            | K::TimeoutIdle
+            | K::TimeoutTotal
+            | K::TooSlow
+    )
+}
+
+/// Whether a status may pass by itself.
+pub fn is_passing_status(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
+}
+
+/// Judges an attempt. `tries` counts it.
+pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
+    let passing = visit.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
+        || visit.status.is_some_and(is_passing_status);
+    if !passing || tries >= max_tries {
+        return Retry::GiveUp;
+    }
+    let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
+    Retry::After(visit.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))))
+}
+
+/// What a `Retry-After` asks for: seconds, or a date, which is counted from the answer's own `Date`: the host's clock
+/// need not agree with ours.
+pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<Duration> {
+    let value = std::str::from_utf8(value.trim_ascii()).ok()?;
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        let seconds = value.parse().unwrap_or(u64::MAX);
+        return Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+    }
+    let until = http_date(value)?;
+    let from = http_date(std::str::from_utf8(date?.trim_ascii()).ok()?)?;
+    let wait = Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0));
+    Some(wait.min(LONGEST_RETRY_AFTER))
+}
+
+/// Seconds since the Unix epoch of an HTTP date, in any of its three forms (RFC 9110, 5.6.7).
+fn http_date(text: &str) -> Option<i64> {
+    let clean = text.trim();
+    let civil = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
+        .iter()
+        .find_map(|form| jiff::civil::DateTime::strptime(form, clean).ok())?;
+    Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::job::Purpose;
+    use crate::page::link::Link;
+    use crate::outcome::{Failure, Outcome};
+    use crate::time::Time;
+    use crate::page::url::Url;
+
+    const WAIT: Duration = Duration::from_secs(1);
+
+    fn visit(status: Option<u16>, kind: Option<ErrorKind>, retry_after: Option<u64>) -> Visit {
+        let link = Link::root(Url::parse("https://h.example/").expect("an address"), 10);
+        let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
+        visit.status = status;
+        visit.error = kind.map(|kind| Failure::new(kind, "because"));
+        visit.retry_after = retry_after.map(Duration::from_secs);
+        visit
+    }
+
+    #[test]
+    fn the_wait_doubles_until_it_was_the_last_try() {
+        let visit = visit(None, Some(ErrorKind::Reset), None);
+        let waits: Vec<Retry> = (1..=4).map(|tries| judge(&visit, tries, 4, WAIT)).collect();
+        assert_eq!(waits, [Retry::After(WAIT), Retry::After(WAIT * 2), Retry::After(WAIT * 4), Retry::GiveUp]);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        for status in [408, 429, 500, 502, 503, 504] {
+            assert_ne!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+        }
+        for status in [200, 301, 304, 400, 401, 403, 404, 410, 451, 501, 505, 999] {
+            assert_eq!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+        }
+        for kind in
+            [ErrorKind::DnsNxdomain, ErrorKind::Tls, ErrorKind::Protocol, ErrorKind::TooLarge, ErrorKind::Decode]
+        {
+            assert_eq!(judge(&visit(None, Some(kind), None), 1, 4, WAIT), Retry::GiveUp, "{kind}");
+        }
+        let cut = visit(Some(200), Some(ErrorKind::Reset), None);
+        assert_ne!(judge(&cut, 1, 4, WAIT), Retry::GiveUp, "a body that was cut");
+    }
+
+    #[test]
+    fn retry_after_goes_first_within_reason() {
+        let wait = |asked| judge(&visit(Some(503), None, Some(asked)), 3, 4, WAIT);
+        assert_eq!(wait(90), Retry::After(Duration::from_secs(90)));
+        assert_eq!(wait(0), Retry::After(WAIT), "never at once");
+        assert_eq!(wait(1_000_000), Retry::After(LONGEST_RETRY_AFTER));
+    }
+
+    #[test]
+    fn huge_waits_do_not_overflow() {
+        let visit = visit(None, Some(ErrorKind::Reset), None);
+        assert_eq!(judge(&visit, 200, 255, Duration::MAX), Retry::After(Duration::MAX));
+    }
+
+    #[test]
+    fn retry_after_in_all_its_forms() {
+        let date: Option<&[u8]> = Some(b"Sun, 06 Nov 1994 08:49:37 GMT");
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(asked(b"120", None), seconds(120));
+        assert_eq!(asked(b" 0 ", None), seconds(0));
+        assert_eq!(asked(b"99999999999999999999999", None), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", date), seconds(60));
+        assert_eq!(asked(b"Sunday, 06-Nov-94 08:50:37 GMT", date), seconds(60));
+        assert_eq!(asked(b"Sun Nov  6 08:50:37 1994", date), seconds(60));
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:00:00 GMT", date), seconds(0), "a date that is past");
+        for odd in [&b""[..], b"-5", b"soon", b"1.5", b"\xff"] {
+            assert_eq!(asked(odd, date), None);
+        }
+        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", None), None, "a date without a date to count from");
+    }
+}

@@ -1,0 +1,227 @@
+//! [`Likeness`]: two numbers by which pages that say the same are recognised, made while a page is read.
+//!
+//! Only text that people would read counts: no tags, addresses, scripts or styles. So a page that is sent for every
+//! address, with other links each time, is still the same page.
+//!
+//! Invariant: the numbers do not depend on how the page was cut into chunks.
+
+use crate::swar;
+
+/// A page with less text says nothing about itself.
+const SHORTEST: u64 = 64;
+/// Bytes of each piece of text that the sketch looks at.
+const LOOKED_AT: usize = 16;
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// By what a page is compared with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Likeness {
+    /// Equal where two pages say exactly the same.
+    pub text: u64,
+    /// Equal, most of the time, where two pages say nearly the same: the same pieces of text, but for a few, in any
+    /// order and with other numbers in them.
+    ///
+    /// This is a min-hash: pieces fall into four groups by their hashes, and the least hash of each group is kept. Where
+    /// a share `s` of the pieces of two pages together is common to both, all four are equal with a chance of `s⁴`.
+    pub sketch: u64,
+}
+
+/// Reads a page's text, in pieces.
+#[derive(Clone, Debug)]
+pub struct LikenessReader {
+    text: u64,
+    length: u64,
+    /// Bytes that wait until there are eight of them.
+    begun: u64,
+    begun_bytes: u32,
+    /// How the piece between two tags that is being read begins.
+    piece: u128,
+    piece_bytes: usize,
+    least: [u64; 4],
+}
+
+impl Default for LikenessReader {
+    fn default() -> Self {
+        Self { text: ODD, length: 0, begun: 0, begun_bytes: 0, piece: 0, piece_bytes: 0, least: [u64::MAX; 4] }
+    }
+}
+
+impl LikenessReader {
+    /// The next bytes of text.
+    pub fn text(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes;
+        if self.piece_bytes == 0 {
+            // What lines and indents pages are laid out with is nobody's text.
+            let Some(start) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
+            bytes = bytes.get(start..).unwrap_or(&[]);
+        }
+        if self.piece_bytes < LOOKED_AT {
+            let (first, second) = (eight::up_to(bytes), eight::up_to(bytes.get(8..).unwrap_or(&[])));
+            self.piece |= (u128::from(second) << 64 | u128::from(first)) << (8 * self.piece_bytes);
+            self.piece_bytes = (self.piece_bytes + bytes.len()).min(LOOKED_AT);
+        }
+        self.fold(bytes);
+    }
+
+    /// A tag ends the piece of text before it.
+    pub fn tag(&mut self) {
+        if self.piece_bytes == 0 {
+            return;
+        }
+        let piece = numbers_alike(self.piece);
+        let hash = mix(piece as u64 ^ mix((piece >> 64) as u64));
+        if let Some(least) = self.least.get_mut((hash & 3) as usize) {
+            *least = (*least).min(hash);
+        }
+        (self.piece, self.piece_bytes) = (0, 0);
+    }
+
+    /// The page is over. `None` where it has too little text to tell.
+    pub fn finish(mut self) -> Option<Likeness> {
+        self.tag();
+        self.word(self.begun);
+        let sketch = self.least.iter().fold(ODD, |sketch, least| mix(sketch ^ least));
+        (self.length >= SHORTEST).then(|| Likeness { text: mix(self.text ^ self.length), sketch })
+    }
+
+    fn fold(&mut self, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        let (words, last) = bytes.as_chunks::<8>();
+        for word in words {
+            self.push(u64::from_le_bytes(*word), 8);
+        }
+        self.push(eight::up_to(last), last.len() as u32);
+    }
+
+    /// Up to eight bytes more; a word is folded in whenever there is a whole one.
+    fn push(&mut self, bytes: u64, count: u32) {
+        let begun_bits = 8 * self.begun_bytes;
+        self.begun |= bytes << begun_bits;
+        self.begun_bytes += count;
+        if self.begun_bytes >= 8 {
+            self.word(self.begun);
+            self.begun = bytes.checked_shr(64 - begun_bits).unwrap_or(0);
+            self.begun_bytes -= 8;
+        }
+    }
+
+    fn word(&mut self, word: u64) {
+        self.text = (self.text.rotate_left(23) ^ word).wrapping_mul(ODD);
+    }
+}
+
+/// The same beginning of a piece with every number in it written as 0.
+fn numbers_alike(piece: u128) -> u128 {
+    let digits = u128::from(eight::digits((piece >> 64) as u64)) << 64 | u128::from(eight::digits(piece as u64));
+    if digits == 0 {
+        return piece;
+    }
+    let digit_bytes = (digits >> 7) * 0xFF;
+    let mut alike = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
+    // Digits behind a digit are taken out, the last one first: so the places of the others stay what they are.
+    let mut too_many = digits & (digits << 8);
+    while too_many != 0 {
+        let place = too_many.ilog2() & !7;
+        let before = (1 << place) - 1;
+        alike = (alike & before) | ((alike >> 8) & !before);
+        too_many &= before;
+    }
+    alike
+}
+
+/// Spreads every bit over all of them.
+pub(super) fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 32)).wrapping_mul(ODD);
+    let value = (value ^ (value >> 29)).wrapping_mul(ODD);
+    value ^ (value >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(pieces: &[&str]) -> Option<Likeness> {
+        let mut reader = LikenessReader::default();
+        for piece in pieces {
+            reader.text(piece.as_bytes());
+            reader.tag();
+        }
+        reader.finish()
+    }
+
+    const LONG: &str = "a sentence that is long enough to say something about its page, and then some more";
+
+    #[test]
+    fn pages_that_say_the_same_are_alike() {
+        let page = of(&[LONG, "one", "two"]).expect("enough text");
+        assert_eq!(of(&["\n  ", LONG, " ", "one", "two"]), Some(page), "layout does not count");
+        let other = of(&[LONG, "one", "three"]).expect("enough text");
+        assert_ne!(other.text, page.text);
+        let (first, second) = (of(&[LONG, "page 9 of 10"]).expect("text"), of(&[LONG, "page 10 of 10"]).expect("text"));
+        assert_ne!(first.text, second.text);
+        assert_eq!(first.sketch, second.sketch, "only numbers differ");
+    }
+
+    #[test]
+    fn a_few_pieces_more_or_less_are_most_often_not_seen_in_the_sketch() {
+        let words: Vec<String> = (0..200).map(|n| format!("{LONG} {n} w{}", "x".repeat(n % 40))).collect();
+        let words: Vec<String> = words
+            .iter()
+            .enumerate()
+            .map(|(n, w)| format!("{}{w}", char::from(b'a' + (n % 26) as u8).to_string().repeat(1 + n / 26)))
+            .collect();
+        let page: Vec<&str> = words.iter().map(String::as_str).collect();
+        let whole = of(&page).expect("text").sketch;
+        let alike = (0..200).filter(|&out| {
+            let mut page = page.clone();
+            page.remove(out);
+            of(&page).is_some_and(|likeness| likeness.sketch == whole)
+        });
+        assert!(alike.count() >= 190, "at most the four least pieces show");
+    }
+
+    #[test]
+    fn a_page_without_text_is_like_no_other() {
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["next"]), None);
+        assert_eq!(of(&["\n", "        ".repeat(20).as_str()]), None);
+    }
+
+    /// Byte by byte, as one would write it down.
+    fn numbers_alike_slowly(piece: u128) -> u128 {
+        let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
+        for byte in piece.to_le_bytes() {
+            let is_digit = byte.is_ascii_digit();
+            if !(is_digit && after_digit) {
+                alike[length] = if is_digit { b'0' } else { byte };
+                length += 1;
+            }
+            after_digit = is_digit;
+        }
+        u128::from_le_bytes(alike)
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_alike(bytes in prop::collection::vec(prop_oneof![b'0'..=b'9', any::<u8>()], LOOKED_AT)) {
+            let piece = u128::from_le_bytes(bytes.try_into().expect("sixteen"));
+            prop_assert_eq!(numbers_alike(piece), numbers_alike_slowly(piece));
+        }
+
+        #[test]
+        fn it_does_not_matter_how_a_page_is_cut(page in "[ab1 \n]{0,90}", cuts in prop::collection::vec(0usize..90, 0..4)) {
+            let mut whole = LikenessReader::default();
+            whole.text(page.as_bytes());
+            let mut cut = LikenessReader::default();
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(page.len())).collect();
+            cuts.sort_unstable();
+            let mut start = 0;
+            for at in cuts.into_iter().chain([page.len()]) {
+                cut.text(&page.as_bytes()[start..at]);
+                start = at;
+            }
+            prop_assert_eq!(whole.finish(), cut.finish());
+        }
+    }
+}

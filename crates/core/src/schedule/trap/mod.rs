@@ -1,0 +1,542 @@
+//! [`Traps`]: when to stop believing that there is more to be found.
+//!
+//! Some sites have no end: calendars, sessions in addresses, facets in any combination, error pages that call themselves
+//! pages, mazes for crawlers. None of them can be told from a large site by one address. So nothing is forbidden; there
+//! are budgets:
+//!
+//! | a link is charged | to | rule |
+//! |---|---|---|
+//! | found on a page that says exactly what another page of its host said | its pattern and its host | `stale_pattern`, `stale_host` |
+//! | far from the roots, found on a page that says nearly that | its pattern and its host | `alike_pattern`, `alike_host` |
+//! | with parameters in a combination that is not one of the first at its path | its path | `query_variants` |
+//! | found on a page that leads almost only to pages never heard of | its host | `endless_host` |
+//! | to a host never heard of | its registrable domain | `domain_hosts` |
+//! | any | its host, where `--max-pages-per-host` is given | `max_pages_per_host` |
+//!
+//! Every other link is free, which on an ordinary site means all of them; and pages with something new to say fill
+//! budgets up again. A link whose budget is spent never enters the frontier: it has no record, and is counted here.
+//! Paths that repeat themselves or are very deep are refused by [`crate::page::scope`]; they are counted here too.
+//!
+//! Roots, entries of sitemaps and links from outside do not come here: somebody vouches for them.
+//!
+//! Budgets are learned anew by each run. Memory has an end, whatever the number of hosts and patterns.
+
+mod domains;
+mod likeness;
+mod pattern;
+mod recent;
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::schedule::frontier::{LaneId, LinkRef};
+use crate::page::link::{Link, LinkKind};
+use crate::outcome::Truncated;
+use crate::rules::{Breadth, Rules, TrapPolicy};
+use crate::page::scope::{ScopeRule, domain_key};
+use crate::page::url::{Url, UrlRef};
+use crate::visit::Visit;
+
+use domains::Domains;
+pub use likeness::{Likeness, LikenessReader};
+pub use pattern::{is_circular, is_deep, pattern};
+pub use recent::Recent;
+
+/// Pages whose texts are remembered; up to twice as many are.
+const PAGES: usize = 1 << 17;
+/// Hosts that have budgets, and paths (up to twice as many). What is beyond that is not charged: no host pays for others.
+const TRACKED: usize = 4_096;
+/// Patterns of one host that have budgets of their own; the others are charged to the host alone.
+const PATTERNS: usize = 64;
+/// Places where links were left out that are told one by one.
+const CUTS: usize = 1_000;
+/// Of these, at one host: it shall not hide what was left out at others.
+const CUTS_A_HOST: usize = 64;
+/// Where the others were.
+const ELSEWHERE: &str = "elsewhere";
+/// Links from a root from which on pages that say nearly the same are held against their pattern. Wide sites are
+/// shallow, however large; what goes on by "next" is not.
+const FAR: u32 = 64;
+/// Charges that a page with something new to say pays back.
+const EARNED: u32 = 16;
+/// Combinations of parameter names at one path that are free, whatever the values: a script may serve a whole site.
+const COMBINATIONS: usize = 16;
+/// A page leads almost only to unknown pages where less than one of so many of its links is known.
+const KNOWN_ONE_OF: u32 = 20;
+
+/// The budgets, all from one number: `--trap-budget`.
+#[derive(Clone, Copy, Debug)]
+struct Budgets {
+    same: u32,
+    alike: u32,
+    variants: u32,
+    unknown: u32,
+    hosts: u32,
+}
+
+impl Budgets {
+    fn new(budget: u32) -> Self {
+        Self {
+            same: budget,
+            alike: budget.saturating_mul(4),
+            variants: budget.saturating_mul(4),
+            unknown: budget.saturating_mul(256),
+            hosts: (budget / 64).max(1),
+        }
+    }
+}
+
+/// A host has so many times the budget of one of its patterns.
+const PATTERNS_A_HOST: u32 = 16;
+
+/// Why a link was left out. Names are stable: records and scripts use them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrapRule {
+    PathDepth,
+    PathRepeats,
+    StalePattern,
+    StaleHost,
+    AlikePattern,
+    AlikeHost,
+    QueryVariants,
+    EndlessHost,
+    DomainHosts,
+    MaxPagesPerHost,
+}
+
+impl TrapRule {
+    /// The name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PathDepth => "path_depth",
+            Self::PathRepeats => "path_repeats",
+            Self::StalePattern => "stale_pattern",
+            Self::StaleHost => "stale_host",
+            Self::AlikePattern => "alike_pattern",
+            Self::AlikeHost => "alike_host",
+            Self::QueryVariants => "query_variants",
+            Self::EndlessHost => "endless_host",
+            Self::DomainHosts => "domain_hosts",
+            Self::MaxPagesPerHost => "max_pages_per_host",
+        }
+    }
+
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::PathDepth => "the path is very deep",
+            Self::PathRepeats => "the path repeats itself",
+            Self::StalePattern | Self::StaleHost => "found on pages that say the same as others",
+            Self::AlikePattern | Self::AlikeHost => "found far out, on pages that say nearly the same as others",
+            Self::QueryVariants => "yet another combination of parameters",
+            Self::EndlessHost => "this host leads to ever more pages, and hardly ever back",
+            Self::DomainHosts => "this domain has very many hosts, and few of them are useful",
+            Self::MaxPagesPerHost => "the limit of pages per host",
+        }
+    }
+
+    /// What lifts it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::PathDepth | Self::PathRepeats => "--traps ignore",
+            Self::MaxPagesPerHost => "raise --max-pages-per-host",
+            _ => "raise --trap-budget, or --traps ignore",
+        }
+    }
+
+    fn of_scope(rule: ScopeRule) -> Option<Self> {
+        match rule {
+            ScopeRule::PathDepth => Some(Self::PathDepth),
+            ScopeRule::PathRepeats => Some(Self::PathRepeats),
+            _ => None,
+        }
+    }
+}
+
+/// A place where links were left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    pub rule: TrapRule,
+    /// The pattern, path, host or domain.
+    pub at: Box<str>,
+    /// How many links were left out; one that is found twice counts twice.
+    pub left: u64,
+    /// The first of them; the beginning of it where it is very long.
+    pub example: Box<str>,
+}
+
+impl Cut {
+    /// Whether an address that was never taken up may be one of those that were left out here.
+    pub fn covers(&self, url: UrlRef<'_>) -> bool {
+        if *self.at == *ELSEWHERE {
+            return match self.rule {
+                TrapRule::PathDepth => is_deep(url.path()),
+                TrapRule::PathRepeats => is_circular(url.path()),
+                TrapRule::QueryVariants => url.query().is_some_and(|query| query.contains('&')),
+                _ => true,
+            };
+        }
+        let at = match self.rule {
+            TrapRule::StalePattern | TrapRule::AlikePattern => return *self.at == *pattern(url),
+            TrapRule::QueryVariants => return *self.at == *path_of(url),
+            TrapRule::DomainHosts => domain_key(url.host()),
+            TrapRule::PathDepth => return *self.at == *url.host() && is_deep(url.path()),
+            TrapRule::PathRepeats => return *self.at == *url.host() && is_circular(url.path()),
+            TrapRule::StaleHost | TrapRule::AlikeHost | TrapRule::EndlessHost | TrapRule::MaxPagesPerHost => url.host(),
+        };
+        *self.at == *at
+    }
+}
+
+/// What a page had to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Something new, or nothing that could be compared.
+    New,
+    /// Nearly what others said.
+    Alike,
+    /// Exactly what another said, or not even that within its time.
+    Same,
+}
+
+/// A page whose links are being judged.
+#[derive(Debug)]
+pub struct Judging {
+    host: Url,
+    lane: Option<LaneId>,
+    news: News,
+    /// Links to the page's own host, and of these how many were never heard of.
+    links: u32,
+    unknown: u32,
+}
+
+/// The books that are kept over all pages.
+#[derive(Debug)]
+pub struct Traps {
+    budgets: Option<Budgets>,
+    /// Texts and sketches of pages, each with its lane.
+    seen: Recent,
+    /// Random: nobody can write a text that is taken for one of another host.
+    key: u64,
+    /// Charges of hosts and of their patterns.
+    charges: HashMap<u64, HostCharges>,
+    /// Combinations of parameters, by path.
+    variants: HashMap<u64, Variants>,
+    /// Paths that were not met since `variants` was last full.
+    older_variants: HashMap<u64, Variants>,
+    /// By lane: links on pages that lead almost only to unknown ones.
+    unknown: Vec<u32>,
+    /// Where links may lead to other hosts.
+    domains: Option<Domains>,
+    max_pages_per_host: Option<u64>,
+    /// Where that is limited: links that were taken up, by host.
+    pages: HashMap<u64, u64>,
+    cuts: HashMap<(TrapRule, Box<str>), Cut>,
+    /// How many of them are at each host.
+    cuts_of_host: HashMap<u64, usize>,
+}
+
+#[derive(Debug, Default)]
+struct HostCharges {
+    all: Charges,
+    patterns: HashMap<u64, Charges>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Charges {
+    same: u32,
+    alike: u32,
+}
+
+impl Charges {
+    fn of(&mut self, news: News) -> &mut u32 {
+        if news == News::Same { &mut self.same } else { &mut self.alike }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Variants {
+    combinations: Vec<u64>,
+    charged: u32,
+}
+
+impl Traps {
+    pub fn new(rules: &Rules) -> Self {
+        let budgets = (rules.traps == TrapPolicy::Avoid).then(|| Budgets::new(rules.trap_budget));
+        let is_wide = matches!(rules.breadth, Breadth::Domain | Breadth::Any);
+        Self {
+            budgets,
+            seen: Recent::with_room(PAGES),
+            key: rules.fingerprint_key,
+            charges: HashMap::new(),
+            variants: HashMap::new(),
+            older_variants: HashMap::new(),
+            unknown: Vec::new(),
+            domains: budgets.filter(|_| is_wide).map(|budgets| Domains::new(budgets.hosts)),
+            max_pages_per_host: rules.max_pages_per_host,
+            pages: HashMap::new(),
+            cuts: HashMap::new(),
+            cuts_of_host: HashMap::new(),
+        }
+    }
+
+    /// A link that somebody vouches for was taken up.
+    pub fn vouch(&mut self, host: &str) {
+        if let Some(domains) = &mut self.domains {
+            domains.meet(host);
+        }
+        if self.max_pages_per_host.is_some() {
+            *self.pages.entry(xxh3_64(host.as_bytes())).or_default() += 1;
+        }
+    }
+
+    /// Whether what an earlier run knew of hosts makes a difference.
+    pub fn remembers(&self) -> bool {
+        self.domains.is_some() || self.max_pages_per_host.is_some()
+    }
+
+    /// Takes up what an earlier run knew of a host: that it is one, and how many links to it were taken up.
+    pub fn recall(&mut self, host: &str, pages: u64) {
+        if let Some(domains) = &mut self.domains {
+            domains.recall(host);
+        }
+        if self.max_pages_per_host.is_some() {
+            self.pages.insert(xxh3_64(host.as_bytes()), pages);
+        }
+    }
+
+    /// Looks at a page whose links are to be judged.
+    pub fn open(&mut self, visit: &Visit) -> Judging {
+        let lane = visit.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
+        let mut judging = Judging { host: visit.link.url.clone(), lane, news: News::New, links: 0, unknown: 0 };
+        let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
+        for rejected in &visit.rejected {
+            if let Some(rule) = TrapRule::of_scope(rejected.rule) {
+                self.cut(rule, visit.link.url.host(), u64::from(rejected.count), &rejected.example);
+            }
+        }
+        judging.news = self.news(visit, lane);
+        self.reward(&judging, visit);
+        judging
+    }
+
+    fn news(&mut self, visit: &Visit, lane: LaneId) -> News {
+        if visit.truncated == Some(Truncated::Time) {
+            return News::Same;
+        }
+        let Some(Likeness { text, sketch }) = visit.likeness else { return News::New };
+        let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
+        let new_text = self.seen.insert(likeness::mix(text ^ lane));
+        let new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
+        match (new_text, new_sketch) {
+            (false, _) => News::Same,
+            (true, false) => News::Alike,
+            (true, true) => News::New,
+        }
+    }
+
+    /// Pages with something new to say pay back what others of their kind were charged.
+    fn reward(&mut self, judging: &Judging, visit: &Visit) {
+        if judging.news == News::Same || visit.likeness.is_none() {
+            return;
+        }
+        if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {
+            domains.useful_page(lane, visit.link.url.host());
+        }
+        let url = visit.link.url.as_ref();
+        let Some(host) = self.charges.get_mut(&xxh3_64(url.host().as_bytes())) else { return };
+        let of_pattern = host.patterns.get_mut(&xxh3_64(pattern(url).as_bytes()));
+        for charges in of_pattern.into_iter().chain([&mut host.all]) {
+            charges.same = charges.same.saturating_sub(EARNED);
+            if judging.news == News::New {
+                charges.alike = charges.alike.saturating_sub(EARNED);
+            }
+        }
+    }
+
+    /// Whether a link is left out, and by which rule. `is_known` says whether it entered the frontier before: such a
+    /// link costs nothing.
+    pub fn judge<E>(
+        &mut self,
+        judging: &mut Judging,
+        link: LinkRef<'_>,
+        is_known: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Option<TrapRule>, E> {
+        let url = link.url;
+        let is_here = url.host() == judging.host.host();
+        judging.links += u32::from(is_here);
+        let Some(budgets) = self.budgets else {
+            let Some(most) = self.max_pages_per_host else { return Ok(None) };
+            return Ok(if is_known()? { None } else { self.count_page(url, most) });
+        };
+        let is_stale = match judging.news {
+            News::New => false,
+            News::Alike => link.depth > FAR,
+            News::Same => true,
+        };
+        let unknown = judging.lane.and_then(|lane| self.unknown.get(lane.index())).copied().unwrap_or(0);
+        let is_endless = is_here && unknown >= budgets.unknown;
+        let is_new_host = !is_here && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
+        let query = url.query().filter(|query| query.contains('&'));
+        let is_charged = is_stale || is_endless || is_new_host || query.is_some() || self.max_pages_per_host.is_some();
+        if !is_charged || is_known()? {
+            return Ok(None);
+        }
+        // What is cheapest to say comes first; what changes the books for good, last.
+        let objection = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
+        let objection = objection
+            .or_else(|| query.and_then(|query| self.charge_variant(url, query, budgets)))
+            .or_else(|| if is_stale { self.charge_stale(judging.news, url, budgets) } else { None })
+            .or_else(|| if is_new_host { self.take_up_host(link) } else { None })
+            .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
+        judging.unknown += u32::from(is_here && objection.is_some());
+        Ok(objection)
+    }
+
+    /// A link was new, and entered the frontier.
+    pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
+        judging.unknown += u32::from(link.url.host() == judging.host.host());
+    }
+
+    /// All links of the page were judged.
+    pub fn close(&mut self, judging: &Judging) {
+        let (Some(lane), Some(budgets)) = (judging.lane, self.budgets) else { return };
+        if self.unknown.len() <= lane.index() {
+            self.unknown.resize(lane.index() + 1, 0);
+        }
+        let Some(unknown) = self.unknown.get_mut(lane.index()) else { return };
+        let known = judging.links.saturating_sub(judging.unknown);
+        *unknown = if judging.unknown == 0 || known.saturating_mul(KNOWN_ONE_OF) >= judging.links {
+            unknown.saturating_sub(judging.links.max(1))
+        } else {
+            unknown.saturating_add(judging.unknown).min(budgets.unknown)
+        };
+    }
+
+    /// Links to hosts that had to wait, and need not any longer.
+    pub fn take_released(&mut self) -> Vec<Link> {
+        self.domains.as_mut().map(Domains::take_released).unwrap_or_default()
+    }
+
+    /// How many links to a host were taken up, where that is limited.
+    pub fn pages_of(&self, host: &str) -> Option<u64> {
+        self.max_pages_per_host?;
+        self.pages.get(&xxh3_64(host.as_bytes())).copied()
+    }
+
+    /// Where links were left out, the most first.
+    pub fn cuts(&self) -> Vec<Cut> {
+        let mut cuts: Vec<Cut> = self.cuts.values().cloned().collect();
+        cuts.sort_unstable_by(|a, b| (b.left, a.rule, &a.at).cmp(&(a.left, b.rule, &b.at)));
+        cuts
+    }
+
+    fn charge_variant(&mut self, url: UrlRef<'_>, query: &str, budgets: Budgets) -> Option<TrapRule> {
+        let path = path_of(url);
+        let key = xxh3_64(path.as_bytes());
+        if self.variants.len() >= TRACKED && !self.variants.contains_key(&key) {
+            self.older_variants = std::mem::take(&mut self.variants);
+        }
+        let older = &mut self.older_variants;
+        let variants = self.variants.entry(key).or_insert_with(|| older.remove(&key).unwrap_or_default());
+        let combination = pattern::combination(query);
+        if variants.combinations.contains(&combination) {
+            return None;
+        }
+        if variants.combinations.len() < COMBINATIONS {
+            variants.combinations.push(combination);
+            return None;
+        }
+        if variants.charged >= budgets.variants {
+            return self.leave_out(TrapRule::QueryVariants, &path, url);
+        }
+        variants.charged += 1;
+        None
+    }
+
+    fn charge_stale(&mut self, news: News, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
+        let pattern = pattern(url);
+        let is_same = news == News::Same;
+        let most = if is_same { budgets.same } else { budgets.alike };
+        let rules = if is_same {
+            [TrapRule::StalePattern, TrapRule::StaleHost]
+        } else {
+            [TrapRule::AlikePattern, TrapRule::AlikeHost]
+        };
+        let key = xxh3_64(url.host().as_bytes());
+        if self.charges.len() >= TRACKED && !self.charges.contains_key(&key) {
+            return None;
+        }
+        let HostCharges { all, patterns } = self.charges.entry(key).or_default();
+        let key = xxh3_64(pattern.as_bytes());
+        let has_budget = patterns.len() < PATTERNS || patterns.contains_key(&key);
+        let of_pattern = has_budget.then(|| patterns.entry(key).or_default());
+        let of_host = all.of(news);
+        let mut of_pattern = of_pattern.map(|charges| charges.of(news));
+        if of_pattern.as_ref().is_some_and(|charged| **charged >= most) {
+            return self.leave_out(rules[0], &pattern, url);
+        }
+        if *of_host >= most.saturating_mul(PATTERNS_A_HOST) {
+            return self.leave_out(rules[1], url.host(), url);
+        }
+        *of_host += 1;
+        if let Some(charged) = &mut of_pattern {
+            **charged += 1;
+        }
+        None
+    }
+
+    fn take_up_host(&mut self, link: LinkRef<'_>) -> Option<TrapRule> {
+        let domains = self.domains.as_mut()?;
+        if domains.admit(link.url.host()) {
+            return None;
+        }
+        domains.wait(link);
+        self.leave_out(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
+    }
+
+    fn count_page(&mut self, url: UrlRef<'_>, most: u64) -> Option<TrapRule> {
+        let pages = self.pages.entry(xxh3_64(url.host().as_bytes())).or_default();
+        if *pages >= most {
+            return self.leave_out(TrapRule::MaxPagesPerHost, url.host(), url);
+        }
+        *pages += 1;
+        None
+    }
+
+    fn leave_out(&mut self, rule: TrapRule, at: &str, url: UrlRef<'_>) -> Option<TrapRule> {
+        self.cut(rule, at, 1, url.as_str());
+        Some(rule)
+    }
+
+    fn cut(&mut self, rule: TrapRule, at: &str, left: u64, example: &str) {
+        let mut key = (rule, Box::from(at));
+        if !self.cuts.contains_key(&key) {
+            let host = at.split('/').next().unwrap_or(at);
+            let host = xxh3_64(host.as_bytes());
+            let told = self.cuts_of_host.get(&host).copied().unwrap_or(0);
+            if self.cuts.len() >= CUTS || told >= CUTS_A_HOST {
+                key.1 = ELSEWHERE.into();
+            } else {
+                self.cuts_of_host.insert(host, told + 1);
+            }
+        }
+        let new = || Cut { rule, at: key.1.clone(), left: 0, example: example.into() };
+        self.cuts.entry(key.clone()).or_insert_with(new).left += left;
+    }
+}
+
+/// Authority and path.
+fn path_of(url: UrlRef<'_>) -> String {
+    format!("{}{}", url.authority(), url.path())
+}
+
+/// Whether the rules about paths speak of links of this kind: somebody vouches for the others.
+pub fn is_judged(kind: LinkKind) -> bool {
+    !matches!(kind, LinkKind::Root | LinkKind::Sitemap | LinkKind::SitemapFile)
+}
+
+#[cfg(test)]
+mod tests;

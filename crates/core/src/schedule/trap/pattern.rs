@@ -1,0 +1,156 @@
+//! What addresses look like: paths that grow by themselves, and the pattern that an address is one of.
+//!
+//! Invariant: everything here is a pure function of the address.
+
+use crate::page::url::UrlRef;
+
+/// Segments of a path; Heritrix has the same number.
+const DEEPEST: usize = 20;
+/// How often a run of segments may come in a row.
+const REPEATS: usize = 2;
+/// The longest run of segments that is looked for.
+const LONGEST_RUN: usize = 4;
+/// Names of parameters that a pattern tells apart.
+const NAMES: usize = 32;
+/// Bytes of a pattern.
+const LONGEST: usize = 1_000;
+
+/// Whether a path has more segments than any site needs.
+pub fn is_deep(path: &str) -> bool {
+    // Most paths are too short for it, and are not looked at twice.
+    path.len() > 2 * DEEPEST && segments(path).count() > DEEPEST
+}
+
+/// Whether a path goes round in a circle: `/a/a/a/`, `/x/y/x/y/x/y/`. Numbers alone do not count: dates and map tiles
+/// repeat.
+pub fn is_circular(path: &str) -> bool {
+    // Most paths are too short for it, and are not looked at twice.
+    if path.bytes().filter(|&byte| byte == b'/').count() <= REPEATS {
+        return false;
+    }
+    let mut all = [""; DEEPEST];
+    let mut count = 0;
+    for (place, segment) in all.iter_mut().zip(segments(path)) {
+        *place = segment;
+        count += 1;
+    }
+    let all = all.get(..count).unwrap_or(&[]);
+    (1..=LONGEST_RUN).any(|run| {
+        all.windows(run * (REPEATS + 1)).any(|window| {
+            let first = window.get(..run).unwrap_or(&[]);
+            let is_word = first.iter().any(|segment| segment.bytes().any(|byte| !byte.is_ascii_digit()));
+            is_word && window.chunks(run).all(|other| other == first)
+        })
+    })
+}
+
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|segment| !segment.is_empty())
+}
+
+/// The pattern of an address: host, the shape of the path, and the names of the parameters.
+///
+/// `h.example/*/#/*.html?month&year`: a number is `#`, everything else `*` with its extension. The text is what reports
+/// show, and what `explain` compares.
+pub fn pattern(url: UrlRef<'_>) -> String {
+    let mut text = String::with_capacity(64);
+    text.push_str(url.authority());
+    let path = url.path();
+    for segment in path.strip_prefix('/').unwrap_or(path).split('/').take(DEEPEST + 1) {
+        text.push('/');
+        text.push_str(match segment {
+            "" => "",
+            _ if segment.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b'_')) => "#",
+            _ => "*",
+        });
+    }
+    if text.ends_with('*') {
+        text.push_str(extension(path));
+    }
+    let mut mark = '?';
+    for name in names(url.query().unwrap_or("")) {
+        text.push(mark);
+        text.push_str(&name);
+        mark = '&';
+    }
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
+}
+
+/// `.html`: what says of which kind a file is.
+fn extension(path: &str) -> &str {
+    let dot = path.rfind(['.', '/']).unwrap_or(0);
+    let extension = path.get(dot..).unwrap_or("");
+    let is_one = extension.starts_with('.')
+        && (2..=6).contains(&extension.len())
+        && extension.bytes().skip(1).all(|byte| byte.is_ascii_alphabetic());
+    if is_one { extension } else { "" }
+}
+
+/// The names of a query's parameters, each once and sorted. Numbers in them are `#`, so that `item17` is `item18`.
+fn names(query: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()).take(NAMES) {
+        let name = pair.split('=').next().unwrap_or(pair);
+        let mut plain = String::with_capacity(name.len());
+        for byte in name.chars().take(40) {
+            let shown = if byte.is_ascii_digit() { '#' } else { byte };
+            if !(shown == '#' && plain.ends_with('#')) {
+                plain.push(shown);
+            }
+        }
+        names.push(plain);
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The set of a query's names as one number.
+pub fn combination(query: &str) -> u64 {
+    names(query).iter().fold(0, |set, name| set ^ xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::url::Url;
+
+    #[test]
+    fn paths_that_go_round_in_circles() {
+        for path in ["/a/a/a/", "/x/y/x/y/x/y", "/p/a/b/c/a/b/c/a/b/c/z", "/a/b/c/d/a/b/c/d/a/b/c/d", "/k/img/img/img/"]
+        {
+            assert!(is_circular(path), "{path}");
+        }
+        for path in
+            ["/", "/a/a/", "/a/b/a/b", "/2011/11/11/11", "/0/0/0/0.png", "/a/b/c/a/b/d", "/a/a/b/a/a", "//a//a", ""]
+        {
+            assert!(!is_circular(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_that_are_deep() {
+        assert!(!is_deep(&"/a".repeat(20)));
+        assert!(is_deep(&"/a".repeat(21)));
+        assert!(!is_deep(&"/".repeat(50)));
+    }
+
+    #[test]
+    fn patterns() {
+        let of = |text: &str| pattern(Url::parse(text).expect("an address").as_ref());
+        assert_eq!(of("https://h.example/"), "h.example/");
+        assert_eq!(of("https://h.example:81/cal/2026/11-02/"), "h.example:81/*/#/#/");
+        assert_eq!(of("https://h.example/a/b.html?year=1&month=2&year=3"), "h.example/*/*.html?month&year");
+        assert_eq!(of("https://h.example/?item17=x&item2=y"), "h.example/?item#");
+        assert_eq!(of("https://h.example/a.b/x"), "h.example/*/*");
+        assert_eq!(of("https://h.example/?é=1"), "h.example/?%C3%A9".replace("%C3%A9", "%C#%A#"));
+        assert!(of(&format!("https://h.example/?{}", "long_name_".repeat(400))).len() <= LONGEST);
+    }
+
+    #[test]
+    fn combinations_of_parameters() {
+        assert_eq!(combination("a=1&b=2"), combination("b=3&a=4&a=5"));
+        assert_ne!(combination("a=1&b=2"), combination("a=1&c=2"));
+    }
+}

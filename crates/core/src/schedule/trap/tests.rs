@@ -1,0 +1,312 @@
+//! The rules of traps, page by page.
+
+use super::*;
+use crate::rules::Config;
+use crate::{Outcome, Time};
+use std::collections::HashSet;
+
+/// A crawl's books and a frontier of sorts.
+struct Books {
+    traps: Traps,
+    known: HashSet<String>,
+}
+
+impl Books {
+    fn new(edit: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config { roots: vec!["http://h.example/".into()], trap_budget: 64, ..Config::default() };
+        edit(&mut config);
+        Self { traps: Traps::new(&config.compile(1).expect("settings")), known: HashSet::new() }
+    }
+
+    /// A page of a lane with this text and these links; answers with the rules that kept links out.
+    fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
+        let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
+        let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
+        visit.slot = Some((LaneId(lane), 0));
+        visit.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
+        let mut judging = self.traps.open(&visit);
+        let mut out = Vec::new();
+        for text in links {
+            let link = Link {
+                depth: depth + 1,
+                kind: LinkKind::Anchor,
+                ..Link::root(Url::parse(text).expect("an address"), 9)
+            };
+            let known = &self.known;
+            let is_known = || Ok::<_, std::convert::Infallible>(known.contains(text));
+            let Ok(verdict) = self.traps.judge(&mut judging, LinkRef::from(&link), is_known);
+            match verdict {
+                Some(rule) => out.push(rule),
+                None if self.known.insert(text.clone()) => Traps::entered(&mut judging, LinkRef::from(&link)),
+                None => {}
+            }
+        }
+        self.traps.close(&judging);
+        out
+    }
+}
+
+fn fresh(from: usize, count: usize) -> Vec<String> {
+    (from..from + count).map(|number| format!("http://h.example/p/{number}")).collect()
+}
+
+#[test]
+fn what_pages_with_something_to_say_lead_to_is_free() {
+    let mut books = Books::new(|_| {});
+    for number in 0..2_000 {
+        let mut links = fresh(number * 5, 8);
+        links.push("http://h.example/".into());
+        let page = books.page(0, "http://h.example/p/1", 500, Some((number as u64, number as u64)), &links);
+        assert_eq!(page, []);
+    }
+    assert_eq!(books.traps.cuts(), []);
+}
+
+#[test]
+fn pages_that_say_the_same_have_a_budget_for_their_links() {
+    let mut books = Books::new(|_| {});
+    let mut out = 0;
+    for number in 0..100 {
+        out += books.page(0, "http://h.example/p/1", 1, Some((1, 1)), &fresh(number * 10, 10)).len();
+    }
+    // The first page was new, and its links were free.
+    assert_eq!(books.known.len(), 10 + 64);
+    let cuts = books.traps.cuts();
+    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].left), (1, TrapRule::StalePattern, out as u64));
+    assert_eq!(&*cuts[0].at, "h.example/*/#");
+    assert!(cuts[0].covers(Url::parse("http://h.example/x/9").expect("an address").as_ref()));
+    assert!(!cuts[0].covers(Url::parse("http://h.example/x/y").expect("an address").as_ref()));
+    // A page of the pattern that says something new pays back.
+    books.page(0, "http://h.example/p/2", 1, Some((2, 2)), &[]);
+    assert_eq!(books.page(0, "http://h.example/p/3", 1, Some((1, 1)), &fresh(5_000, 20)).len(), 20 - EARNED as usize);
+}
+
+#[test]
+fn the_example_of_a_path_that_repeats_itself_is_that_path() {
+    let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+    let rules = config.compile(1).expect("settings");
+    let circular = format!("http://h.example{}/", "/a/b".repeat(20));
+    for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
+        let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+        let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
+        visit.slot = Some((LaneId(0), 0));
+        crate::page::follow::redirect(&mut visit, location.as_bytes(), &rules);
+        let mut traps = Traps::new(&rules);
+        traps.open(&visit);
+        let cuts = traps.cuts();
+        assert_eq!((cuts.len(), cuts[0].left), (1, 1), "{cuts:?}");
+        let example = if example.is_empty() { &location[..1_000] } else { example };
+        assert_eq!(&*cuts[0].example, example);
+    }
+}
+
+#[test]
+fn another_host_may_say_the_same() {
+    let mut books = Books::new(|_| {});
+    for lane in 0..200 {
+        assert_eq!(books.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &fresh(lane as usize * 10, 10)), []);
+    }
+}
+
+#[test]
+fn endless_patterns_are_charged_to_their_host() {
+    let mut books = Books::new(|_| {});
+    let name = |number: usize| {
+        let word: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
+        format!("http://h.example/?{word}=1")
+    };
+    for number in 0..3_000 {
+        books.page(0, "http://h.example/", 1, Some((1, 1)), &[name(number)]);
+    }
+    assert_eq!(books.known.len(), 1 + 64 * PATTERNS_A_HOST as usize);
+    assert_eq!(books.traps.cuts()[0].rule, TrapRule::StaleHost);
+}
+
+#[test]
+fn pages_that_are_nearly_the_same_count_only_far_out() {
+    let mut books = Books::new(|_| {});
+    // A wide web of numbered pages: no end of them, as far as this is concerned.
+    for number in 0..5_000_usize {
+        let mut links = fresh(number, 3);
+        links.push("http://h.example/".into());
+        assert_eq!(books.page(0, "http://h.example/p/1", 5, Some((number as u64, 1)), &links), []);
+    }
+    let mut books = Books::new(|_| {});
+    let mut last = 0;
+    // A calendar that goes on and on.
+    for number in 0..5_000_usize {
+        if books.page(0, "http://h.example/p/1", number as u32, Some((number as u64, 1)), &fresh(number, 1)).is_empty()
+        {
+            last = number;
+        }
+    }
+    assert_eq!(last, FAR as usize + 64 * 4 - 1);
+    assert_eq!(books.traps.cuts()[0].rule, TrapRule::AlikePattern);
+}
+
+#[test]
+fn a_maze_that_never_leads_back_has_an_end() {
+    let mut books = Books::new(|config| config.trap_budget = 4);
+    for number in 0..1_000 {
+        // Every page says something new.
+        books.page(0, "http://h.example/p/1", 3, Some((number as u64, number as u64)), &fresh(number * 40, 40));
+    }
+    assert_eq!(books.known.len(), (4 * 256_usize).div_ceil(40) * 40);
+    assert_eq!(books.traps.cuts()[0].rule, TrapRule::EndlessHost);
+}
+
+#[test]
+fn facets_have_a_budget_of_combinations() {
+    let mut books = Books::new(|_| {});
+    let mut number = 0u64;
+    for mask in 0u32..1 << 10 {
+        let names: Vec<String> =
+            (0..10).filter(|bit| mask >> bit & 1 == 1).map(|bit| format!("{}=1", (b'a' + bit) as char)).collect();
+        number += 1;
+        let url = format!("http://h.example/list?{}", names.join("&"));
+        books.page(0, "http://h.example/list", 2, Some((number, number)), &[url, "http://h.example/".into()]);
+    }
+    let cuts = books.traps.cuts();
+    assert_eq!((cuts.len(), cuts[0].rule, &*cuts[0].at), (1, TrapRule::QueryVariants, "h.example/list"));
+    // Single names are free; of the others the first combinations and the budget.
+    assert_eq!(books.known.len(), 1 + 1 + 10 + COMBINATIONS + 64 * 4);
+}
+
+#[test]
+fn a_script_that_serves_a_whole_site_is_not_faceted() {
+    let mut books = Books::new(|_| {});
+    for number in 0..20_000u64 {
+        let url = format!("http://h.example/view.php?forum={}&topic={number}&page={}", number % 7, number % 3);
+        let links = [url, "http://h.example/".to_owned()];
+        assert_eq!(books.page(0, "http://h.example/view.php", 2, Some((number, number)), &links), []);
+    }
+}
+
+#[test]
+fn a_domain_has_few_hosts_for_nothing_and_more_for_useful_ones() {
+    let mut books = Books::new(|config| {
+        config.trap_budget = 64 * 3;
+        config.scope = Breadth::Domain;
+    });
+    let host = |number: usize| format!("http://h{number}.h.example/");
+    let links: Vec<String> = (0..20).map(host).collect();
+    assert_eq!(books.page(0, "http://h.example/", 0, Some((0, 0)), &links).len(), 17);
+    assert_eq!(books.traps.cuts()[0].rule, TrapRule::DomainHosts);
+    assert_eq!(&*books.traps.cuts()[0].at, "h.example");
+    assert!(books.traps.take_released().is_empty());
+    for page in 1..=4u64 {
+        books.page(1, &host(0), 1, Some((page, page)), &[]);
+    }
+    let released: Vec<String> = books.traps.take_released().iter().map(|link| link.url.to_string()).collect();
+    assert_eq!(released, [host(3), host(4), host(5), host(6)]);
+    // Pages that say the same make no host useful.
+    for page in 0..100 {
+        books.page(2, &host(1), 1, Some((7, 7)), &[host(100 + page)]);
+    }
+    assert!(books.traps.take_released().is_empty());
+}
+
+#[test]
+fn a_limit_of_pages_per_host_holds_whatever_else_is_ignored() {
+    for policy in [TrapPolicy::Avoid, TrapPolicy::Ignore] {
+        let mut books = Books::new(|config| {
+            config.max_pages_per_host = Some(10);
+            config.traps = policy;
+        });
+        books.traps.vouch("h.example");
+        assert_eq!(books.page(0, "http://h.example/", 0, None, &fresh(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
+        assert_eq!(books.traps.pages_of("h.example"), Some(10));
+    }
+}
+
+#[test]
+fn nothing_is_left_out_where_traps_are_ignored() {
+    let mut books = Books::new(|config| config.traps = TrapPolicy::Ignore);
+    for number in 0..1_000 {
+        assert_eq!(books.page(0, "http://h.example/", 100, Some((1, 1)), &fresh(number * 9, 9)), []);
+    }
+}
+
+#[test]
+fn the_books_have_an_end() {
+    let mut books = Books::new(|_| {});
+    for number in 0..10_000usize {
+        let word: String = number.to_string().bytes().map(|digit| char::from(digit + 49)).collect();
+        let links = [format!("http://h.example/{word}?a=1&b=2&c=3"), format!("http://h.example/?{word}=1")];
+        books.page(0, "http://h.example/", 1, Some((1, 1)), &links);
+    }
+    assert!(books.traps.charges.len() <= TRACKED + 1);
+    // A thousand patterns were charged before the host's own budget was spent.
+    let patterns: Vec<usize> = books.traps.charges.values().map(|host| host.patterns.len()).collect();
+    assert_eq!(patterns, [PATTERNS]);
+    assert!(books.traps.variants.len() <= TRACKED);
+    assert!(books.traps.cuts.len() <= CUTS + 10);
+}
+
+/// `number` in letters: digits would be one pattern.
+fn letters(number: usize) -> String {
+    number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
+}
+
+#[test]
+fn a_host_with_endless_patterns_spends_no_budget_but_its_own() {
+    let mut books = Books::new(|config| config.trap_budget = 1_024);
+    let links: Vec<String> = (0..9_900).map(|n| format!("http://bad.example/q?{}=1", letters(n))).collect();
+    books.page(0, "http://bad.example/", 1, Some((1, 1)), &[]);
+    books.page(0, "http://bad.example/2", 1, Some((1, 1)), &links);
+    books.page(1, "http://h.example/", 1, Some((1, 1)), &[]);
+    assert_eq!(books.page(1, "http://h.example/2", 1, Some((1, 1)), &fresh(0, 1_000)), []);
+}
+
+#[test]
+fn a_host_with_many_cuts_does_not_hide_those_of_others() {
+    let mut books = Books::new(|_| {});
+    for number in 0..2 * CUTS {
+        let at = format!("bad.example/{}", letters(number));
+        books.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
+    }
+    books.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
+    let cuts = books.traps.cuts();
+    assert!(cuts.iter().any(|cut| &*cut.at == "h.example"));
+    let last = Url::parse("http://bad.example/last").expect("an address");
+    assert!(cuts.iter().any(|cut| cut.covers(last.as_ref())), "it may be one of those elsewhere");
+}
+
+#[test]
+fn many_paths_with_many_combinations_do_not_end_the_rule() {
+    let mut books = Books::new(|_| {});
+    let combinations = |path: &str, count: usize| -> Vec<String> {
+        (0..count).map(|n| format!("{path}?a=1&{}=1", letters(n))).collect()
+    };
+    for number in 0..TRACKED {
+        let links = combinations(&format!("http://bad.example/{number}"), COMBINATIONS + 1);
+        books.page(0, "http://bad.example/", 1, None, &links);
+    }
+    let out = books.page(1, "http://h.example/", 1, None, &combinations("http://h.example/s", 1_000));
+    assert!(out.contains(&TrapRule::QueryVariants));
+    assert!(books.traps.variants.len() + books.traps.older_variants.len() <= 2 * TRACKED);
+}
+
+#[test]
+fn no_text_can_be_written_that_is_taken_for_one_of_another_host() {
+    let mut books = Books::new(|config| config.trap_budget = 1);
+    let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
+    books.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
+    assert_eq!(books.page(1, "http://h.example/", 1, Some((7, 7)), &fresh(0, 100)), []);
+}
+
+#[test]
+fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
+    let mut domains = Domains::new(1);
+    for number in 0..6 {
+        domains.recall(&format!("old{number}.example.com"));
+    }
+    domains.wait(LinkRef::from(&Link::root(Url::parse("http://new.example.com/").expect("an address"), 9)));
+    let mut useful_host = |lane: u32| {
+        for _ in 0..4 {
+            domains.useful_page(LaneId(lane), "old1.example.com");
+        }
+        domains.take_released().len()
+    };
+    assert_eq!((useful_host(0), useful_host(1)), (0, 1));
+}

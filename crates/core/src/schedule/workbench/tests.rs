@@ -1,0 +1,474 @@
+//! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
+
+use super::*;
+use crate::schedule::lane::{LanePace, Sign};
+use crate::page::link::LinkKind;
+use crate::rules::{Config, Pace, Rate, RobotsPolicy};
+use crate::page::url::Url;
+
+fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
+    let mut config = Config {
+        roots: vec!["http://h0.example/".into()],
+        robots: RobotsPolicy::Ignore,
+        pace: Pace::Full,
+        per_host: Some(2),
+        ..Config::default()
+    };
+    edit(&mut config);
+    Workbench::new(Arc::new(config.compile(0).expect("settings that make sense")))
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_micros(millis * 1_000)
+}
+
+fn link(address: &str) -> Link {
+    let url = Url::parse(address).expect("an address");
+    Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor }
+}
+
+/// Lane 0 with so many links, its name known.
+fn stock(bench: &mut Workbench, count: u32) {
+    stock_all(bench, &[(count, &["93.184.216.1"])]);
+}
+
+/// Lanes with so many links at these addresses.
+fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
+    for (number, (count, _)) in (0..).zip(lanes) {
+        let (id, name) = (LaneId(number), format!("h{number}.example"));
+        bench.offer(id, &name, 0, at(0));
+        bench.give(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
+    }
+    for _ in lanes {
+        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name comes first");
+    }
+    for (number, (_, ips)) in (0..).zip(lanes) {
+        let ips = ips.iter().map(|ip| ip.parse().expect("an address")).collect();
+        bench.resolved(LaneId(number), Ok((ips, Duration::from_secs(300))), at(0));
+    }
+}
+
+fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
+    match bench.next(now) {
+        Next::Fetch(job) => Some(job),
+        _ => None,
+    }
+}
+
+fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
+    std::iter::from_fn(|| fetch(bench, now)).collect()
+}
+
+fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
+    let slot = Some((job.lane, job.slot));
+    let visit = Visit { slot, status: Some(status), ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
+    bench.finish(&visit, now);
+}
+
+#[test]
+fn a_lane_is_as_wide_as_it_may_be_and_no_wider() {
+    let mut bench = bench(|_| {});
+    stock(&mut bench, 5);
+    let jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), bench.in_flight(), bench.held()), (2, 2, 5));
+    assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    for job in jobs {
+        end(&mut bench, job, 200, at(10));
+    }
+    assert_eq!(fetches(&mut bench, at(10)).len(), 2);
+}
+
+#[test]
+fn a_lane_that_was_ready_rests_when_its_host_asks_for_it() {
+    let mut bench = bench(|config| config.concurrency = 2);
+    stock(&mut bench, 5);
+    let mut jobs = fetches(&mut bench, at(0));
+    let (one, two) = (jobs.remove(0), jobs.remove(0));
+    end(&mut bench, one, 200, at(10)); // the lane is seated as ready ...
+    end(&mut bench, two, 503, at(10)); // ... and then the host has had enough
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("it rests") };
+    assert_eq!(until, at(1_010));
+}
+
+#[test]
+fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
+    let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
+    stock_all(&mut bench, &[(1, ["93.184.216.1"].as_slice()); 3]);
+    // Events for lanes that wait must not queue them twice.
+    let mut first = fetches(&mut bench, at(0));
+    assert_eq!(first.len(), 1);
+    for lane in 0..3 {
+        for _ in 0..5 {
+            bench.offer(LaneId(lane), &format!("h{lane}.example"), 0, at(1));
+            assert!(matches!(bench.next(at(1)), Next::Wait(Time::NEVER)));
+        }
+    }
+    let mut seen = vec![first[0].lane];
+    end(&mut bench, first.remove(0), 200, at(2));
+    for moment in 3..5 {
+        let mut jobs = fetches(&mut bench, at(moment));
+        assert_eq!(jobs.len(), 1);
+        seen.push(jobs[0].lane);
+        end(&mut bench, jobs.remove(0), 200, at(moment));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [LaneId(0), LaneId(1), LaneId(2)]);
+    assert!(bench.by_ip.is_empty());
+}
+
+#[test]
+fn a_lane_that_does_not_take_the_slot_passes_it_on() {
+    let mut bench = bench(|config| {
+        (config.per_ip, config.per_host, config.delay) = (Some(1), Some(1), "10s".parse().expect("a span"))
+    });
+    stock_all(&mut bench, &[(2, &["93.184.216.1"]), (1, &["93.184.216.1"]), (1, &["93.184.216.1"])]);
+    let mut jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), jobs[0].lane), (1, LaneId(0)));
+    end(&mut bench, jobs.remove(0), 200, at(5));
+    // Lane 0 is not due for ten seconds; the others share the address one after the other.
+    let mut jobs = fetches(&mut bench, at(5));
+    assert_eq!(jobs.len(), 1);
+    end(&mut bench, jobs.remove(0), 200, at(6));
+    assert_eq!(fetches(&mut bench, at(6)).len(), 1);
+}
+
+#[test]
+fn a_request_counts_at_every_address_that_it_may_go_to() {
+    let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
+    let (a, b) = ("93.184.216.1", "93.184.216.2");
+    stock_all(&mut bench, &[(1, &[a, b]), (1, &[b]), (1, &[a])]);
+    let mut jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), jobs[0].lane), (1, LaneId(0)));
+    end(&mut bench, jobs.remove(0), 200, at(1));
+    assert_eq!(fetches(&mut bench, at(1)).len(), 2);
+}
+
+#[test]
+fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
+    let mut bench = bench(|config| config.per_host = Some(1));
+    bench.offer(LaneId(0), "h0.example", 0, at(0));
+    bench.give(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::ZERO)), at(70));
+    let mut jobs = fetches(&mut bench, at(900));
+    assert_eq!((jobs.len(), jobs[0].dns()), (1, Some(Duration::from_millis(70))));
+    end(&mut bench, jobs.remove(0), 200, at(1_000));
+    assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
+}
+
+/// A lane that nobody named as a root, with one link for each of these moments.
+fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
+    let id = LaneId(7);
+    bench.offer(id, name, 0, at(0));
+    bench.give(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
+    id
+}
+
+#[test]
+fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
+    let mut bench = bench(|config| config.per_host = Some(1));
+    let id = stranger(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
+    let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
+    // The name is public for one question, private for the next, and both for the third.
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
+    let job = fetches(&mut bench, at(1)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]));
+    end(&mut bench, job, 200, at(2));
+    assert!(matches!(bench.next(at(2)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1", "127.0.0.1", "::ffff:10.0.0.1"]), Duration::ZERO)), at(3));
+    let job = fetches(&mut bench, at(3)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "whoever connects has no other addresses");
+    end(&mut bench, job, 200, at(4));
+    assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
+    let Next::Settle(visit) = bench.next(at(5)) else { panic!("refused without a connection") };
+    assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(ErrorKind::PrivateAddress)));
+}
+
+#[test]
+fn an_address_that_the_user_gave_is_for_its_port_alone() {
+    let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
+    // Only the port that was given: nobody is asked.
+    let id = stranger(&mut bench, "h7.example", &[":8080/1"]);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
+    end(&mut bench, job, 200, at(1));
+    // Another one: it is looked up, and what was given is no answer to that. It does not suffer from it either.
+    bench.give(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
+    assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
+    bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
+    let mut fates = Vec::new();
+    loop {
+        match bench.next(at(2)) {
+            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.error.map(|failure| failure.kind))),
+            Next::Fetch(job) => fates.push((job.link.url.port(), None)),
+            Next::Wait(_) => break,
+            Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
+        }
+    }
+    assert_eq!(fates, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
+}
+
+#[test]
+fn names_and_ports_that_are_refused_are_not_even_looked_up() {
+    for (name, links, kind) in [
+        ("printer.local", ["/1", "/2"], ErrorKind::PrivateAddress),
+        ("www.example", [":22/", ":25/"], ErrorKind::BlockedPort),
+    ] {
+        let mut bench = bench(|_| {});
+        stranger(&mut bench, name, &links);
+        for _ in links {
+            let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
+            assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
+        }
+        assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    }
+}
+
+#[test]
+fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
+    let mut bench = bench(|config| config.max_tries = 2);
+    bench.offer(LaneId(0), "h0.example", 0, at(0));
+    bench.give(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
+    let failure = || Err(Failure::new(ErrorKind::DnsServfail, "no"));
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(LaneId(0), failure(), at(5));
+    let Next::Wait(until) = bench.next(at(5)) else { panic!("it waits") };
+    assert_eq!(until, at(1_005));
+    assert!(matches!(bench.next(until), Next::Resolve(..)));
+    bench.resolved(LaneId(0), failure(), at(2_000));
+    let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
+    assert_eq!((visit.outcome, visit.link.tries), (Outcome::Failed, 2));
+    // What comes later ends at once, and after an hour the name gets another chance.
+    bench.give(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
+    assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
+    bench.give(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
+    assert!(matches!(bench.next(at(3_700_000)), Next::Resolve(..)));
+    assert_eq!(bench.held(), 1);
+}
+
+#[test]
+fn a_host_that_never_answers_is_given_up_on() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut asked, mut settled) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                asked += 1;
+                let visit = Visit::failed(job, Failure::new(ErrorKind::ConnectTimeout, "silence"), now, now);
+                bench.finish(&visit, now);
+                settled += 1;
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
+                settled += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
+        }
+    }
+    assert_eq!((asked, settled, bench.held()), (10, 60, 0));
+    assert!(now - Time::ZERO < Duration::from_secs(300));
+}
+
+#[test]
+fn a_host_that_is_overloaded_for_good_is_given_up_on() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut asked, mut ended) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                asked += 1;
+                end(&mut bench, job, 503, now);
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                ended += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
+            Next::Recall(..) => panic!("rules are known"),
+        }
+    }
+    assert_eq!((asked, ended, bench.held()), (40, 20, 0));
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
+    // One answer that is none of these, and it begins anew.
+    let mut pace = LanePace::new(&bench.rules);
+    for moment in 0..100 {
+        pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
+        assert!(!pace.is_hopeless());
+        if moment % 30 == 29 {
+            pace.ended(
+                Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO, lying: Duration::ZERO },
+                at(2 * moment),
+                at(2 * moment),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_rate_holds_back_pages_and_nothing_else() {
+    let mut bench = bench(|config| {
+        (config.rate, config.robots) = (Some(Rate { per_second: 2.0 }), RobotsPolicy::Obey);
+    });
+    stock_all(&mut bench, &[(3, &["93.184.216.1"]), (3, &["93.184.216.2"])]);
+    let robots = fetches(&mut bench, at(0));
+    assert_eq!(robots.len(), 2, "both robots.txt at once");
+    for job in robots {
+        let origin = job.link.url.origin();
+        let lane = job.lane;
+        end(&mut bench, job, 404, at(10));
+        bench.robots_known(lane, &origin, robots_rules(Robots::default(), at(10)), at(10));
+    }
+    assert_eq!(fetches(&mut bench, at(10)).len(), 1);
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("too fast") };
+    assert_eq!(until, at(510));
+    assert_eq!(fetches(&mut bench, until).len(), 1);
+}
+
+#[test]
+fn forbidden_links_end_at_once_though_the_lane_must_wait() {
+    let mut bench = bench(|config| {
+        (config.delay, config.robots) = ("1h".parse().expect("a span"), RobotsPolicy::Obey);
+    });
+    stock(&mut bench, 2);
+    let mut jobs = fetches(&mut bench, at(0));
+    let job = jobs.remove(0);
+    assert!(matches!(job.purpose, Purpose::Robots(_)));
+    let origin = job.link.url.origin();
+    end(&mut bench, job, 200, at(10));
+    let rules = Robots::parse(b"User-agent: *\nDisallow: /1", "argiope");
+    bench.robots_known(LaneId(0), &origin, robots_rules(rules, at(10)), at(10));
+    let Next::Settle(visit) = bench.next(at(10)) else { panic!("/1 is forbidden") };
+    assert_eq!((visit.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("/0 has to wait") };
+    assert_eq!(until, at(3_600_000));
+    assert_eq!(
+        bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
+        Some(("h0.example".into(), "delay"))
+    );
+}
+
+#[test]
+fn a_robots_txt_that_cannot_be_renewed_holds_on_for_an_hour() {
+    let mut bench = bench(|config| config.robots = RobotsPolicy::Obey);
+    stock(&mut bench, 1);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    let origin = job.link.url.origin();
+    end(&mut bench, job, 200, at(0));
+    bench.robots_known(LaneId(0), &origin, robots_rules(Robots::default(), at(0)), at(0));
+    let job = fetches(&mut bench, at(1)).remove(0);
+    end(&mut bench, job, 200, at(1));
+    let day = Time::ZERO + ROBOTS_LIFE;
+    bench.give(LaneId(0), vec![link("http://h0.example/later")], 0, day);
+    assert!(matches!(bench.next(day), Next::Resolve(..)));
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::from_secs(9))), day);
+    let job = fetches(&mut bench, day).remove(0);
+    assert!(matches!(job.purpose, Purpose::Robots(_)));
+    end(&mut bench, job, 500, day);
+    let failure = Failure::new(ErrorKind::RobotsUnreachable, "500");
+    bench.robots_known(LaneId(0), &origin, robots_failed(failure, Outcome::Robots, 4, day), day);
+    let job = fetches(&mut bench, day).remove(0);
+    assert_eq!((job.purpose, job.link.url.path()), (Purpose::Page, "/later"));
+}
+
+#[test]
+fn what_is_held_and_not_under_way_is_surrendered() {
+    let mut bench = bench(|_| {});
+    stock(&mut bench, 5);
+    let mut jobs = fetches(&mut bench, at(0));
+    bench.drain();
+    let job = jobs.remove(0);
+    let (lane, again) = (job.lane, Link { tries: 1, ..job.link.clone() });
+    end(&mut bench, job, 500, at(10));
+    bench.retry(lane, again, Purpose::Page, at(20), at(10));
+    let mut links = bench.surrender();
+    links.sort_by_key(|link| link.url.clone());
+    assert_eq!(
+        links.iter().map(|link| (link.url.path(), link.tries)).collect::<Vec<_>>(),
+        [("/0", 1), ("/2", 0), ("/3", 0), ("/4", 0)]
+    );
+    assert_eq!(bench.held(), 1);
+    assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
+    end(&mut bench, jobs.remove(0), 200, at(40));
+    assert_eq!((bench.held(), bench.in_flight()), (0, 0));
+}
+
+#[test]
+fn fetches_spread_over_hosts_that_are_all_quick() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
+    let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
+    for job in first {
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
+        (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
+        bench.finish(&visit, at(1));
+    }
+    let jobs = fetches(&mut bench, at(1));
+    let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert_eq!((jobs.len(), slower), (8, 4));
+}
+
+/// A visit that the host took so many milliseconds for, and that is taken up now.
+fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
+    let ended = started + Duration::from_millis(took);
+    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+    (visit.slot, visit.status, visit.started, visit.ended) = (Some((job.lane, job.slot)), Some(200), started, ended);
+    visit.timings.total = Some(ended - started);
+    bench.finish(&visit, now);
+}
+
+#[test]
+fn where_the_machine_is_the_bottleneck_hosts_that_answer_at_once_leave_room_for_the_others() {
+    let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
+    stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
+    let (mut under_way, mut most, mut now) = ([0_usize; 2], [0; 2], 0);
+    // Pages wait for ten milliseconds before and after they are fetched, whoever sends them: lane 0 does it at once, and
+    // lane 1 takes a tenth of a second.
+    let mut jobs: VecDeque<(u64, u64, Job)> = VecDeque::new();
+    for round in 0..200 {
+        for job in fetches(&mut bench, at(now)) {
+            let took = [0, 100][job.lane.index()];
+            under_way[job.lane.index()] += 1;
+            jobs.push_back((now, took, job));
+        }
+        if round >= 150 {
+            most = [0, 1].map(|lane| under_way[lane].max(most[lane]));
+        }
+        now += 10;
+        for _ in 0..jobs.len() {
+            let Some((taken, took, job)) = jobs.pop_front() else { break };
+            if now < taken + 20 + took {
+                jobs.push_back((taken, took, job));
+            } else {
+                under_way[job.lane.index()] -= 1;
+                answered(&mut bench, job, at(taken + 10), took, at(now));
+            }
+        }
+    }
+    assert_eq!(most, [1, 6], "pages with us at a time");
+}
+
+#[test]
+fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(40, &["93.184.216.1"]), (2, &["93.184.216.2"])]);
+    let (few, mut many): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(1));
+    few.into_iter().for_each(|job| end(&mut bench, job, 200, at(1)));
+    many.extend(fetches(&mut bench, at(1)));
+    assert_eq!(many.len(), 8, "one host has all that is under way, and is seated as such");
+    bench.give(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
+    many.into_iter().for_each(|job| end(&mut bench, job, 200, at(2)));
+    let jobs = fetches(&mut bench, at(2));
+    let first = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert!(jobs.len() == 8 && (3..=5).contains(&first), "{first} of {}", jobs.len());
+}
