@@ -10,18 +10,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use argiope_core::rules::{Config, Rules};
 use argiope_core::schedule::keeper::{End, Settled};
-use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
 use argiope_core::visit::Visit;
 use argiope_core::{BadUrl, Link, StoreError, Time, Url};
-use argiope_engine::{Clock, EngineKind};
+use argiope_engine::Clock;
+use argiope_runtime::{Error, engine_kind};
 use argiope_store::MemoryFrontier;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::directory::Directory;
-use crate::keeping::{Keeping, Mail, Setting, Summary, Taker, wall_clock};
-use crate::run_lines;
-use crate::writing::{Desk, Lasting};
+use argiope_runtime::directory::Directory;
+use argiope_runtime::keeping::{Keeping, Mail, Setting, Summary, Taker, wall_clock};
+use argiope_runtime::run_lines;
+use argiope_runtime::writing::{Desk, Lasting};
 
 /// Visits that may wait to be read before the crawl waits for its reader.
 const UNREAD: usize = 1_024;
@@ -36,22 +37,11 @@ pub struct Crawl {
     told: u64,
 }
 
-/// Why a crawl could not start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the crawl's threads could not be started: {0}")]
-    Threads(#[from] std::io::Error),
-}
-
 impl Crawl {
     /// Starts a crawl: in the crawl directory `config.out`, which is made or gone on with, and where visits are handed out
     /// only once they are durable; or in memory where none is named.
     pub fn start(config: &Config) -> Result<Self, Error> {
-        let mut rules = crate::rules(config)?;
+        let mut rules = argiope_runtime::rules(config)?;
         let Some(path) = &config.out else {
             let frontier = MemoryFrontier::new(rules.fingerprint_key);
             return Self::begin(config, rules, Clock::start(), frontier, Desk::default());
@@ -168,14 +158,4 @@ impl Taker for Streaming {
     }
 
     fn rest(&mut self) {}
-}
-
-/// The engine of this name.
-pub fn engine_kind(name: EngineName) -> EngineKind {
-    match name {
-        EngineName::Tokio => EngineKind::Tokio,
-        EngineName::Coroutines => EngineKind::Coroutines,
-        EngineName::Callbacks => EngineKind::Callbacks,
-        EngineName::Threads => EngineKind::Threads,
-    }
 }

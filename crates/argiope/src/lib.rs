@@ -15,52 +15,15 @@
 //! # }
 //! ```
 
-pub mod aside;
-mod cookies;
-pub mod crawl;
-pub mod directory;
-pub mod exhibition;
-pub mod explain;
-pub mod export;
-pub mod keeping;
-pub mod past;
-pub mod picture;
-mod proxies;
-pub mod report;
-pub mod run_lines;
-pub mod snapshot;
-mod trust;
-mod turns;
-pub mod writing;
+mod crawl;
 
 pub use argiope_core as core;
 pub use argiope_core::rules::{Config, Rules};
 pub use argiope_core::visit::Visit;
 pub use argiope_core::{Link, Outcome, Url};
-pub use crawl::{Crawl, Error};
-pub use keeping::Summary;
-
-/// Checks the settings, and makes ready what they need from this machine.
-pub fn rules(config: &Config) -> Result<Rules, Error> {
-    // Fingerprints must not be made to collide.
-    let mut rules = config.compile(unpredictable())?;
-    rules.tls = trust::source(config)?;
-    rules.cookies = cookies::jar(config)?;
-    rules.proxies = proxies::located(config)?;
-    if rules.max_memory.is_none() {
-        // A quarter of what the machine has, unless it was said.
-        let machine = rustix::system::sysinfo();
-        let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
-        rules.max_memory = Some(total / 4).filter(|quarter| *quarter > 0);
-    }
-    Ok(rules)
-}
-
-/// A number that nobody can predict.
-pub fn unpredictable() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
-}
+pub use argiope_runtime::Error;
+pub use argiope_runtime::keeping::Summary;
+pub use crawl::Crawl;
 
 /// The examples of the README are compiled too.
 #[cfg(doctest)]

@@ -2,9 +2,9 @@
 
 use std::pin::pin;
 
-use argiope::core::schedule::keeper::End;
-use argiope::core::rules::{Breadth, RobotsPolicy};
 use argiope::{Config, Crawl, Outcome};
+use argiope_core::rules::{Breadth, RobotsPolicy};
+use argiope_core::schedule::keeper::End;
 use argiope_practice::{Answer, Running, Site, Web};
 use futures_core::Stream;
 

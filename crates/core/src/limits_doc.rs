@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::http::conn::{DRAIN, Limits, MOST_INTERMEDIATES, PROXY_HEAD, ZSTD_WINDOW_LOG};
-use crate::rules::Config;
 use crate::http::{cookies, fetch};
 use crate::page::{examine, follow, robots, sitemap};
 use crate::rules;
+use crate::rules::Config;
 use crate::schedule::{keeper, lane, retry, workbench};
 
 const PAGE: &str = include_str!("../../../docs/limits.md");

@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::http::cookies::SetCookie;
-use crate::page::found::Found;
-use crate::schedule::job::{Job, LaneId, Purpose};
-use crate::page::link::{Link, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::page::scope::ScopeRule;
-use crate::time::Time;
-use crate::schedule::trap::Likeness;
-use crate::page::url::Url;
 use crate::output::warc::Exchange;
+use crate::page::found::Found;
+use crate::page::link::{Link, LinkList};
+use crate::page::scope::ScopeRule;
+use crate::page::url::Url;
+use crate::schedule::job::{Job, LaneId, Purpose};
+use crate::schedule::trap::Likeness;
+use crate::time::Time;
 
 /// All that was learned from one fetch, or from deciding that there would be none.
 #[derive(Debug)]
@@ -211,7 +211,8 @@ impl Visit {
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
     pub fn unasked(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
-        let purpose = if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
+        let purpose =
+            if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
         Self { error, ..Self::bare(link, purpose, outcome, now) }
     }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use argiope_core::http::conn::{Conn, Tunnel};
 use argiope_core::http::fetch::{Fetch, Origins};
-use argiope_core::schedule::job::{Job, LaneId};
 use argiope_core::rules::Rules;
+use argiope_core::schedule::job::{Job, LaneId};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, Race, Time};
 

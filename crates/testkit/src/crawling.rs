@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use argiope::keeping::{Keeping, Setting, Summary, Taker};
-use argiope::writing::Desk;
 use argiope_core::Outcome;
-use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
+use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
 use argiope_practice::Running;
+use argiope_runtime::keeping::{Keeping, Setting, Summary, Taker};
+use argiope_runtime::writing::Desk;
 use argiope_store::MemoryFrontier;
 
 /// Everything that a crawl brought.
@@ -50,10 +50,10 @@ pub fn trust(config: &mut Config, web: &Running) -> tempfile::TempPath {
 /// Crawls to the end.
 pub fn crawl(config: &Config) -> Crawled {
     let taken = Arc::new(Mutex::new(Vec::new()));
-    let rules = Arc::new(argiope::rules(config).expect("the settings are right"));
+    let rules = Arc::new(argiope_runtime::rules(config).expect("the settings are right"));
     let keeping = Keeping::start(Setting {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
-        engine: argiope::crawl::engine_kind(config.engine),
+        engine: argiope_runtime::engine_kind(config.engine),
         rules,
         clock: Clock::start(),
         taker: Collect(Arc::clone(&taken)),

@@ -88,7 +88,7 @@ fn engine_and_store_never_see_each_other() {
 
 #[test]
 fn engine_and_store_meet_in_one_file() {
-    let both: Vec<String> = sources("crates/argiope/src")
+    let both: Vec<String> = sources("crates/runtime/src")
         .into_iter()
         .filter(|(_, text)| {
             let code = code(text);
@@ -101,20 +101,44 @@ fn engine_and_store_meet_in_one_file() {
 
 #[test]
 fn one_folder_names_rustls() {
-    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    let folders = [
+        "crates/core/src",
+        "crates/engine/src",
+        "crates/store/src",
+        "crates/runtime/src",
+        "crates/argiope/src",
+        "crates/cli/src",
+    ];
     let files = files_naming(&folders, "rustls::");
-    assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/core/src/conn/tls/")), "{files:?}");
+    assert!(
+        !files.is_empty() && files.iter().all(|file| file.starts_with("crates/core/src/http/conn/tls/")),
+        "{files:?}"
+    );
 }
 
 #[test]
 fn one_file_names_epoll() {
-    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    let folders = [
+        "crates/core/src",
+        "crates/engine/src",
+        "crates/store/src",
+        "crates/runtime/src",
+        "crates/argiope/src",
+        "crates/cli/src",
+    ];
     assert_eq!(files_naming(&folders, "event::epoll"), ["crates/engine/src/epoll.rs"]);
 }
 
 #[test]
 fn one_file_names_the_networking_of_tokio() {
-    let folders = ["crates/core/src", "crates/engine/src", "crates/store/src", "crates/argiope/src"];
+    let folders = [
+        "crates/core/src",
+        "crates/engine/src",
+        "crates/store/src",
+        "crates/runtime/src",
+        "crates/argiope/src",
+        "crates/cli/src",
+    ];
     let files = files_naming(&folders, "tokio::net");
     assert!(files.len() <= 1, "tokio::net is named in {files:?}");
 }
@@ -131,7 +155,7 @@ fn the_hand_made_engines_use_no_runtime() {
 fn unsafe_code_is_forbidden_everywhere() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
     assert!(manifest.contains("unsafe_code = \"forbid\""));
-    for member in ["core", "engine", "store", "practice", "argiope", "testkit"] {
+    for member in ["core", "engine", "store", "runtime", "argiope", "cli", "exhibition", "practice", "testkit"] {
         let path = root().join("crates").join(member).join("Cargo.toml");
         let manifest = std::fs::read_to_string(path).expect("a crate has a manifest");
         assert!(manifest.contains("[lints]\nworkspace = true"), "{member} does not take the shared lints");
@@ -232,7 +256,7 @@ const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwe
 
 #[test]
 fn licences_are_permissive_and_no_banned_crate_is_used() {
-    let tree = dependency_tree("argiope");
+    let tree = dependency_tree("argiope-cli");
     assert!(tree.len() > 50, "only {} packages: has cargo changed its output?", tree.len());
     for (name, licence) in tree {
         assert!(!BANNED.contains(&name.as_str()), "{name} is banned");

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use argiope_core::schedule::keeper::End;
 use argiope_core::rules::{Breadth, Config, Pace, Rate, RobotsPolicy, Rules, Size, Span};
+use argiope_core::schedule::keeper::End;
 use argiope_core::{Outcome, Time, Url};
 use argiope_testkit::sim::model::{Expected, Model, Plan};
 use argiope_testkit::sim::{Report, Sim};

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Size, Span};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
-use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Size, Span};
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{Fetched, Named, Reply, Report, Said, Sim, Web};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::schedule::keeper::End;
 use argiope_core::rules::{Breadth, Config, Pace, Span};
+use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::Broad;
 use argiope_testkit::sim::{Report, Sim};
 

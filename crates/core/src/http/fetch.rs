@@ -15,20 +15,20 @@ use crate::budget::Held;
 use crate::http::conn::request::Request;
 use crate::http::conn::{Conn, Head, Receiver, Step, Version, Want, refused_by_proxy};
 use crate::http::cookies::{self, CookieHeader, SetCookie};
-use crate::page::examine::{self, Caps, Examiner, Findings};
-use crate::page::follow;
-use crate::schedule::job::{Job, Purpose};
-use crate::page::link::{Link, LinkKind, LinkList};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::record::WallClock;
-use crate::schedule::retry;
-use crate::page::robots;
-use crate::rules::Rules;
-use crate::page::sitemap;
-use crate::time::Time;
-use crate::page::url::Url;
-use crate::visit::{Errand, Headers, Visit, Wire};
 use crate::output::warc;
+use crate::page::examine::{self, Caps, Examiner, Findings};
+use crate::page::follow;
+use crate::page::link::{Link, LinkKind, LinkList};
+use crate::page::robots;
+use crate::page::sitemap;
+use crate::page::url::Url;
+use crate::rules::Rules;
+use crate::schedule::job::{Job, Purpose};
+use crate::schedule::retry;
+use crate::time::Time;
+use crate::visit::{Errand, Headers, Visit, Wire};
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -550,8 +550,8 @@ fn text(value: Option<&[u8]>) -> Option<Box<str>> {
 mod tests {
     use super::*;
     use crate::http::conn::Limits;
-    use crate::schedule::frontier::LaneId;
     use crate::rules::Config;
+    use crate::schedule::frontier::LaneId;
 
     #[test]
     fn a_fetch_that_waits_is_small() {

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 
-use crate::rules::ConfigError;
 use crate::page::url::{Url, UrlRef};
+use crate::rules::ConfigError;
 
 /// Where a proxy listens if no port is written, as in curl.
 const PORT: u16 = 1080;

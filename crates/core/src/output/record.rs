@@ -6,12 +6,12 @@ use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::job::Purpose;
-use crate::page::link::LinkList;
 use crate::outcome::{Failure, Outcome, Truncated};
-use crate::time::Time;
-use crate::page::url::Url;
 use crate::output::escape::write_json;
+use crate::page::link::LinkList;
+use crate::page::url::Url;
+use crate::schedule::job::Purpose;
+use crate::time::Time;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.
@@ -268,8 +268,8 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::link::{Link, LinkKind};
     use crate::outcome::ErrorKind;
+    use crate::page::link::{Link, LinkKind};
     use crate::page::url::Url;
     use std::time::Duration;
 

@@ -5,12 +5,12 @@
 
 use hashbrown::HashSet;
 
+use crate::outcome::{ErrorKind, Failure};
 use crate::page::found::Found;
 use crate::page::link::{LinkKind, LinkList};
-use crate::outcome::{ErrorKind, Failure};
-use crate::rules::Rules;
 use crate::page::scope::{ScopeRule, Verdict};
 use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
+use crate::rules::Rules;
 use crate::visit::{Rejected, Visit};
 
 /// Characters of a Location that a message repeats.
@@ -123,13 +123,13 @@ fn count(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::job::Purpose;
-    use crate::page::link::Link;
     use crate::outcome::Outcome;
     use crate::output::record::{self, WallClock};
-    use crate::rules::Config;
-    use crate::time::Time;
+    use crate::page::link::Link;
     use crate::page::url::Url;
+    use crate::rules::Config;
+    use crate::schedule::job::Purpose;
+    use crate::time::Time;
 
     #[test]
     fn a_location_that_leads_nowhere_tells_nobody_its_password() {

@@ -5,9 +5,9 @@
 //!
 //! Invariant: all of them were found on the same page, at the same depth.
 
-use crate::schedule::frontier::LinkRef;
 use crate::page::link::LinkKind;
 use crate::page::url::{Marks, Url, UrlRef};
+use crate::schedule::frontier::LinkRef;
 
 /// Links to follow, all found on one page.
 #[derive(Clone, Debug, Default)]

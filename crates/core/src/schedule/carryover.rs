@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::output::record::WallClock;
 use crate::schedule::keeper::Changes;
 use crate::schedule::lane::ROBOTS_LIFE;
-use crate::output::record::WallClock;
 use crate::schedule::retry::LONGEST_RETRY_AFTER;
 use crate::time::Time;
 

@@ -10,8 +10,8 @@
 //!
 //! One process owns a frontier for now; the verbs are those that a shared one can keep too.
 
-use crate::page::link::{Link, LinkKind};
 use crate::outcome::Outcome;
+use crate::page::link::{Link, LinkKind};
 use crate::page::url::{Url, UrlRef};
 use std::fmt;
 

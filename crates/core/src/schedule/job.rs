@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::cookies::CookieHeader;
-use crate::page::link::Link;
 use crate::output::record::WallClock;
+use crate::page::link::Link;
 use crate::page::url::Origin;
 
 /// A host name's number in the frontier and on the workbench.

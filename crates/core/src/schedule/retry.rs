@@ -80,11 +80,11 @@ fn http_date(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::job::Purpose;
-    use crate::page::link::Link;
     use crate::outcome::{Failure, Outcome};
-    use crate::time::Time;
+    use crate::page::link::Link;
     use crate::page::url::Url;
+    use crate::schedule::job::Purpose;
+    use crate::time::Time;
 
     const WAIT: Duration = Duration::from_secs(1);
 

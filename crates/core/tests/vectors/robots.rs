@@ -5,7 +5,8 @@ use std::time::Duration;
 use argiope_core::page::robots::{
     Field, Lines, Pattern, Robots, RobotsAnswer, is_product_token, prepare, product_token, target_of,
 };
-use argiope_core::{ErrorKind, Url, lane, workbench};
+use argiope_core::schedule::{lane, workbench};
+use argiope_core::{ErrorKind, Url};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};

@@ -48,7 +48,7 @@
 //! `.also("file", "test")` does the same for a part of a case.
 //!
 //! Where the catalogue leaves a choice, `.choosing("what we do and why")` writes it down; the list is printed in
-//! docs/conformance.md. The test that runs everything is `crates/argiope/tests/hostile.rs`; it crawls a well-behaved
+//! docs/conformance.md. The test that runs everything is `crates/cli/tests/hostile.rs`; it crawls a well-behaved
 //! control host beside every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin so;
 //! `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
 //!

@@ -165,7 +165,7 @@ pub(super) fn cases() -> Vec<Case> {
             "OUT15",
             "the folder goes away",
             Expect::error("internal"),
-            "crates/argiope/tests/directory_faults.rs",
+            "crates/cli/tests/directory_faults.rs",
             "a_folder_that_goes_away_is_noticed",
         ),
     ]

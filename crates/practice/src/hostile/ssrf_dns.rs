@@ -140,7 +140,7 @@ pub(super) fn cases() -> Vec<Case> {
             "NET12",
             "a name that changes between check and connect",
             PRIVATE,
-            "crates/core/src/workbench/tests.rs",
+            "crates/core/src/schedule/workbench/tests.rs",
             "the_addresses_that_were_checked_are_the_ones_that_are_connected_to",
         ),
         Case::new("NET13", "private addresses in every spelling", Expect::Skip, |stage| leads_inside(stage, SPELLINGS)),

@@ -95,7 +95,7 @@ fn patience() -> Vec<Case> {
             }
             Ok(())
         })
-        .also("crates/core/src/retry.rs", "retry_after_goes_first_within_reason"),
+        .also("crates/core/src/schedule/retry.rs", "retry_after_goes_first_within_reason"),
         Case::new("STA05", "429 to every third request", Expect::Ok, |stage| {
             let site_pages: Vec<String> = (0..8).map(|n| format!("/{n}")).collect();
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();
@@ -118,7 +118,7 @@ fn patience() -> Vec<Case> {
             Ok(())
         })
         .also(
-            "crates/core/src/lane/tests.rs",
+            "crates/core/src/schedule/lane/tests.rs",
             "retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time",
         ),
         Case::new("STA06", "500 to every second request", Expect::Ok, |stage| {
@@ -149,7 +149,7 @@ fn patience() -> Vec<Case> {
             });
             Ok(())
         })
-        .also("crates/core/src/workbench/tests.rs", "a_host_that_is_overloaded_for_good_is_given_up_on"),
+        .also("crates/core/src/schedule/workbench/tests.rs", "a_host_that_is_overloaded_for_good_is_given_up_on"),
     ]
 }
 
@@ -163,7 +163,7 @@ fn strange() -> Vec<Case> {
             "STA10",
             "304 with other validators",
             Expect::Ok,
-            "crates/argiope/tests/directory_recrawl.rs",
+            "crates/cli/tests/directory_recrawl.rs",
             "a_304_brings_new_validators_and_no_digest",
         ),
         Case::new("STA12", "dates of change that make no sense", Expect::Ok, |stage| {

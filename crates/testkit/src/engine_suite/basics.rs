@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_core::schedule::keeper::End;
 use argiope_core::rules::{Breadth, EngineName, Pace, Size, Span};
+use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{Answer, Graph, Plan, Reach, Site, Web};
 

@@ -18,17 +18,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::output::record::WallClock;
+use argiope_core::page::follow;
+use argiope_core::page::sitemap::Sitemap;
+use argiope_core::rules::Rules;
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
-use argiope_core::output::record::WallClock;
-use argiope_core::rules::Rules;
-use argiope_core::page::sitemap::Sitemap;
 use argiope_core::schedule::trap::LikenessReader;
 use argiope_core::visit::{Errand, Visit};
-use argiope_core::page::follow;
-use argiope_core::{
-    Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url,
-};
+use argiope_core::{Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url};
 use argiope_store::MemoryFrontier;
 
 pub use umpire::Umpire;

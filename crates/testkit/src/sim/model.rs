@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use argiope_core::schedule::job::Job;
-use argiope_core::rules::{RobotsPolicy, Rules};
 use argiope_core::page::scope::Verdict;
 use argiope_core::page::sitemap::{Entry, Sitemap};
+use argiope_core::rules::{RobotsPolicy, Rules};
+use argiope_core::schedule::job::Job;
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
 
 use super::dice::Dice;

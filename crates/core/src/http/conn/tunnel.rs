@@ -7,10 +7,10 @@
 
 use std::net::IpAddr;
 
-use crate::outcome::{ErrorKind, Failure};
 use crate::http::proxy::{Proxy, ProxyKind};
-use crate::time::Time;
+use crate::outcome::{ErrorKind, Failure};
 use crate::page::url::UrlRef;
+use crate::time::Time;
 
 use super::Conn;
 use super::head::{self, Head, Parsed};

@@ -2,8 +2,8 @@ use std::io::Read as _;
 
 use super::*;
 use crate::budget::Budget;
-use crate::rules::{Config, Rules};
 use crate::page::url::Url;
+use crate::rules::{Config, Rules};
 
 /// A record as a reader sees it.
 #[derive(Debug)]

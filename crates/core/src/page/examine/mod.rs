@@ -51,8 +51,8 @@ pub use links::kind_of_rel;
 pub(crate) use settle::LONGEST_TITLE;
 
 use crate::page::link::LinkList;
-use crate::schedule::trap::Likeness;
 use crate::page::url::Url;
+use crate::schedule::trap::Likeness;
 use charset::Watch;
 use kind::Kind;
 use links::Collector;

@@ -4,7 +4,7 @@ use crate::swar;
 
 /// A name of up to eight bytes in lower case, as a number. Longer names are all 0: they are told apart by their bytes.
 pub fn key(name: &[u8]) -> u64 {
-    if name.len() > 8 { 0 } else { eight::lower(eight::up_to(name)) }
+    if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
 }
 
 /// The same of a name that we write ourselves, in lower case.

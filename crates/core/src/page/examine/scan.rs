@@ -43,8 +43,8 @@ fn seek(bytes: &[u8], from: usize, marks: u8, marked: bool) -> Option<usize> {
 /// Nearly all names are shorter than eight bytes.
 #[inline]
 fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
-    let near = eight::first(bytes.get(from..)?)
-        .and_then(|word| eight::place(eight::below(word, b'0') | eight::equal(word, b'=') | eight::equal(word, b'>')));
+    let near = swar::first(bytes.get(from..)?)
+        .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
         // What is below the digits, such as a hyphen, may belong to the name.
         Some(near) if ENDS[usize::from(*bytes.get(near)?)] & marks != 0 => Some(near),
@@ -57,7 +57,7 @@ fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
     for (word, at) in words.iter().zip([0, 8, 16]) {
-        if let Some(place) = eight::place(eight::equal(u64::from_le_bytes(*word), byte)) {
+        if let Some(place) = swar::place(swar::equal(u64::from_le_bytes(*word), byte)) {
             return Some(at + place);
         }
     }

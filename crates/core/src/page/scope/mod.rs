@@ -10,8 +10,8 @@ use regex::{RegexSet, RegexSetBuilder};
 
 use crate::http::address;
 use crate::page::link::LinkKind;
-use crate::schedule::trap;
 use crate::page::url::{self, Url, UrlRef};
+use crate::schedule::trap;
 
 /// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
 const PATTERN_SIZE: usize = 10 << 20;

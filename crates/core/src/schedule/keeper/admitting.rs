@@ -1,10 +1,10 @@
 //! Which of the links that a page brought enter the frontier: [`crate::schedule::trap`] judges, this file does as it says.
 
 use super::Keeper;
-use crate::schedule::frontier::{Frontier, LaneId, Put, StoreError};
-use crate::time::Time;
-use crate::schedule::trap::{Cut, Traps};
 use crate::page::url::Url;
+use crate::schedule::frontier::{Frontier, LaneId, Put, StoreError};
+use crate::schedule::trap::{Cut, Traps};
+use crate::time::Time;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Keeper;
+use crate::outcome::Outcome;
 use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
-use crate::outcome::Outcome;
 use crate::visit::Visit;
 
 /// How a page compares with what it was the last time.

@@ -5,9 +5,9 @@
 //! that is gone on with is given new ones.
 
 use super::Keeper;
+use crate::outcome::Outcome;
 use crate::schedule::frontier::Frontier;
 use crate::schedule::job::{Job, Purpose};
-use crate::outcome::Outcome;
 use crate::time::Time;
 use crate::visit::Visit;
 

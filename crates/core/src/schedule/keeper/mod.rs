@@ -20,24 +20,24 @@ use std::time::Duration;
 pub use again::{Change, Changes};
 
 use crate::http::cookies::Jar;
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::output::record::{self, WallClock};
+use crate::output::warc::Shelf;
+use crate::page::link::{Link, LinkKind};
+use crate::page::robots::{Robots, RobotsAnswer};
+use crate::page::scope::Verdict;
+use crate::page::sitemap::Sitemap;
+use crate::page::url::{Origin, Url};
+use crate::rules::{RobotsPolicy, Rules, Sitemaps};
+use crate::schedule::carryover::Progress;
 use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::lane::RobotsState;
-use crate::page::link::{Link, LinkKind};
-use crate::schedule::carryover::Progress;
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::output::record::{self, WallClock};
 use crate::schedule::retry::{self, Retry};
-use crate::page::robots::{Robots, RobotsAnswer};
-use crate::rules::{RobotsPolicy, Rules, Sitemaps};
-use crate::page::scope::Verdict;
-use crate::page::sitemap::Sitemap;
-use crate::time::Time;
 use crate::schedule::trap::Traps;
-use crate::page::url::{Origin, Url};
-use crate::visit::{Errand, Visit};
-use crate::output::warc::Shelf;
 use crate::schedule::workbench::{self, Next, Workbench};
+use crate::time::Time;
+use crate::visit::{Errand, Visit};
 
 pub use crate::output::warc::Chunk;
 

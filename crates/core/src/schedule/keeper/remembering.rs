@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::schedule::frontier::{Frontier, LaneId, StoreError};
-use crate::schedule::lane::RobotsState;
-use crate::schedule::carryover::{self, LaneNote, Progress, RobotsNote};
 use crate::outcome::Outcome;
 use crate::page::robots::Robots;
-use crate::time::Time;
 use crate::page::url::Origin;
+use crate::schedule::carryover::{self, LaneNote, Progress, RobotsNote};
+use crate::schedule::frontier::{Frontier, LaneId, StoreError};
+use crate::schedule::lane::RobotsState;
+use crate::time::Time;
 use crate::visit::Visit;
 
 /// A rest that is over sooner is not worth a note.
@@ -30,7 +30,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Notes how far the crawl came; to be called before a commit.
     pub fn note_progress(&mut self, now: Time) -> Result<(), StoreError> {
-        self.progress.at = notes::wall(self.clock, now);
+        self.progress.at = carryover::wall(self.clock, now);
         let note = serde_json::to_vec(&self.progress).unwrap_or_default();
         self.frontier.keep_note(None, &note)
     }
@@ -49,7 +49,7 @@ impl<F: Frontier> Keeper<F> {
     pub(super) fn recall_lane(&mut self, lane: LaneId, name: &str, now: Time) -> Result<(), StoreError> {
         let Some(note) = self.lane_note(lane)? else { return Ok(()) };
         for RobotsNote { https, port, text, until } in note.robots {
-            let until = notes::robots_until(until, self.clock, now);
+            let until = carryover::robots_until(until, self.clock, now);
             if until > now {
                 let rules = Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token));
                 let origin = Origin { https, host: Arc::from(name), port };
@@ -57,7 +57,7 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         if let Some(rest) = note.rest {
-            self.bench.let_rest(lane, name, notes::rest_until(rest, self.clock, now));
+            self.bench.let_rest(lane, name, carryover::rest_until(rest, self.clock, now));
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl<F: Frontier> Keeper<F> {
     pub(super) fn recall_robots(&mut self, lane: LaneId, origin: &Origin, now: Time) -> Result<(), StoreError> {
         let note = self.lane_note(lane)?.unwrap_or_default();
         let noted = note.robots.iter().find(|noted| (noted.https, noted.port) == (origin.https, origin.port));
-        let until = noted.map_or(now, |noted| notes::robots_until(noted.until, self.clock, now));
+        let until = noted.map_or(now, |noted| carryover::robots_until(noted.until, self.clock, now));
         match noted.filter(|_| until > now) {
             Some(noted) => {
                 let rules = Arc::new(Robots::parse(noted.text.as_bytes(), &self.rules.agent_token));
@@ -81,7 +81,7 @@ impl<F: Frontier> Keeper<F> {
     /// when exactly, is not noted: all of them wait.
     pub(super) fn keep_distance(&mut self, lane: LaneId, now: Time) {
         if self.progress.at > 0 {
-            self.bench.keep_distance(lane, notes::age(self.progress.at, self.clock, now), now);
+            self.bench.keep_distance(lane, carryover::age(self.progress.at, self.clock, now), now);
         }
     }
 
@@ -98,13 +98,13 @@ impl<F: Frontier> Keeper<F> {
         let text = if visit.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= notes::LONGEST_NOTED) else {
+        let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::LONGEST_NOTED) else {
             // It is asked for once more in the next run, and no harm done; what it said before would do some.
             let noted = note.robots.len();
             note.forget_robots(https, port);
             return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
         };
-        let until = notes::wall(self.clock, *until);
+        let until = carryover::wall(self.clock, *until);
         note.set_robots(RobotsNote { https, port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)?;
         if self.frontier.note(Some(lane))?.is_some() {
@@ -120,7 +120,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let mut note = self.lane_note(lane)?.unwrap_or_default();
-        note.rest = Some(notes::wall(self.clock, rest));
+        note.rest = Some(carryover::wall(self.clock, rest));
         self.keep_lane_note(lane, &note)
     }
 

@@ -12,13 +12,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::schedule::job::Purpose;
-use crate::page::link::Link;
 use crate::outcome::{Failure, Outcome};
+use crate::page::link::Link;
 use crate::page::robots::Robots;
-use crate::rules::{Pace, Rules};
-use crate::time::Time;
 use crate::page::url::Origin;
+use crate::rules::{Pace, Rules};
+use crate::schedule::job::Purpose;
+use crate::time::Time;
 
 /// Response times within this of the floor count as quick: jitter of a loaded machine is not the host's discomfort.
 const JITTER: Duration = Duration::from_millis(50);

@@ -9,9 +9,9 @@
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::page::link::Link;
 use crate::page::scope::domain_key;
+use crate::schedule::frontier::{LaneId, LinkRef};
 
 /// Pages with something new to say that make a host a useful one.
 const USEFUL: u8 = 4;

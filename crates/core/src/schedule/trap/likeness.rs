@@ -56,7 +56,7 @@ impl LikenessReader {
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
         if self.piece_bytes < LOOKED_AT {
-            let (first, second) = (eight::up_to(bytes), eight::up_to(bytes.get(8..).unwrap_or(&[])));
+            let (first, second) = (swar::up_to(bytes), swar::up_to(bytes.get(8..).unwrap_or(&[])));
             self.piece |= (u128::from(second) << 64 | u128::from(first)) << (8 * self.piece_bytes);
             self.piece_bytes = (self.piece_bytes + bytes.len()).min(LOOKED_AT);
         }
@@ -90,7 +90,7 @@ impl LikenessReader {
         for word in words {
             self.push(u64::from_le_bytes(*word), 8);
         }
-        self.push(eight::up_to(last), last.len() as u32);
+        self.push(swar::up_to(last), last.len() as u32);
     }
 
     /// Up to eight bytes more; a word is folded in whenever there is a whole one.
@@ -112,7 +112,7 @@ impl LikenessReader {
 
 /// The same beginning of a piece with every number in it written as 0.
 fn numbers_alike(piece: u128) -> u128 {
-    let digits = u128::from(eight::digits((piece >> 64) as u64)) << 64 | u128::from(eight::digits(piece as u64));
+    let digits = u128::from(swar::digits((piece >> 64) as u64)) << 64 | u128::from(swar::digits(piece as u64));
     if digits == 0 {
         return piece;
     }

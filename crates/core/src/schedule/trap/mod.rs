@@ -30,12 +30,12 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::schedule::frontier::{LaneId, LinkRef};
-use crate::page::link::{Link, LinkKind};
 use crate::outcome::Truncated;
-use crate::rules::{Breadth, Rules, TrapPolicy};
+use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{ScopeRule, domain_key};
 use crate::page::url::{Url, UrlRef};
+use crate::rules::{Breadth, Rules, TrapPolicy};
+use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::visit::Visit;
 
 use domains::Domains;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::pick::{self, News, Pick};
 use super::{ROBOTS_REDIRECTS, Workbench};
+use crate::http::proxy;
+use crate::outcome::Outcome;
+use crate::page::link::{Link, LinkKind};
+use crate::page::url::{Origin, Url};
 use crate::schedule::job::{LaneId, Purpose};
 use crate::schedule::lane::{Addresses, RobotsState};
-use crate::page::link::{Link, LinkKind};
-use crate::outcome::Outcome;
-use crate::http::proxy;
 use crate::time::Time;
-use crate::page::url::{Origin, Url};
 use crate::visit::Visit;
 
 /// What a lane can do now.

@@ -38,15 +38,15 @@ use self::seats::{Ready, Seat, Shared};
 #[cfg(test)]
 pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
 use self::spare::{KEPT, Spare};
+use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::page::link::Link;
+use crate::page::robots::Robots;
+use crate::page::url::Origin;
+use crate::rules::Rules;
 use crate::schedule::job::{Job, LaneId, Purpose, Rare};
 use crate::schedule::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
-use crate::page::link::Link;
-use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::schedule::retry;
-use crate::page::robots::Robots;
-use crate::rules::Rules;
 use crate::time::Time;
-use crate::page::url::Origin;
 use crate::visit::Visit;
 
 /// A host given up on is asked again after this long.

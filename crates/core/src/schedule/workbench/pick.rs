@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::address;
+use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::page::link::{Link, LinkKind};
+use crate::page::url::{Origin, Url};
+use crate::rules::{RobotsPolicy, Rules};
 use crate::schedule::job::Purpose;
 use crate::schedule::lane::{Addresses, Lane, RobotsState, Sign};
-use crate::page::link::{Link, LinkKind};
-use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::schedule::retry;
-use crate::rules::{RobotsPolicy, Rules};
 use crate::time::Time;
-use crate::page::url::{Origin, Url};
 use crate::visit::Visit;
 
 /// How far into a queue to look for a link whose origin is not waiting for its robots.txt.

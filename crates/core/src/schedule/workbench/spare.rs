@@ -17,11 +17,11 @@ use hashbrown::HashSet;
 
 use super::Workbench;
 use super::seats::Seat;
+use crate::page::url::Origin;
+use crate::rules::Rules;
 use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane, RobotsState};
-use crate::rules::Rules;
 use crate::time::Time;
-use crate::page::url::Origin;
 
 /// Bytes that the rules of all hosts may take, unless less memory is allowed.
 pub const ROBOTS_ROOM: usize = 64 << 20;
@@ -160,11 +160,11 @@ mod tests {
 
     use super::super::{Next, robots_rules};
     use super::*;
-    use crate::schedule::lane::MOST_ORIGINS;
     use crate::page::link::{Link, LinkKind};
     use crate::page::robots::Robots;
-    use crate::rules::{Config, Size};
     use crate::page::url::Url;
+    use crate::rules::{Config, Size};
+    use crate::schedule::lane::MOST_ORIGINS;
 
     fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
         let mut config = Config { roots: vec!["http://h/".into()], ..Config::default() };

@@ -1,10 +1,10 @@
 //! The workbench, one event at a time. What must hold over whole crawls is tested in virtual time.
 
 use super::*;
-use crate::schedule::lane::{LanePace, Sign};
 use crate::page::link::LinkKind;
-use crate::rules::{Config, Pace, Rate, RobotsPolicy};
 use crate::page::url::Url;
+use crate::rules::{Config, Pace, Rate, RobotsPolicy};
+use crate::schedule::lane::{LanePace, Sign};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
     let mut config = Config {

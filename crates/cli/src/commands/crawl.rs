@@ -1,0 +1,378 @@
+//! `argiope crawl` and `argiope demo`: a crawl from the command line to the exit code.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::report::Report;
+use argiope_core::rules::{Config, FailOn, Rules};
+use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::schedule::keeper::{End, Settled};
+use argiope_engine::Clock;
+use argiope_practice::{Running, demo as practice};
+use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::directory::{self, Directory};
+use argiope_runtime::keeping::{Keeping, Mail, Setting, Taker};
+use argiope_runtime::snapshot::Snapshot;
+use argiope_runtime::writing::{Desk, Lasting};
+use argiope_runtime::{Error, engine_kind, run_lines};
+use argiope_store::MemoryFrontier;
+
+use super::config::Usage;
+use super::interrupt::Interrupt;
+use super::live::{Live, View};
+use super::output::Output;
+use super::teller::{Teller, Voice};
+use super::{FAILED, INSECURE, USAGE, complain, escape, log, report, words};
+
+/// `--fail-on broken` found something.
+const BROKEN: u8 = 3;
+
+/// Why there is no crawl to speak of, with the exit code.
+type Refused = ExitCode;
+
+/// Crawls as the settings say, in the crawl directory that belongs to them.
+pub fn run(config: Config) -> Result<ExitCode, Usage> {
+    let rules = match rules(&config)? {
+        Ok(rules) => rules,
+        Err(refused) => return Ok(refused),
+    };
+    Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
+}
+
+fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
+    match argiope_runtime::rules(config) {
+        Ok(rules) => Ok(Ok(rules)),
+        Err(Error::Config(error)) => Err(error.into()),
+        Err(error) => Ok(Err(fail(config, &error.to_string()))),
+    }
+}
+
+fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreError> {
+    let path = directory::place(config, &rules);
+    let (mut directory, removed) = if config.fresh {
+        Directory::start_over(&path, &rules, config)?
+    } else {
+        (Directory::open(&path, &rules, config)?, Vec::new())
+    };
+    for name in removed {
+        say(config, &format!("removed {}", path.join(name).display()));
+    }
+    for note in &directory.notes {
+        tell(config, "note", &format!("{}: {note}", path.display()));
+    }
+    let counts = directory.counts();
+    let finished = directory.is_finished();
+    if finished && !config.recrawl {
+        let settled = words::plural(counts.settled, "URL");
+        let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
+        say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if finished {
+        let urls = words::plural(directory.begin_round()?, "URL");
+        say(config, &format!("{}: asking again for {urls}", path.display()));
+    } else if directory.resumed {
+        let (settled, queued) = (words::plural(counts.settled, "URL"), words::count(counts.queued));
+        say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
+    }
+    rules.fingerprint_key = directory.frontier.key();
+    // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
+    let (output, jsonl) = match config.jsonl.as_deref() {
+        None => (None, None),
+        Some(jsonl) if Output::is_stream(jsonl) => match Output::open(jsonl) {
+            Ok(output) => (Some(output), None),
+            Err(why) => return Ok(fail(config, &why)),
+        },
+        Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
+    };
+    let earlier = if finished { 0 } else { counts.settled };
+    let clock = Clock::start();
+    let first_line = first_line(config, &clock);
+    let (frontier, desk) = directory.into_parts(jsonl, first_line);
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path), earlier }))
+}
+
+/// What a crawl works on, and where it tells of it.
+struct Places<'a, F> {
+    frontier: F,
+    desk: Desk,
+    /// Where records are printed, once they are durable.
+    output: Option<Output>,
+    /// The folder that gets the report.
+    report: Option<&'a Path>,
+    /// How many URLs earlier runs have settled.
+    earlier: u64,
+}
+
+/// Where earlier runs have settled more than this, reading their records again would keep people waiting.
+const READ_AGAIN: u64 = 100_000;
+
+fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
+    run_lines::first(config, &argiope_runtime::keeping::wall_clock(clock).text(argiope_core::Time::ZERO))
+}
+
+fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
+    let Places { frontier, desk, output, report: folder, earlier } = places;
+    let rules = Arc::new(rules);
+    if config.insecure {
+        // Whom to trust is no matter of tone: this is said even with --quiet.
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
+    }
+    let shown = Shown::default();
+    let picture = shown.clone();
+    let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
+    let live = match Live::start(view, move || picture.snapshot()) {
+        Ok(live) => Arc::new(live),
+        Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
+    };
+    let signals = match Interrupt::listen() {
+        Ok(signals) => signals,
+        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
+    };
+    let stop = shown.clone();
+    let voice = Voice { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
+    let teller = Teller::new(Arc::clone(&rules), output, voice, Arc::clone(&live), move || {
+        stop.tell(Mail::Leave);
+    });
+    let teller = Arc::new(Mutex::new(Some(teller)));
+    let started = Keeping::start(Setting {
+        frontier,
+        rules,
+        engine: engine_kind(config.engine),
+        clock,
+        taker: Telling(Arc::clone(&teller)),
+        desk,
+        open: false,
+    });
+    let keeping = match started {
+        Ok(keeping) => keeping,
+        Err(error) => return refuse(config, &error),
+    };
+    shown.set(&keeping);
+    let drain = shown.clone();
+    // The thread for it begins when the crawl has: the first request does not wait for it.
+    let interrupt = match Interrupt::watch(signals, move || drain.tell(Mail::Stop(End::Interrupted))) {
+        Ok(interrupt) => interrupt,
+        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
+    };
+    let ended = keeping.join();
+    let teller = teller.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let summary = match ended {
+        Ok(summary) => summary,
+        Err(error) => {
+            drop(teller);
+            if let Ok(live) = Arc::try_unwrap(live) {
+                live.stop();
+            }
+            return refuse(config, &error);
+        }
+    };
+    let Some(teller) = teller else {
+        return fail(config, "the records were lost");
+    };
+    for notice in &summary.notices {
+        live.say(in_tone(config, "note", notice));
+    }
+    let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    report.add_cuts(summary.cuts);
+    // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
+    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(Report::of_directory);
+    let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
+    if let Some(Ok(whole)) = whole {
+        report = whole;
+    }
+    if let Ok(live) = Arc::try_unwrap(live) {
+        live.stop();
+    }
+    let mut text = report::render(&report, config.verbose > 1);
+    if let Some(folder) = folder.filter(|_| !is_whole) {
+        let folder = escape::visible(&folder.display().to_string()).into_owned();
+        text += &format!(
+            "\nOf this run alone; earlier ones settled {}: argiope report {folder} tells of all\n",
+            words::plural(earlier, "URL")
+        );
+    }
+    if let Some(counts) = summary.changes {
+        text += &changes.render(counts);
+    }
+    if !config.quiet {
+        let said = if config.log_json { log::summary(&report) + "\n" } else { text.clone() };
+        // Where standard error is closed there is nobody left to tell.
+        let _ = write!(std::io::stderr(), "{said}");
+    }
+    if let Some(folder) = folder
+        && let Err(error) = Aside::write(&folder.join(argiope_store::disk::REPORT), &text)
+    {
+        return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
+    }
+    if let Err(why) = printed {
+        return fail(config, &why);
+    }
+    code(config, &report, summary.end, &interrupt)
+}
+
+/// Crawls the built-in practice web.
+pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
+    let (web, roots): (Running, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
+        Ok(served) => served,
+        Err(error) => {
+            return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}")));
+        }
+    };
+    // A name that nobody can have taken, and a file that is made here or not at all.
+    let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&authority)
+        .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
+    if let Err(error) = written {
+        return Ok(fail(&config, &format!("{} cannot be written: {error}", authority.display())));
+    }
+    config.roots = roots;
+    config.ca_cert = Some(authority.clone());
+    let done = in_memory(&config);
+    // What is left in the temporary folder does no harm.
+    let _ = std::fs::remove_file(&authority);
+    drop(web);
+    done
+}
+
+/// Crawls without a crawl directory: nothing of it is worth going on with.
+fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
+    let rules = match rules(config)? {
+        Ok(rules) => rules,
+        Err(refused) => return Ok(refused),
+    };
+    let output = match config.jsonl.as_deref().map(Output::open).transpose() {
+        Ok(output) => output,
+        Err(why) => return Ok(fail(config, &why)),
+    };
+    let clock = Clock::start();
+    let desk = Desk { first_line: Some(first_line(config, &clock)), ..Desk::default() };
+    let frontier = MemoryFrontier::new(rules.fingerprint_key);
+    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None, earlier: 0 }))
+}
+
+fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {
+    if end == End::Interrupted
+        && let Some(code) = interrupt.code()
+    {
+        return ExitCode::from(code);
+    }
+    match config.fail_on {
+        Some(FailOn::Broken) if report.broken_total > 0 => ExitCode::from(BROKEN),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The crawl directory cannot be used, or not any more.
+fn refuse(config: &Config, error: &StoreError) -> ExitCode {
+    if config.log_json {
+        let _ = writeln!(std::io::stderr(), "{}", log::message("error", &error.message));
+    } else {
+        complain(&escape::visible_lines(&error.message));
+    }
+    ExitCode::from(if error.kind == StoreErrorKind::OtherCrawl { USAGE } else { FAILED })
+}
+
+/// A line for people, unless they want none.
+fn say(config: &Config, line: &str) {
+    tell(config, "", line);
+}
+
+/// The same, with what kind of word it is: a note, a warning.
+fn tell(config: &Config, kind: &str, line: &str) {
+    if !config.quiet {
+        // Where standard error is closed there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, kind, line));
+    }
+}
+
+fn in_tone(config: &Config, kind: &str, line: &str) -> String {
+    match kind {
+        "" if config.log_json => log::message("note", line),
+        kind if config.log_json => log::message(&kind.to_lowercase(), line),
+        "" => escape::visible(line).into_owned(),
+        kind => format!("{kind}: {}", escape::visible(line)),
+    }
+}
+
+fn fail(config: &Config, why: &str) -> ExitCode {
+    if config.log_json {
+        let _ = writeln!(std::io::stderr(), "{}", log::message("error", why));
+    } else {
+        complain(&escape::visible(why));
+    }
+    ExitCode::from(FAILED)
+}
+
+/// What other threads may ask of the crawl; what they say before it runs waits for it.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Crawling>>);
+
+#[derive(Default)]
+enum Crawling {
+    #[default]
+    NotYet,
+    /// This was said before it ran.
+    Early(Mail),
+    Runs(Sender<Mail>, Arc<Mutex<Snapshot>>),
+}
+
+impl Shown {
+    fn set(&self, keeping: &Keeping) {
+        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
+        if let Crawling::Early(mail) = std::mem::replace(&mut *self.crawling(), runs) {
+            self.tell(mail);
+        }
+    }
+
+    fn tell(&self, mail: Mail) {
+        match &mut *self.crawling() {
+            Crawling::Runs(inbox, _) => {
+                // A crawl that is over needs no telling.
+                let _ = inbox.send(mail);
+            }
+            before => *before = Crawling::Early(mail),
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        match &*self.crawling() {
+            Crawling::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Crawling::NotYet | Crawling::Early(_) => Snapshot::default(),
+        }
+    }
+
+    fn crawling(&self) -> MutexGuard<'_, Crawling> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Telling(Arc<Mutex<Option<Teller>>>);
+
+impl Taker for Telling {
+    fn take(&mut self, settled: Settled) {
+        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            teller.take(&settled);
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            teller.line(line);
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            teller.rest();
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! `argiope exhibition`: what waiting costs: a chess exhibition, and four engines side by side on slow servers.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use argiope_core::rules::{EngineName, Span};
+use argiope_exhibition::child::{self, Task};
+use argiope_exhibition::web::SlowWeb;
+use argiope_exhibition::{Exhibition, Race, Racer, chess, memory, picture, trace};
+use argiope_runtime::atomic_file::Aside;
+use clap::Args;
+
+use super::config::Usage;
+use super::{FAILED, complain};
+
+/// The order in which the engines appear: that of their history.
+const ENGINES: [EngineName; 4] =
+    [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio];
+
+/// In how many hosts, pages and fetches the exhibition makes sense on one machine.
+const MOST: usize = 1_000_000;
+/// Threads are dear: their memory is measured with fewer of them.
+const MOST_THREADS_WEIGHED: usize = 2_000;
+
+#[derive(Args, Debug, PartialEq)]
+#[command(
+    after_help = "Examples:\n  argiope exhibition\n      chess, then the race of all engines\n  \
+                  argiope exhibition --trace\n      two requests, event by event\n  \
+                  argiope exhibition --hosts 10000 --concurrency 10000 --latency 1s-3s --svg race.svg\n      \
+                  a great race, as a picture\n  \
+                  argiope exhibition --memory\n      what one fetch in flight costs",
+    allow_negative_numbers = true
+)]
+pub struct ExhibitionArgs {
+    /// How many slow hosts
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
+    pub hosts: usize,
+    /// Pages on each host
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole_number)]
+    pub pages: usize,
+    /// How long an answer takes: one time, or from one to another
+    #[arg(long, value_name = "TIME[-TIME]", default_value = "200ms-600ms", value_parser = latency)]
+    pub latency: Latency,
+    /// Fetches in flight
+    #[arg(short, long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
+    pub concurrency: usize,
+    /// Connections to one host
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number)]
+    pub per_host: usize,
+    /// Only these engines (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub engine: Vec<EngineName>,
+    /// Over HTTPS
+    #[arg(long)]
+    pub tls: bool,
+    /// Draw the race
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// The figures as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show two requests on the coroutine engine, event by event
+    #[arg(long, conflicts_with_all = ["json", "svg", "memory", "crowd"])]
+    pub trace: bool,
+    /// Measure what one fetch in flight costs, with 10,000 of them (2,000 threads)
+    #[arg(long, conflicts_with_all = ["svg", "crowd"])]
+    pub memory: bool,
+    /// How often --memory measures: the middle counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
+    pub runs: usize,
+    /// Keep this many fetches in flight, over as many processes as that takes
+    #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
+    pub crowd: Option<usize>,
+}
+
+/// The least and the greatest time that an answer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency(pub Span, pub Span);
+
+/// What the program calls itself with. They are no commands for people.
+pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
+    let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let (command, rest) = words.split_first()?;
+    match command.as_str() {
+        child::SERVER => {
+            let code = argiope_practice::serve_main(rest.iter().cloned());
+            Some(ExitCode::from(u8::try_from(code).unwrap_or(FAILED)))
+        }
+        child::CRAWLER => Some(told(crawl(rest))),
+        _ => None,
+    }
+}
+
+fn crawl(words: &[String]) -> Result<(), String> {
+    let words = words.first().map_or("", String::as_str);
+    let task: Task = serde_json::from_str(words).map_err(|error| format!("no task for a child: {error}"))?;
+    let cost = child::crawl(&task).map_err(|error| error.to_string())?;
+    say(&serde_json::to_string(&cost).map_err(|error| error.to_string())?)
+}
+
+/// Runs the command.
+pub fn run(args: &ExhibitionArgs) -> Result<ExitCode, Usage> {
+    if args.latency.0 > args.latency.1 {
+        return Err(Usage("--latency: the first time must not be longer than the second, as in 1s-3s".to_owned()));
+    }
+    Ok(told(show(args)))
+}
+
+fn told(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            complain(&super::escape::visible(&why));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn show(args: &ExhibitionArgs) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
+    let engines: Vec<EngineName> =
+        ENGINES.into_iter().filter(|engine| args.engine.is_empty() || args.engine.contains(engine)).collect();
+    if args.trace {
+        show_trace()
+    } else if args.memory {
+        show_memory(&program, &engines, args)
+    } else if let Some(count) = args.crowd {
+        show_crowd(&program, &engines, count, args.json)
+    } else {
+        show_race(&program, &engines, args)
+    }
+}
+
+fn show_trace() -> Result<(), String> {
+    let lines = trace::trace(Duration::from_millis(60)).map_err(|error| error.to_string())?;
+    let mut text = String::from(
+        "Two requests on one thread. The first host takes 60 ms to answer, the second 20 ms.\n\n      ms\n",
+    );
+    for line in lines {
+        let indent = if line.inside { "    " } else { "" };
+        text += &format!("{:8.2}  {indent}{}\n", line.at.as_secs_f64() * 1e3, line.words);
+    }
+    write(&text)
+}
+
+fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
+    let mut rows = Vec::new();
+    let kinds: &[bool] = if args.tls { &[true] } else { &[false, true] };
+    if !args.json {
+        write(
+            "Memory for one more fetch in flight: 100 hosts that never answer, the peak with n fetches less that\n\
+             with half as many; the middle of several runs. URL, queue, connection and whatever waits are included.\n\n\
+             engine        over          n     peak, n/2       peak, n   bytes each   least to most\n",
+        )?;
+    }
+    for &tls in kinds {
+        for &engine in engines {
+            let most = if engine == EngineName::Threads { MOST_THREADS_WEIGHED } else { 10_000 };
+            let count = most.min(argiope_runtime::engine_kind(engine).room());
+            let measured = memory::measure(program, engine, count, tls, args.runs)
+                .map_err(|error| format!("{engine}: {error}"))?;
+            let slope = measured.middle;
+            let over = if tls { "https" } else { "http" };
+            if !args.json {
+                let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+                say(&format!(
+                    "{:<12}  {over:<6} {:>8}  {:>12}  {:>12}  {:>11}   {} to {}",
+                    engine.as_str(),
+                    slope.many.0,
+                    megabytes(slope.few.1),
+                    megabytes(slope.many.1),
+                    slope.bytes(),
+                    measured.least,
+                    measured.most
+                ))?;
+            }
+            rows.push(serde_json::json!({
+                "engine": engine, "over": over, "few": slope.few, "many": slope.many,
+                "threads": slope.threads, "bytes": slope.bytes(), "least": measured.least, "most": measured.most,
+            }));
+        }
+    }
+    if args.json { print_json(&rows.into()) } else { Ok(()) }
+}
+
+fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) -> Result<(), String> {
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    for &engine in engines {
+        let room = argiope_runtime::engine_kind(engine).room();
+        let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
+        let (held, processes, bytes) = match memory::crowd(program, engine, count, most) {
+            Ok(crowd) => crowd,
+            // Threads for so many may be more than the system has: the other engines go on.
+            Err(error) => {
+                faults.push(format!("{engine}: this system cannot hold {count} fetches with it: {error}"));
+                continue;
+            }
+        };
+        if json {
+            rows.push(serde_json::json!({
+                "engine": engine, "in_flight": held, "processes": processes, "bytes": bytes
+            }));
+        } else {
+            let each = bytes / held.max(1) as u64;
+            let megabytes = bytes as f64 / 1e6;
+            say(&format!(
+                "{:<12} {held} in flight over {processes} processes: {megabytes:.0} MB in all, {each} bytes each, \
+                 everything included",
+                engine.as_str()
+            ))?;
+        }
+    }
+    if json {
+        print_json(&rows.into())?;
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let web = SlowWeb {
+        hosts: number(args.hosts),
+        pages: number(args.pages),
+        latency: (args.latency.0.0, args.latency.1.0),
+        tls: args.tls,
+    };
+    let race = Race { web, concurrency: args.concurrency, per_host: args.per_host, weighed: Some(2_000) };
+    if !args.json {
+        show_chess()?;
+        introduce(&race)?;
+    }
+    let mut racers = Vec::new();
+    for &engine in engines {
+        let room = race.room(engine);
+        if room < race.concurrency {
+            note(&format!("{engine}: the system has room for {room} fetches in flight, not {}", race.concurrency));
+        }
+        let racer = race.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
+        for notice in &racer.cost.notices {
+            note(&format!("{engine}: {notice}"));
+        }
+        if !args.json {
+            say(&row(&racer))?;
+        }
+        racers.push(racer);
+    }
+    if let Some(file) = &args.svg {
+        Aside::write(file, picture::svg(&race, &racers))
+            .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+    }
+    if args.json {
+        return print_json(&serde_json::json!({ "race": race, "racers": racers }));
+    }
+    write(EXPLANATION)
+}
+
+fn show_chess() -> Result<(), String> {
+    let polgar = Exhibition::POLGAR;
+    let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
+    let (single, round, many) = (play(1, 1)?, play(24, 1)?, play(24, 24)?);
+    write(&format!(
+        "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
+         one game after the other   {:>9}\n  \
+         from table to table        {:>9}   and {} s for the last answer: now her own moves are the limit\n  \
+         a champion at every board  {:>9}   the opponents alone: no way of waiting goes below this\n\n",
+        polgar.boards,
+        polgar.moves,
+        polgar.champion.as_secs(),
+        polgar.opponent.as_secs(),
+        clock(single.end),
+        clock(round.last_move),
+        (round.end - round.last_move).as_secs(),
+        clock(many.end),
+    ))
+}
+
+fn introduce(race: &Race) -> Result<(), String> {
+    let web = &race.web;
+    let seconds = |span: Duration| format!("{:.2} s", span.as_secs_f64());
+    write(&format!(
+        "The race: {} hosts with {} pages each, {} to {} for an answer{}\n\n  \
+         one request after the other  {}\n  \
+         the ideal, {} at once     {}\n\n\
+         engine         time    of ideal   CPU a page   memory a fetch   threads   switches a page\n",
+        web.hosts,
+        web.pages,
+        seconds(web.latency.0),
+        seconds(web.latency.1),
+        if web.tls { ", over HTTPS" } else { "" },
+        clock(web.one_by_one()),
+        race.concurrency,
+        seconds(web.ideal(race.concurrency, race.per_host)),
+    ))
+}
+
+const EXPLANATION: &str = "
+time           from the first request to the last answer; the ideal is what the servers' delays alone allow
+CPU a page     processor time, user and system, of the whole crawler
+memory a fetch what one more fetch in flight costs, measured with 2,000 that wait for hosts that never answer
+switches       a thread went to wait or was pushed aside
+";
+
+fn row(racer: &Racer) -> String {
+    let memory = racer.memory.map_or_else(|| "-".to_owned(), |slope| format!("{} B", slope.bytes()));
+    let mut line = format!(
+        "{:<12} {:>6.2} s   {:>8.2}   {:>7.0} µs   {memory:>14}   {:>7}   {:>15.2}",
+        racer.engine.as_str(),
+        racer.cost.wall,
+        racer.ratio(),
+        racer.cpu_per_page() * 1e6,
+        racer.threads,
+        racer.switches_per_page(),
+    );
+    if racer.cost.failed > 0 {
+        line += &format!("   {} pages failed", racer.cost.failed);
+    }
+    line
+}
+
+/// Hours, minutes and seconds, as far as they are needed.
+fn clock(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", span.as_secs_f64()),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn whole_number(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(number) if (1..=MOST).contains(&number) => Ok(number),
+        _ => Err(format!("say a number from 1 to {MOST}")),
+    }
+}
+
+fn latency(text: &str) -> Result<Latency, String> {
+    let span = |text: &str| text.parse::<Span>().map_err(|error| error.to_string());
+    let latency = match text.split_once('-') {
+        Some((least, greatest)) => Latency(span(least)?, span(greatest)?),
+        None => Latency(span(text)?, span(text)?),
+    };
+    // Longer ones would only make people wait.
+    if latency.1.0 > Duration::from_secs(3600) {
+        return Err("an hour is slow enough for any host".to_owned());
+    }
+    Ok(latency)
+}
+
+fn print_json(value: &serde_json::Value) -> Result<(), String> {
+    say(&serde_json::to_string_pretty(value).map_err(|error| error.to_string())?)
+}
+
+fn say(line: &str) -> Result<(), String> {
+    write(&format!("{line}\n"))
+}
+
+/// To standard output. A reader that has seen enough is no fault.
+fn write(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
+}
+
+fn note(words: &str) {
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "note: {}", super::escape::visible(words));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_one_time_or_two() {
+        assert_eq!(latency("1s-3s"), Ok(Latency(Span::from_secs(1), Span::from_secs(3))));
+        assert_eq!(latency("20ms"), Ok(Latency(Span::from_millis(20), Span::from_millis(20))));
+        for wrong in ["", "-", "1s-", "soon", "-1s", "2h"] {
+            assert!(latency(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        assert_eq!(whole_number("10000"), Ok(10_000));
+        for wrong in ["0", "-1", "many", "99999999999999999999", "1000001"] {
+            assert!(whole_number(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_written_for_people() {
+        assert_eq!(clock(Duration::from_secs(12 * 3600)), "12 h 00 min");
+        assert_eq!(clock(Duration::from_secs(90)), "1 min 30 s");
+        assert_eq!(clock(Duration::from_millis(1500)), "1.5 s");
+    }
+}

@@ -1,0 +1,184 @@
+//! `argiope explain DIR URL`: why this URL was or was not fetched.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::explain::{Explanation, Fate, RobotsAnswer, Step, Unexplained, explain};
+use crate::history::Line;
+use argiope_core::LinkKind;
+use clap::Args;
+
+use super::config::Usage;
+use super::escape::visible;
+use super::{FAILED, complain, words};
+
+#[derive(Args, Debug, PartialEq, Eq)]
+#[command(after_help = "Example:\n  argiope explain ./example.com.crawl https://example.com/missing")]
+pub struct ExplainArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The URL in question; a path alone is one of the first root's host
+    #[arg(value_name = "URL")]
+    pub url: String,
+}
+
+/// Says all that is known of it.
+pub fn run(args: &ExplainArgs) -> Result<ExitCode, Usage> {
+    match explain(&args.directory, &args.url) {
+        Ok(explanation) => {
+            // Where standard output is closed nobody reads on.
+            let _ = std::io::stdout().write_all(render(&explanation).as_bytes());
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Unexplained::Url(..)) if args.url.is_empty() => Err(Usage("the URL is empty".into())),
+        Err(error @ Unexplained::Url(..)) => Err(Usage(visible(&error.to_string()).into_owned())),
+        Err(Unexplained::Past(fault)) => {
+            complain(&visible(&fault.to_string()));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// The explanation, a line for each part of it.
+fn render(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    line("url", visible(explanation.url.as_str()).into_owned());
+    line("verdict", explanation.verdict());
+    line("fate", fate(&explanation.fate));
+    line("scope", scope(explanation));
+    for cut in &explanation.cuts {
+        let words = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
+        line("endless", format!("links like it were left out: {words}; to go on, {}", cut.rule.advice()));
+    }
+    line("robots", robots(explanation));
+    line("lane", lane(explanation));
+    for (number, step) in explanation.chain.iter().enumerate() {
+        line(if number == 0 { "found" } else { "" }, found(step, explanation.chain.get(number + 1)));
+    }
+    if let Some(holder) = &explanation.crawled_by {
+        line("note", format!("{} is crawling just now: this is the last commit", visible(holder)));
+    }
+    text
+}
+
+fn fate(fate: &Fate) -> String {
+    match fate {
+        Fate::NeverSeen => {
+            "never seen: no root, and no page that was read links to it in a way that is followed".into()
+        }
+        Fate::Queued { tries: 0 } => "queued: found, and not asked for yet".into(),
+        Fate::Queued { tries } => format!("queued: asked for {}, and to be asked again", times((*tries).into())),
+        Fate::Settled(line, records) => {
+            let mut text = settled(line);
+            if *records > 1 {
+                let _ = write!(text, "; the last of {records} records");
+            }
+            text
+        }
+    }
+}
+
+fn settled(line: &Line) -> String {
+    let mut text = line.outcome.map_or_else(String::new, |outcome| words::outcome(outcome).to_owned());
+    if let Some(status) = line.status {
+        let _ = write!(text, ", {status} {}", words::status(status));
+    }
+    if let Some(to) = &line.redirect {
+        let _ = write!(text, " to {}", visible(to));
+    }
+    if let Some(error) = &line.error {
+        let _ = write!(text, " ({}: {})", error.kind, visible(&error.message));
+    }
+    if let Some(truncated) = line.truncated {
+        let _ = write!(text, ", not whole ({truncated})");
+    }
+    if line.tries > 0 {
+        let _ = write!(text, "; asked for {}", times(line.tries.into()));
+    }
+    if let Some(started) = &line.started {
+        let _ = write!(text, ", the last time at {}", visible(started));
+    }
+    text
+}
+
+fn times(number: u64) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{} times", words::count(number)) }
+}
+
+fn scope(explanation: &Explanation) -> String {
+    let answer = &explanation.scope;
+    let pattern = answer.pattern.as_deref().map(|pattern| format!(": {}", visible(pattern))).unwrap_or_default();
+    match answer.rejected {
+        // A root is in scope whatever its address; so is everything that somebody feeds in.
+        None if answer.kind == LinkKind::Root => "in scope: it is a root".into(),
+        None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.breadth),
+        None => format!("in scope (--scope {})", answer.breadth),
+        Some(rule) => format!("out of scope, rule {}: {rule}{pattern}; {}", rule.as_str(), rule.advice()),
+    }
+}
+
+fn robots(explanation: &Explanation) -> String {
+    match &explanation.robots {
+        RobotsAnswer::Ignored => "ignored by this crawl (--robots ignore)".into(),
+        RobotsAnswer::Unknown => "the robots.txt of this host is not known".into(),
+        RobotsAnswer::NoRules => "allowed: no robots.txt, or none that speaks to us".into(),
+        RobotsAnswer::Judged(verdict) => {
+            let word = if verdict.allowed { "allowed" } else { "disallowed" };
+            match &verdict.line {
+                Some((number, rule)) => format!("{word} by line {number}: {}", visible(rule)),
+                None => format!("{word}: no rule matches"),
+            }
+        }
+    }
+}
+
+fn lane(explanation: &Explanation) -> String {
+    let lane = &explanation.lane;
+    if lane.known == 0 {
+        return format!("{}: this host was never seen", visible(&lane.host));
+    }
+    let left = lane.known.saturating_sub(lane.settled);
+    let mut text = format!(
+        "{}: {} known, {} settled, {} to do",
+        visible(&lane.host),
+        words::plural(lane.known, "URL"),
+        words::count(lane.settled),
+        words::count(left)
+    );
+    if let Some(delay) = lane.crawl_delay {
+        let _ = write!(text, "; Crawl-delay {}", words::span(delay));
+    }
+    if let Some(rest) = lane.rest.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
+        && left > 0
+    {
+        let _ = write!(text, "; resting until {rest:.0}");
+        let wait = rest.duration_since(jiff::Timestamp::now()).as_secs();
+        if let Ok(wait @ 1..) = u64::try_from(wait) {
+            let _ = write!(text, " ({} more)", words::span(Duration::from_secs(wait)));
+        }
+    }
+    text
+}
+
+/// A page on the way, and how it leads to the next.
+fn found(step: &Step, next: Option<&Step>) -> String {
+    let how = match step.kind {
+        LinkKind::Root => "a root, ".to_owned(),
+        _ => String::new(),
+    };
+    let leads = match next.map(|next| next.kind) {
+        None => "the URL in question".to_owned(),
+        Some(LinkKind::Redirect) => "redirects to".to_owned(),
+        Some(LinkKind::Sitemap) => "lists".to_owned(),
+        Some(LinkKind::SitemapFile) => "names the sitemap".to_owned(),
+        Some(kind) => format!("links ({}) to", kind.as_str()),
+    };
+    format!("{}: {how}{leads}", visible(&step.url))
+}

@@ -1,0 +1,326 @@
+//! `argiope fetch`: one exchange in full, as text. An [`Exchange`] in, text out.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use argiope_core::Failure;
+use argiope_core::http::conn::{Certificate, Secured};
+use argiope_core::rules::{Breadth, Config, RobotsPolicy};
+use argiope_core::schedule::keeper::Settled;
+use argiope_core::visit::Visit;
+use argiope_engine::Clock;
+use argiope_runtime::Error;
+use argiope_runtime::engine_kind;
+use argiope_runtime::keeping::{Keeping, Setting, Taker};
+use argiope_runtime::writing::Desk;
+use argiope_store::MemoryFrontier;
+
+use super::config::Usage;
+use super::escape::{pretty_json, visible, visible_bytes};
+use super::{FAILED, complain, warn_of_insecurity, words};
+
+/// Headers whose values are secrets: they are shown to be there, and no more.
+const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
+
+/// One exchange, as far as it came.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    pub url: String,
+    /// What the name means, in the order of trying.
+    pub addresses: Vec<IpAddr>,
+    /// Which of them answered.
+    pub connected: Option<SocketAddr>,
+    /// What TLS agreed on, and with whom.
+    pub secured: Option<Secured>,
+    /// Nobody checked with whom.
+    pub insecure: bool,
+    /// The request as it was sent; empty where nothing was.
+    pub request: Vec<u8>,
+    /// The head of the answer as it came.
+    pub head: Vec<u8>,
+    pub times: Times,
+    pub failure: Option<Failure>,
+    /// What a crawl would record.
+    pub record: serde_json::Value,
+}
+
+/// How long each step took; none where it was not needed, or not reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    pub name: Option<Duration>,
+    pub connect: Option<Duration>,
+    pub tls: Option<Duration>,
+    /// From the request to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    pub total: Option<Duration>,
+}
+
+/// Fetches one address as a crawl would, and shows it.
+pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
+    config.scope = Breadth::Page;
+    config.robots = RobotsPolicy::Ignore;
+    config.max_tries = 1;
+    config.no_sitemap = true;
+    let mut rules = match argiope_runtime::rules(&config) {
+        Ok(rules) => rules,
+        Err(Error::Config(error)) => return Err(error.into()),
+        Err(error) => {
+            complain(&error.to_string());
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    rules.keep_wire = true;
+    if config.insecure {
+        warn_of_insecurity();
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keeping = Keeping::start(Setting {
+        frontier: MemoryFrontier::new(rules.fingerprint_key),
+        rules: Arc::new(rules),
+        engine: engine_kind(config.engine),
+        clock: Clock::start(),
+        taker: Collect(Arc::clone(&seen)),
+        desk: Desk::default(),
+        open: false,
+    });
+    let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));
+    if let Err(why) = ended {
+        complain(&visible(&why));
+        return Ok(ExitCode::from(FAILED));
+    }
+    let mut out = std::io::stdout().lock();
+    let mut code = ExitCode::from(FAILED);
+    for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        // Where standard output is closed nobody reads on.
+        let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
+        if visit.status.is_some() {
+            code = ExitCode::SUCCESS;
+        }
+    }
+    Ok(code)
+}
+
+struct Collect(Arc<Mutex<Vec<Settled>>>);
+
+impl Taker for Collect {
+    fn take(&mut self, settled: Settled) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
+    }
+
+    fn rest(&mut self) {}
+}
+
+impl Exchange {
+    fn of(visit: &Visit, line: &[u8]) -> Self {
+        let url = &visit.link.url;
+        let timings = &visit.timings;
+        let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
+        let wire = visit.wire.as_deref();
+        // Before there is a connection, and a secure one where it has to be, nothing is asked.
+        let ready = if url.is_https() { timings.tls } else { timings.connect };
+        let asked = wire.filter(|_| ready.is_some());
+        Self {
+            url: url.to_string(),
+            addresses: visit.ip.into_iter().collect(),
+            connected: visit.ip.map(|ip| SocketAddr::new(ip, url.port())),
+            secured: wire.and_then(|wire| wire.secured.clone()),
+            insecure: visit.insecure,
+            request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
+            head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
+            times: Times {
+                name: timings.dns,
+                connect: timings.connect,
+                tls: timings.tls,
+                first_byte: timings.ttfb.map(|ttfb| ttfb.saturating_sub(setup)),
+                total: timings.total,
+            },
+            failure: visit.error.clone(),
+            record: serde_json::from_slice(line).unwrap_or_default(),
+        }
+    }
+}
+
+/// The whole exchange, as a person reads it.
+pub fn render(exchange: &Exchange) -> String {
+    let mut text = format!("{}\n\n", visible(&exchange.url));
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    if !exchange.addresses.is_empty() {
+        let addresses: Vec<String> = exchange.addresses.iter().map(ToString::to_string).collect();
+        line("addresses", &addresses.join(", "));
+    }
+    if let Some(address) = exchange.connected {
+        line("connected", &format!("to {address}"));
+    }
+    if let Some(secured) = &exchange.secured {
+        let resumed = if secured.resumed { ", resumed" } else { "" };
+        line("secured", &format!("{}, {}{resumed}", secured.version, secured.cipher));
+        for (name, words) in certificate(&secured.certificate, exchange.insecure) {
+            line(name, &visible(&words));
+        }
+    }
+    let times = times(&exchange.times);
+    if !times.is_empty() {
+        line("times", &times);
+    }
+    if let Some(failure) = &exchange.failure {
+        line("failed", &format!("{} ({})", words::failure(failure.kind), visible(&failure.message)));
+    }
+    message(&mut text, "Request", '>', &exchange.request);
+    message(&mut text, "Answer", '<', &exchange.head);
+    if !exchange.record.is_null() {
+        text.push_str("\nRecord\n");
+        for line in pretty_json(&exchange.record).lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    text
+}
+
+/// What the server's certificate says; whether to believe it was the verifier's business.
+fn certificate(certificate: &Certificate, insecure: bool) -> Vec<(&'static str, String)> {
+    const SHOWN: usize = 5;
+    let unknown = "unknown".to_owned();
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.clone());
+    let names = &certificate.names;
+    let mut good_for = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        let _ = write!(good_for, " and {} more", names.len() - SHOWN);
+    }
+    let mut lines = vec![
+        ("certificate", format!("of {}, by {}", or_unknown(&certificate.subject), or_unknown(&certificate.issuer))),
+        ("", format!("for {}", if names.is_empty() { "no name" } else { &good_for })),
+        ("", format!("from {} to {}", or_unknown(&certificate.not_before), or_unknown(&certificate.not_after))),
+    ];
+    if insecure {
+        lines.push(("", "NOT CHECKED (--insecure): this may be anybody".to_owned()));
+    }
+    lines
+}
+
+fn times(times: &Times) -> String {
+    [
+        ("name", times.name),
+        ("connection", times.connect),
+        ("TLS", times.tls),
+        ("first byte", times.first_byte),
+        ("all", times.total),
+    ]
+    .into_iter()
+    .filter_map(|(name, time)| Some(format!("{name} {}", words::span(time?))))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+/// A head as it went over the wire, a mark before each line.
+fn message(text: &mut String, title: &str, mark: char, head: &[u8]) {
+    if head.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{title}");
+    for line in head.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !line.is_empty() {
+            let _ = writeln!(text, "{mark} {}", header(line));
+        }
+    }
+}
+
+fn header(line: &[u8]) -> String {
+    let shown = visible_bytes(line);
+    match shown.split_once(':') {
+        Some((name, _)) if SECRET.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => format!("{name}: …"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn an_exchange_is_shown_in_full() {
+        let exchange = Exchange {
+            url: "https://example.com/".into(),
+            addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
+            connected: Some("192.0.2.7:443".parse().unwrap()),
+            secured: Some(Secured {
+                version: "TLS 1.3",
+                cipher: "TLS13_AES_256_GCM_SHA384",
+                resumed: false,
+                certificate: Certificate {
+                    subject: Some("example\u{1b}[2J".into()),
+                    issuer: Some("Somebody".into()),
+                    names: vec!["example.com".into(), "*.example.com".into()],
+                    not_before: Some("2026-01-02T03:04:05Z".into()),
+                    not_after: None,
+                },
+            }),
+            insecure: true,
+            request: b"GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\n\r\n".to_vec(),
+            head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
+            times: Times {
+                name: Some(Duration::from_millis(3)),
+                connect: Some(Duration::from_millis(11)),
+                tls: Some(Duration::from_millis(18)),
+                first_byte: Some(Duration::from_millis(90)),
+                total: Some(Duration::from_millis(140)),
+            },
+            failure: None,
+            record: serde_json::json!({"outcome": "ok", "title": "a\u{9b}b"}),
+        };
+        let expected = "\
+https://example.com/
+
+addresses   2001:db8::1, 192.0.2.7
+connected   to 192.0.2.7:443
+secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
+certificate of example\\x1b[2J, by Somebody
+            for example.com, *.example.com
+            from 2026-01-02T03:04:05Z to unknown
+            NOT CHECKED (--insecure): this may be anybody
+times       name 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, all 140 ms
+
+Request
+> GET / HTTP/1.1
+> Host: example.com
+> Authorization: …
+
+Answer
+< HTTP/1.1 200 OK
+< Server: caf\\xe9\\x1b[2J
+< Set-Cookie: …
+
+Record
+  {
+    \"outcome\": \"ok\",
+    \"title\": \"a\\u009bb\"
+  }
+";
+        assert_eq!(render(&exchange), expected);
+    }
+
+    #[test]
+    fn a_failure_is_told_in_words() {
+        let exchange = Exchange {
+            url: "http://nowhere.example/".into(),
+            times: Times { name: Some(Duration::from_millis(40)), ..Times::default() },
+            failure: Some(Failure::new(ErrorKind::DnsNxdomain, "no such name: nowhere.example")),
+            ..Exchange::default()
+        };
+        let expected = "\
+http://nowhere.example/
+
+times       name 40 ms
+failed      no such host (no such name: nowhere.example)
+";
+        assert_eq!(render(&exchange), expected);
+    }
+}

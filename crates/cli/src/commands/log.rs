@@ -1,0 +1,127 @@
+//! `--log-json`: what is said on standard error, one JSON object a line, for programs that watch a crawl.
+//!
+//! Invariant: a line is one JSON object whose `log` says of what kind it is, and it is printable: what could act on a
+//! terminal is written as `\u` and four digits, which JSON readers take for the character itself.
+
+use crate::report::{Page, Report};
+use argiope_core::Outcome;
+use argiope_runtime::snapshot::{Outcomes, Snapshot};
+use serde_json::{Map, Value, json};
+
+use super::escape;
+
+/// Words for people: `note`, `warning` or `error`.
+pub fn message(kind: &str, text: &str) -> String {
+    line(&json!({ "log": kind, "message": text }))
+}
+
+/// The crawl at one moment.
+pub fn progress(snapshot: &Snapshot) -> String {
+    line(&json!({
+        "log": "progress",
+        "seconds": tenths(snapshot.elapsed.as_secs_f64()),
+        "pages": snapshot.outcomes.fetched(),
+        "pages_per_second": tenths(snapshot.pages_per_second),
+        "bytes": snapshot.bytes,
+        "bytes_per_second": snapshot.bytes_per_second.round(),
+        "in_flight": snapshot.in_flight,
+        "queued": snapshot.queued,
+        "hosts": snapshot.hosts,
+        "outcomes": outcomes(&snapshot.outcomes),
+        "draining": snapshot.draining,
+    }))
+}
+
+/// `-v`: one page.
+pub fn page(page: &Page<'_>) -> String {
+    let mut object = Map::new();
+    object.insert("log".into(), "page".into());
+    object.insert("url".into(), page.url.into());
+    object.insert("outcome".into(), page.outcome.to_string().into());
+    if let Some(status) = page.status {
+        object.insert("status".into(), status.into());
+    }
+    if let Some(error) = page.error {
+        object.insert("error".into(), json!({ "kind": error.kind.to_string(), "message": error.message }));
+    }
+    if let Some(to) = page.redirect {
+        object.insert("redirect".into(), to.into());
+    }
+    line(&Value::Object(object))
+}
+
+/// `-vv`: a link that is not followed.
+pub fn skip(url: &str, reason: &str, via: &str) -> String {
+    line(&json!({ "log": "skip", "url": url, "reason": reason, "via": via }))
+}
+
+/// The report at the end, in figures. The words are in the crawl directory.
+pub fn summary(report: &Report) -> String {
+    let statuses: Map<String, Value> =
+        report.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
+    let failures: Map<String, Value> =
+        report.failures.iter().map(|(kind, number)| (kind.to_string(), (*number).into())).collect();
+    line(&json!({
+        "log": "summary",
+        "reason": report.end.as_str(),
+        "seconds": tenths(report.elapsed.as_secs_f64()),
+        "pages": report.outcomes.fetched(),
+        "outcomes": outcomes(&report.outcomes),
+        "statuses": statuses,
+        "errors": failures,
+        "broken": report.broken_total,
+        "retries": report.retries,
+        "bytes": report.bytes_wire,
+        "queued": report.queued,
+    }))
+}
+
+fn outcomes(outcomes: &Outcomes) -> Value {
+    Outcome::ALL.iter().map(|outcome| (outcome.to_string(), Value::from(outcomes.get(*outcome)))).collect()
+}
+
+fn tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
+}
+
+fn line(object: &Value) -> String {
+    let mut line = Vec::new();
+    // Writing to memory does not fail, and what is written is UTF-8.
+    let _ = escape::write_json(&mut line, object);
+    String::from_utf8(line).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_a_terminal_and_nothing_is_lost() {
+        let text = "a\u{1b}[31m\n\u{9b}0m gpj.\u{202e}exe \u{e0001} é 日本";
+        let said = message("note", text);
+        assert!(!said.chars().any(escape::acts), "{said:?}");
+        let read: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((&read["log"], &read["message"]), (&"note".into(), &text.into()));
+    }
+
+    #[test]
+    fn progress_has_a_figure_for_every_outcome() {
+        let read: Value = serde_json::from_str(&progress(&Snapshot::default())).unwrap();
+        for outcome in Outcome::ALL {
+            assert_eq!(read["outcomes"][outcome.to_string()], 0, "{outcome}");
+        }
+        assert_eq!((&read["log"], &read["pages"]), (&"progress".into(), &0.into()));
+    }
+
+    #[test]
+    fn what_was_never_asked_for_is_no_page() {
+        let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
+        let snapshot = Snapshot { outcomes: outcomes(), ..Snapshot::default() };
+        let mut report = Report::default();
+        report.outcomes = outcomes();
+        for said in [progress(&snapshot), summary(&report)] {
+            let read: Value = serde_json::from_str(&said).unwrap();
+            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{said}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The command: reads what the user says, starts what was asked for, tells what happened.
+//!
+//! Invariant: standard output carries data only; words go to standard error, and nothing from the web gets there
+//! without [`escape`].
+//!
+//! [`escape`]: argiope_core::output::escape
+
+mod args;
+mod changes;
+mod config;
+mod crawl;
+mod exhibition;
+mod explain;
+mod export;
+mod fetch;
+mod flags;
+mod interrupt;
+mod live;
+mod log;
+mod output;
+mod report;
+mod report_page;
+mod robots;
+mod teller;
+mod view;
+mod words;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use argiope_core::output::escape;
+use args::Command;
+use config::Usage;
+
+/// It could not start or go on.
+const FAILED: u8 = 1;
+/// Bad usage or configuration.
+const USAGE: u8 = 2;
+
+/// Runs one command line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(code) = exhibition::child(&arguments) {
+        return code;
+    }
+    let arguments = match args::parse(arguments) {
+        Ok(arguments) => arguments,
+        // Help and version come this way too, with exit code 0.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
+        }
+    };
+    let done = match &arguments.command {
+        Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
+        Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
+        Command::Robots(args) => robots::run(args),
+        Command::Demo(args) => crawl::demo(config::of_demo(args)),
+        Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Exhibition(args) => exhibition::run(args),
+        Command::Completions(args) => return completions(args.shell),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Usage(message)) => {
+            complain(&format!("{message}\n\nFor more information, try '--help'."));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut args::command(), "argiope", &mut script);
+    match std::io::stdout().write_all(&script) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("the completion script cannot be written: {error}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// What `--insecure` means: it is never quiet about itself.
+const INSECURE: &str = "certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \
+                        \"insecure\":true";
+
+fn warn_of_insecurity() {
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "WARNING: {INSECURE}");
+}
+
+/// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.
+fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {message}");
+}

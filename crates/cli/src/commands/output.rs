@@ -1,0 +1,98 @@
+//! Where records are printed: standard output (`--jsonl -`), a device or a pipe; or a file of a crawl without a
+//! directory. Files of a crawl directory are the writer's.
+//!
+//! Invariant: it is opened before the crawl starts, so that a mistake costs nothing; what somebody else wrote is never
+//! overwritten.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use argiope_runtime::atomic_file::open_new;
+
+use super::escape::visible;
+
+/// Lines are collected up to this before they are written.
+const BUFFER: usize = 64 << 10;
+
+pub struct Output {
+    to: Box<dyn Write + Send>,
+    name: String,
+}
+
+impl Output {
+    /// Whether what is written there cannot be taken back.
+    pub fn is_stream(path: &Path) -> bool {
+        path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+    }
+
+    /// Opens it; the error is a sentence for the user.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        if path == Path::new("-") {
+            return Ok(Self::new(io::stdout(), "standard output"));
+        }
+        let name = visible(&path.display().to_string()).into_owned();
+        // A device may be named by a link (`/dev/stdout`); a file may not.
+        let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_new(path) };
+        let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
+        // Devices and pipes have no length, and nothing to lose.
+        let length = file.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
+        if length > 0 {
+            return Err(format!(
+                "{name} is there already, and this crawl did not write it; remove it or name another file"
+            ));
+        }
+        Ok(Self::new(file, &name))
+    }
+
+    fn new(to: impl Write + Send + 'static, name: &str) -> Self {
+        Self { to: Box::new(BufWriter::with_capacity(BUFFER, to)), name: name.to_owned() }
+    }
+
+    /// Writes one record with its line feed.
+    pub fn write(&mut self, line: &[u8]) -> Result<(), String> {
+        self.to.write_all(line).map_err(|error| self.fault(&error))
+    }
+
+    /// Sends on what was collected: whoever reads along is waiting for it.
+    pub fn flush(&mut self) -> Result<(), String> {
+        self.to.flush().map_err(|error| self.fault(&error))
+    }
+
+    fn fault(&self, error: &io::Error) -> String {
+        format!("{} cannot be written: {error}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_arrive_in_a_new_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pages.jsonl");
+        let mut output = Output::open(&path).unwrap();
+        output.write(b"{}\n").unwrap();
+        output.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
+        let refusal = Output::open(&path).err().unwrap();
+        assert!(refusal.contains("pages.jsonl is there already"), "{refusal}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_known_at_once() {
+        let refusal = Output::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
+        assert!(refusal.starts_with("/nonexistent/pages.jsonl cannot be written: "), "{refusal}");
+        assert!(Output::open(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let mut output = Output::open(Path::new("/dev/full")).unwrap();
+        output.write(b"{}\n").unwrap();
+        let fault = output.flush().unwrap_err();
+        assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
+    }
+}

@@ -1,0 +1,320 @@
+//! The report at the end, and the line for each page: a [`Report`] or a [`Page`] in, text out.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
+use argiope_core::Outcome;
+use argiope_runtime::atomic_file::Aside;
+use clap::Args;
+
+use super::config::Usage;
+use super::escape::visible;
+use super::{FAILED, complain, report_page, words};
+
+/// Lines of each list; `-v` shows all that was kept.
+const SHORT: usize = 10;
+const FEW: usize = 5;
+
+/// `argiope report DIR`: the summary again.
+#[derive(Args, Debug, PartialEq, Eq)]
+#[command(after_help = "Example:\n  argiope report ./example.com.crawl --html report.html")]
+pub struct ReportArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Write a page for a browser instead
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Tells the summary again, or writes the page.
+pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
+    let report = match Report::of_directory(&args.directory) {
+        Ok(report) => report,
+        Err(fault) => {
+            complain(&visible(&fault.to_string()));
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    let written = match &args.html {
+        None => std::io::stdout().write_all(render(&report, true).as_bytes()),
+        Some(file) => {
+            let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
+            if file == Path::new("-") { std::io::stdout().write_all(page.as_bytes()) } else { Aside::write(file, page) }
+        }
+    };
+    match written {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            let name = args.html.as_ref().map_or("standard output".into(), |file| file.display().to_string());
+            complain(&visible(&format!("{name} cannot be written: {error}")));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// The whole report. With `all`, lists are as long as they were kept.
+pub fn render(report: &Report, all: bool) -> String {
+    let mut text = String::new();
+    text.push_str(&headline(report));
+    outcomes(&mut text, report);
+    roots(&mut text, report);
+    cuts(&mut text, report, if all { usize::MAX } else { SHORT });
+    failures(&mut text, report);
+    broken(&mut text, report, if all { usize::MAX } else { SHORT });
+    redirects(&mut text, report, if all { usize::MAX } else { FEW });
+    pages(&mut text, report, if all { usize::MAX } else { FEW });
+    hosts(&mut text, report, if all { usize::MAX } else { FEW });
+    text
+}
+
+/// One line for one page: what the founding crawler printed.
+pub fn page_line(page: &Page<'_>) -> String {
+    let url = visible(page.url);
+    let status = page.status.map_or("-".to_owned(), |status| status.to_string());
+    if let Some(error) = page.error.filter(|_| page.outcome != Outcome::Ok) {
+        return format!("{url} {} {}: {}", page.outcome, error.kind, visible(&error.message));
+    }
+    if let Some(to) = page.redirect {
+        return format!("{url} {status} redirect {}", visible(to));
+    }
+    match page.outcome {
+        Outcome::Robots | Outcome::Refused => format!("{url} {}", page.outcome),
+        _ => {
+            let kind = visible(page.content_type.unwrap_or("-"));
+            let mut line = format!("{url} {status} {kind} {} {}", page.charset.unwrap_or("-"), page.bytes_body);
+            if page.outcome == Outcome::Ok {
+                let _ = write!(line, " {}/{}", page.new_links, page.links);
+            }
+            if let Some(truncated) = page.truncated {
+                let _ = write!(line, " truncated:{truncated}");
+            }
+            line
+        }
+    }
+}
+
+/// One line for a link that is not followed.
+pub fn skip_line(url: &str, reason: &str) -> String {
+    format!("{} not followed: {reason}", visible(url))
+}
+
+/// How it went, in a line or two.
+pub fn headline(report: &Report) -> String {
+    let mut text = String::new();
+    let verb = match report.end {
+        _ if report.is_running => "Still running",
+        End::Finished => "Finished",
+        End::MaxPages => "Reached the limit of pages",
+        End::MaxBytes => "Reached the limit of bytes",
+        End::MaxTime => "Reached the limit of time",
+        End::Interrupted => "Interrupted",
+    };
+    let hosts = report.hosts.len() as u64;
+    let more = if report.other_hosts.pages > 0 { "more than " } else { "" };
+    let _ = writeln!(
+        text,
+        "{verb} after {}: {} from {more}{}, {}, {} pages/s",
+        words::span(report.elapsed),
+        words::plural(report.outcomes.fetched(), "page"),
+        words::plural(hosts, "host"),
+        words::bytes(report.bytes_wire),
+        words::rate(report.pages_per_second()),
+    );
+    if report.queued > 0 {
+        let _ = writeln!(text, "{} still queued", words::plural(report.queued, "URL"));
+    }
+    text
+}
+
+fn outcomes(text: &mut String, report: &Report) {
+    if report.outcomes.total() == 0 {
+        return;
+    }
+    text.push('\n');
+    for (outcome, number) in report.outcomes.iter() {
+        let statuses: Vec<String> = report
+            .statuses
+            .iter()
+            .filter(|(status, _)| outcome_of(**status) == outcome)
+            .map(|(status, number)| format!("{} × {}", words::count(*number), with_phrase(*status)))
+            .collect();
+        // Where all of them are plain 200s there is nothing to add.
+        let plain = statuses.len() == 1 && outcome == Outcome::Ok && report.statuses.contains_key(&200);
+        let statuses = if plain { String::new() } else { statuses.join(", ") };
+        let line = format!("  {:<24}{:>12}   {statuses}", words::outcome(outcome), words::count(number));
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for (name, number) in
+        [("not whole", report.truncated), ("same as another", report.duplicates), ("retries", report.retries)]
+    {
+        if number > 0 {
+            let _ = writeln!(text, "  {name:<24}{:>12}", words::count(number));
+        }
+    }
+}
+
+/// The outcome that a status usually means. A redirect without a target counts as an error; the counts by outcome above
+/// are exact, this only says beside which of them a status is shown.
+fn outcome_of(status: u16) -> Outcome {
+    match status {
+        200..300 => Outcome::Ok,
+        304 => Outcome::NotModified,
+        300..400 => Outcome::Redirect,
+        _ => Outcome::HttpError,
+    }
+}
+
+fn with_phrase(status: u16) -> String {
+    format!("{status} {}", words::status(status)).trim_end().to_owned()
+}
+
+fn roots(text: &mut String, report: &Report) {
+    if report.roots.is_empty() {
+        return;
+    }
+    text.push_str("\nRoots\n");
+    for note in &report.roots {
+        let _ = match note {
+            RootNote::Dead { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
+            RootNote::Refused { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
+            RootNote::Forbidden { url } => writeln!(text, "  {}: robots.txt forbids it", visible(url)),
+            RootNote::Elsewhere { url, to } => writeln!(
+                text,
+                "  {} leads to {to}, which is out of scope; to crawl that, use it as the root: argiope crawl {to}",
+                visible(url),
+                to = visible(to)
+            ),
+        };
+    }
+}
+
+/// What was left out because there is no end to it, and what to do about that.
+fn cuts(text: &mut String, report: &Report, most: usize) {
+    if report.cuts.is_empty() {
+        return;
+    }
+    text.push_str("\nLeft out as endless\n");
+    for cut in report.cuts.iter().take(most) {
+        let left = words::plural(cut.left, "link");
+        let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
+        let _ = writeln!(text, "      such as {}; to go on, {}", visible(&cut.example), cut.rule.advice());
+    }
+    rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
+}
+
+fn failures(text: &mut String, report: &Report) {
+    if report.failures.is_empty() {
+        return;
+    }
+    text.push_str("\nWhat went wrong\n");
+    let mut failures: Vec<_> = report.failures.iter().collect();
+    failures.sort_by_key(|(kind, number)| (std::cmp::Reverse(**number), **kind));
+    for (kind, number) in failures {
+        let _ = writeln!(text, "  {:>8}  {} ({kind})", words::count(*number), words::failure(*kind));
+    }
+}
+
+pub fn in_words(fault: &Fault) -> String {
+    match fault {
+        Fault::Status(status) => with_phrase(*status),
+        Fault::Failure(failure) => {
+            let words = words::failure(failure.kind);
+            if failure.message.is_empty() || &*failure.message == words {
+                words.to_owned()
+            } else {
+                format!("{words} ({})", visible(&failure.message))
+            }
+        }
+    }
+}
+
+fn broken(text: &mut String, report: &Report, most: usize) {
+    if report.broken_total == 0 {
+        return;
+    }
+    let _ = writeln!(text, "\nBroken links ({})", words::count(report.broken_total));
+    for Broken { url, fault, on, more } in report.broken.iter().take(most) {
+        let _ = writeln!(text, "  {}  {}", visible(url), in_words(fault));
+        for page in on.iter().take(FEW) {
+            let _ = writeln!(text, "      on {}", visible(page));
+        }
+        let hidden = on.len().saturating_sub(FEW) as u64 + more;
+        if hidden > 0 {
+            let _ = writeln!(text, "      and on {}", words::plural(hidden, "more page"));
+        }
+        if on.is_empty() {
+            text.push_str("      given as a root\n");
+        }
+    }
+    rest(text, report.broken_total, report.broken.len().min(most));
+}
+
+fn redirects(text: &mut String, report: &Report, most: usize) {
+    if report.redirects.is_empty() {
+        return;
+    }
+    let total = report.outcomes.get(Outcome::Redirect);
+    let _ = writeln!(text, "\nRedirects ({})", words::count(total));
+    for redirect in report.redirects.iter().take(most) {
+        let status = redirect.status.map_or("---".to_owned(), |status| status.to_string());
+        let _ = writeln!(text, "  {status}  {} → {}", visible(&redirect.from), visible(&redirect.to));
+    }
+    rest(text, total, report.redirects.len().min(most));
+}
+
+/// What a list leaves out.
+fn rest(text: &mut String, total: u64, shown: usize) {
+    let hidden = total.saturating_sub(shown as u64);
+    if hidden > 0 {
+        let _ = writeln!(text, "  … and {} more", words::count(hidden));
+    }
+}
+
+fn pages(text: &mut String, report: &Report, most: usize) {
+    if !report.slowest.is_empty() {
+        text.push_str("\nSlowest pages\n");
+        for (time, url) in report.slowest.iter().take(most) {
+            let _ = writeln!(text, "  {:>10}  {}", words::span(time), visible(url));
+        }
+    }
+    if !report.largest.is_empty() {
+        text.push_str("\nLargest pages\n");
+        for (size, url) in report.largest.iter().take(most) {
+            let _ = writeln!(text, "  {:>10}  {}", words::bytes(size), visible(url));
+        }
+    }
+}
+
+fn hosts(text: &mut String, report: &Report, most: usize) {
+    if report.hosts.len() < 2 {
+        return;
+    }
+    let mut hosts: Vec<(&str, &HostSum)> = report.hosts.iter().map(|(host, sum)| (&**host, sum)).collect();
+    hosts.sort_by_key(|(host, sum)| (std::cmp::Reverse(sum.pages), *host));
+    let _ = writeln!(text, "\nHosts ({})", words::count(hosts.len() as u64));
+    for (host, sum) in hosts.iter().take(most) {
+        let typical = sum.time.checked_div(u32::try_from(sum.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
+        let broken = if sum.broken > 0 { format!(", {} broken", words::count(sum.broken)) } else { String::new() };
+        let _ = writeln!(
+            text,
+            "  {:>8}  {}  {}, {} a page{broken}",
+            words::count(sum.pages),
+            visible(host),
+            words::bytes(sum.bytes),
+            words::span(typical),
+        );
+    }
+    rest(text, hosts.len() as u64, hosts.len().min(most));
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

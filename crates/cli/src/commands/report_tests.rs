@@ -1,0 +1,207 @@
+use crate::report::Backlinks;
+use argiope_core::{ErrorKind, Failure, Truncated};
+
+use super::*;
+
+fn page(url: &str) -> Page<'_> {
+    Page {
+        url,
+        host: "example.com",
+        via: Some("https://example.com/"),
+        is_root: false,
+        is_guess: false,
+        outcome: Outcome::Ok,
+        status: Some(200),
+        error: None,
+        redirect: None,
+        redirect_in_scope: true,
+        content_type: Some("text/html"),
+        charset: Some("utf-8"),
+        bytes_wire: 8_123,
+        bytes_body: 31_234,
+        truncated: None,
+        digest: None,
+        links: 40,
+        new_links: 12,
+        tries: 1,
+        total: Some(Duration::from_millis(140)),
+    }
+}
+
+#[test]
+fn a_page_line_says_what_the_founding_crawler_said() {
+    let failure = Failure::new(ErrorKind::TimeoutIdle, "nothing for 20 s\x1b[0m");
+    let url = "https://example.com/p";
+    for (page, line) in [
+        (page(url), "https://example.com/p 200 text/html utf-8 31234 12/40"),
+        (
+            Page { truncated: Some(Truncated::Length), ..page(url) },
+            "https://example.com/p 200 text/html utf-8 31234 12/40 truncated:length",
+        ),
+        (
+            Page {
+                outcome: Outcome::Redirect,
+                status: Some(301),
+                redirect: Some("https://example.com/q"),
+                ..page(url)
+            },
+            "https://example.com/p 301 redirect https://example.com/q",
+        ),
+        (
+            Page { outcome: Outcome::HttpError, status: Some(404), charset: None, bytes_body: 9, ..page(url) },
+            "https://example.com/p 404 text/html - 9",
+        ),
+        (
+            Page { outcome: Outcome::Failed, status: None, error: Some(&failure), ..page(url) },
+            "https://example.com/p failed timeout_idle: nothing for 20 s\\x1b[0m",
+        ),
+        (Page { outcome: Outcome::Robots, status: None, ..page(url) }, "https://example.com/p robots"),
+    ] {
+        assert_eq!(page_line(&page), line);
+    }
+}
+
+#[test]
+fn the_report_reads_well() {
+    let mut report = Report::default();
+    let nxdomain = Failure::new(ErrorKind::DnsNxdomain, "no such host");
+    let pages = ["https://example.com/", "https://example.com/a"];
+    for url in pages {
+        report.add(&page(url));
+        report.add_links(url, [Backlinks::fingerprint_of_text("https://example.com/gone")]);
+    }
+    report.add(&Page {
+        outcome: Outcome::HttpError,
+        status: Some(404),
+        bytes_body: 0,
+        ..page("https://example.com/gone")
+    });
+    report.add(&Page {
+        outcome: Outcome::Redirect,
+        status: Some(301),
+        redirect: Some("https://example.com/a"),
+        bytes_body: 0,
+        ..page("https://example.com/old")
+    });
+    report.add(&Page {
+        outcome: Outcome::Robots,
+        status: None,
+        total: None,
+        bytes_body: 0,
+        bytes_wire: 0,
+        ..page("https://example.com/private")
+    });
+    report.add(&Page {
+        host: "dead.example",
+        via: None,
+        is_root: true,
+        outcome: Outcome::Failed,
+        status: None,
+        error: Some(&nxdomain),
+        tries: 4,
+        bytes_body: 0,
+        bytes_wire: 0,
+        total: Some(Duration::from_millis(2_500)),
+        ..page("https://dead.example/")
+    });
+    report.add(&Page {
+        host: "moved.example",
+        via: None,
+        is_root: true,
+        outcome: Outcome::Redirect,
+        status: Some(302),
+        redirect: Some("https://other.example/"),
+        redirect_in_scope: false,
+        bytes_body: 0,
+        ..page("https://moved.example/")
+    });
+    report.close(Duration::from_millis(3_500), 0, End::Finished);
+    let expected = "\
+Finished after 3.5 s: 6 pages from 3 hosts, 40.6 kB, 1.7 pages/s
+
+  ok                                 2
+  redirects                          2   1 × 301 Moved Permanently, 1 × 302 Found
+  HTTP errors                        1   1 × 404 Not Found
+  failed                             1
+  forbidden by robots.txt            1
+  retries                            3
+
+Roots
+  https://dead.example/: no such host
+  https://moved.example/ leads to https://other.example/, which is out of scope; to crawl that, use it as the root: argiope crawl https://other.example/
+
+What went wrong
+         1  no such host (dns_nxdomain)
+
+Broken links (2)
+  https://example.com/gone  404 Not Found
+      on https://example.com/
+      on https://example.com/a
+  https://dead.example/  no such host
+      given as a root
+
+Redirects (2)
+  301  https://example.com/old → https://example.com/a
+  302  https://moved.example/ → https://other.example/
+
+Slowest pages
+       2.5 s  https://dead.example/
+      140 ms  https://example.com/
+      140 ms  https://example.com/a
+      140 ms  https://example.com/gone
+      140 ms  https://example.com/old
+
+Largest pages
+     31.2 kB  https://example.com/
+     31.2 kB  https://example.com/a
+
+Hosts (3)
+         5  example.com  32.5 kB, 112 ms a page, 1 broken
+         1  dead.example  0 B, 2.5 s a page, 1 broken
+         1  moved.example  8.1 kB, 140 ms a page
+";
+    assert_eq!(render(&report, false), expected);
+}
+
+#[test]
+fn an_unfinished_crawl_says_what_is_left() {
+    let mut report = Report::default();
+    report.add(&page("https://example.com/"));
+    // These were never asked for, and do not count against the limit.
+    for outcome in [Outcome::Robots, Outcome::Refused] {
+        report.add(&Page { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
+    }
+    report.close(Duration::from_secs(61), 1_200, End::MaxPages);
+    let text = render(&report, false);
+    assert!(text.starts_with("Reached the limit of pages after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");
+}
+
+#[test]
+fn long_lists_are_cut_and_say_so() {
+    let mut report = Report::default();
+    for number in 0..30 {
+        let url = format!("https://example.com/{number}");
+        report.add(&Page { outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
+    }
+    assert!(render(&report, false).contains("  … and 20 more\n"));
+    assert!(!render(&report, true).contains("more\n"));
+}
+
+#[test]
+fn nothing_from_the_web_is_printed_raw() {
+    let mut report = Report::default();
+    let failure = Failure::new(ErrorKind::Protocol, "\x1b]0;evil\x07");
+    let url = "https://example.com/\x1b[2J";
+    report.add(&Page {
+        is_root: true,
+        outcome: Outcome::Failed,
+        error: Some(&failure),
+        via: Some("http://h/\u{202e}"),
+        host: "\x1b",
+        ..page(url)
+    });
+    report.add(&page("https://example.com/"));
+    report.close(Duration::ZERO, 0, End::Finished);
+    let text = render(&report, true);
+    assert!(text.chars().all(|c| !c.is_control() || c == '\n') && !text.contains('\u{202e}'), "{text}");
+}

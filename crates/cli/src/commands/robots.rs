@@ -1,0 +1,216 @@
+//! `argiope robots FILE|URL --agent NAME URL...`: `allowed` or `disallowed` per URL, with the deciding line.
+//!
+//! A robots.txt on the web is fetched as a crawl fetches it: same retries, same redirects, same refusals; what its
+//! answer means is decided by the same function.
+
+use std::io::{Read, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use argiope_core::page::robots::{LIMIT, Robots, RobotsAnswer, product_token, target_of};
+use argiope_core::rules::Config;
+use argiope_core::rules::{RobotsPolicy, Root};
+use argiope_core::schedule::keeper::Settled;
+use argiope_core::visit::Errand;
+use argiope_core::visit::Visit;
+use argiope_core::{Outcome, Url};
+use argiope_engine::Clock;
+use argiope_runtime::Error;
+use argiope_runtime::engine_kind;
+use argiope_runtime::keeping::{Keeping, Mail, Setting, Taker};
+use argiope_runtime::writing::Desk;
+use argiope_store::MemoryFrontier;
+use clap::Args;
+
+use super::config::Usage;
+use super::escape::visible;
+use super::flags::{ExchangeFlags, TrustFlags};
+use super::{FAILED, complain, warn_of_insecurity};
+
+#[derive(Args, Debug)]
+#[command(mut_args = |arg| super::args::hide(arg, &["robots", "no_robots"]), after_help = "\
+Examples:
+  argiope robots robots.txt --agent mybot https://example.com/private/ /public/
+  argiope robots https://example.com/ /search?q=x
+  curl -s https://example.com/robots.txt | argiope robots - --agent mybot /
+
+One line a URL: the verdict, the URL, and why. The exit code is 0 either way.")]
+pub struct RobotsArgs {
+    /// A robots.txt, on disk or on the web; - reads it from standard input
+    #[arg(value_name = "FILE|URL")]
+    pub source: String,
+    /// The product name that the rules are searched for
+    #[arg(long, value_name = "NAME", default_value = "argiope")]
+    pub agent: String,
+    /// URLs to judge; a path alone will do
+    #[arg(value_name = "URL", required = true)]
+    pub urls: Vec<String>,
+    #[command(flatten)]
+    exchange: ExchangeFlags,
+    #[command(flatten)]
+    trust: TrustFlags,
+}
+
+/// What is known of a robots.txt.
+struct Said {
+    answer: RobotsAnswer,
+    /// What it was, where it was not read: for people.
+    words: String,
+}
+
+/// Judges URLs by a robots.txt.
+pub fn run(args: &RobotsArgs) -> Result<ExitCode, Usage> {
+    if product_token(&args.agent).is_empty() {
+        let shown = visible(&args.agent);
+        return Err(Usage(format!("'{shown}' for '--agent': write a product name, such as mybot")));
+    }
+    let targets: Vec<(&str, String)> = args
+        .urls
+        .iter()
+        .map(|url| target_of(url).map(|target| (url.as_str(), target)))
+        .collect::<Option<_>>()
+        .ok_or_else(|| Usage("'<URL>...': there is one that cannot be parsed; write URLs or paths".to_owned()))?;
+    let said = if args.source.contains("://") {
+        match fetch(args)? {
+            Ok(said) => said,
+            Err(why) => {
+                complain(&visible(&why));
+                return Ok(ExitCode::from(FAILED));
+            }
+        }
+    } else {
+        let bytes = read(&args.source).map_err(|error| {
+            let shown = visible(&args.source);
+            Usage(format!("the file {shown} cannot be read: {error} (a URL begins with http:// or https://)"))
+        })?;
+        Said { answer: RobotsAnswer::Rules(Robots::parse(&bytes, &args.agent)), words: String::new() }
+    };
+    let mut out = std::io::stdout().lock();
+    for (url, target) in targets {
+        let (allowed, why) = verdict(&said, &target);
+        let word = if allowed { "allowed" } else { "disallowed" };
+        // Where standard output is closed nobody reads on.
+        let _ = writeln!(out, "{word}\t{}\t{}", visible(url), visible(&why));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verdict(said: &Said, target: &str) -> (bool, String) {
+    match &said.answer {
+        RobotsAnswer::Rules(robots) => {
+            let verdict = robots.judge(target);
+            let why = match verdict.line {
+                Some((number, rule)) => format!("line {number}: {rule}"),
+                None if target == "/robots.txt" => "robots.txt itself is always allowed".to_owned(),
+                None => "no rule matches".to_owned(),
+            };
+            (verdict.allowed, why)
+        }
+        answer @ (RobotsAnswer::AllowAll | RobotsAnswer::Unreachable { .. }) => {
+            (answer.allows(target), said.words.clone())
+        }
+    }
+}
+
+/// Reads as much of a file as counts.
+fn read(source: &str) -> std::io::Result<Vec<u8>> {
+    let most = LIMIT as u64 + 1;
+    let mut bytes = Vec::new();
+    if source == "-" {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+    } else {
+        std::fs::File::open(Path::new(source))?.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// Fetches a robots.txt as a crawl would. The inner error is what stopped it before anything was learned.
+fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
+    let mut config = Config { roots: vec![args.source.clone()], ..Config::default() };
+    args.exchange.lay_over(&mut config)?;
+    args.trust.lay_over(&mut config);
+    config.robots = RobotsPolicy::Obey;
+    config.no_sitemap = true;
+    let mut rules = match argiope_runtime::rules(&config) {
+        Ok(rules) => rules,
+        Err(Error::Config(error)) => return Err(error.into()),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if config.insecure {
+        warn_of_insecurity();
+    }
+    // Nothing else is asked of the host.
+    let root = rules.roots.drain(..).next();
+    let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(of_site) else {
+        return Ok(Err("there is no URL to fetch".to_owned()));
+    };
+    let (visits, visited) = channel();
+    let keeping = Keeping::start(Setting {
+        frontier: MemoryFrontier::new(rules.fingerprint_key),
+        rules: Arc::new(rules),
+        engine: engine_kind(config.engine),
+        clock: Clock::start(),
+        taker: Forward(visits),
+        desk: Desk::default(),
+        open: true,
+    });
+    let keeping = match keeping {
+        Ok(keeping) => keeping,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    // Where the keeper is gone, nothing will come, and the loop below ends.
+    let _ = keeping.inbox.send(Mail::Robots(url));
+    let mut said = Err("the fetch ended without a result".to_owned());
+    for visit in &visited {
+        let was_followed = visit.outcome == Outcome::Redirect && visit.redirect.is_some() && visit.link.redirects > 0;
+        if !was_followed {
+            said = Ok(meaning(&visit, &args.agent));
+            break;
+        }
+    }
+    let _ = keeping.inbox.send(Mail::Leave);
+    if let Err(error) = keeping.join() {
+        return Ok(Err(error.to_string()));
+    }
+    Ok(said)
+}
+
+/// The robots.txt of a site, where its front page was named.
+fn of_site(url: &Url) -> Url {
+    if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
+}
+
+fn meaning(visit: &Visit, agent: &str) -> Said {
+    let bytes = match visit.errand.as_deref() {
+        Some(Errand::Robots(bytes)) => bytes.as_slice(),
+        Some(Errand::Sitemap(..)) | None => &[],
+    };
+    let what = match (visit.status, &visit.error) {
+        (_, Some(failure)) => format!("could not be fetched: {}", failure.message),
+        (Some(300..400), None) => "redirects without end".to_owned(),
+        (Some(status), None) => format!("answered {status}"),
+        (None, None) => "gave no answer".to_owned(),
+    };
+    let answer = RobotsAnswer::of(visit, bytes, agent);
+    let words = match answer {
+        RobotsAnswer::Rules(_) => String::new(),
+        RobotsAnswer::AllowAll => format!("{} {what}: there is none, everything is allowed", visit.link.url),
+        RobotsAnswer::Unreachable { .. } => {
+            format!("{} {what}; until it can be read nothing is allowed", visit.link.url)
+        }
+    };
+    Said { answer, words }
+}
+
+struct Forward(Sender<Box<Visit>>);
+
+impl Taker for Forward {
+    fn take(&mut self, settled: Settled) {
+        // Whoever waited has heard enough.
+        let _ = self.0.send(settled.visit);
+    }
+
+    fn rest(&mut self) {}
+}

@@ -1,0 +1,201 @@
+//! [`Teller`]: takes every settled visit, prints its record, says its line, and gathers the report.
+//!
+//! Records that go to a file are the writer's business, and durable before they come here.
+//!
+//! Invariant: once a record could not be printed nothing more is, and the crawl is told to stop: a gap in the middle of
+//! the records would be worse than an end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::report::{Backlinks, End, Page, Report};
+use argiope_core::rules::Rules;
+use argiope_core::schedule::keeper::Settled;
+use argiope_core::visit::Visit;
+
+use super::changes::ChangeList;
+use super::live::Live;
+use super::output::Output;
+use super::{log, report};
+
+/// What is said of visits, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Voice {
+    /// A line for every page.
+    pub pages: bool,
+    /// One for every link that is not followed, too.
+    pub skips: bool,
+    /// As JSON objects.
+    pub json: bool,
+}
+
+pub struct Teller {
+    rules: Arc<Rules>,
+    output: Option<Output>,
+    voice: Voice,
+    live: Arc<Live>,
+    report: Report,
+    changes: ChangeList,
+    /// Why records cannot be written any more.
+    fault: Option<String>,
+    on_fault: Box<dyn FnMut() + Send>,
+}
+
+impl Teller {
+    /// `on_fault` is called once, when records cannot be written any more.
+    pub fn new(
+        rules: Arc<Rules>,
+        output: Option<Output>,
+        voice: Voice,
+        live: Arc<Live>,
+        on_fault: impl FnMut() + Send + 'static,
+    ) -> Self {
+        let on_fault = Box::new(on_fault);
+        Self {
+            rules,
+            output,
+            voice,
+            live,
+            report: Report::default(),
+            changes: ChangeList::default(),
+            fault: None,
+            on_fault,
+        }
+    }
+
+    /// Writes a line that is no visit: the first one of the run, say.
+    pub fn line(&mut self, line: &[u8]) {
+        if self.fault.is_none()
+            && let Some(output) = &mut self.output
+            && let Err(fault) = output.write(line)
+        {
+            self.fail(fault);
+        }
+    }
+
+    /// Takes a settled visit.
+    pub fn take(&mut self, settled: &Settled) {
+        self.visit(&settled.visit, &settled.line);
+        if let Some(change) = settled.change {
+            self.changes.add(change, settled.visit.link.url.as_str());
+        }
+    }
+
+    fn visit(&mut self, visit: &Visit, line: &[u8]) {
+        self.line(line);
+        if !visit.is_page() {
+            return;
+        }
+        let page = Page::of(visit, &self.rules);
+        let Voice { pages, skips, json } = self.voice;
+        if pages {
+            self.live.say(if json { log::page(&page) } else { report::page_line(&page) });
+        }
+        for (url, reason) in visit.skipped.iter().filter(|_| skips) {
+            self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
+        }
+        self.report.add(&page);
+        let links = visit.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
+        self.report.add_links(page.url, links);
+    }
+
+    /// A batch is over: whoever reads along gets it.
+    pub fn rest(&mut self) {
+        if self.fault.is_none()
+            && let Some(output) = &mut self.output
+            && let Err(fault) = output.flush()
+        {
+            self.fail(fault);
+        }
+    }
+
+    /// The crawl is over: closes the report. The error is a sentence for the user.
+    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (Report, ChangeList, Result<(), String>) {
+        self.report.close(elapsed, queued, end);
+        (self.report, self.changes, self.fault.map_or(Ok(()), Err))
+    }
+
+    fn fail(&mut self, fault: String) {
+        self.fault = Some(fault);
+        (self.on_fault)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use argiope_core::rules::Config;
+    use argiope_core::{Found, Link, Outcome, Time, Url};
+    use argiope_runtime::snapshot::Snapshot;
+
+    use super::super::live::View;
+    use super::*;
+
+    fn teller(path: &Path, faults: &Arc<AtomicU32>) -> Teller {
+        let config = Config { roots: vec!["https://h/".into()], ..Config::default() };
+        let live = Arc::new(Live::start(View::None, Snapshot::default).unwrap());
+        let faults = Arc::clone(faults);
+        let output = Output::open(path).unwrap();
+        Teller::new(Arc::new(config.compile(0).unwrap()), Some(output), Voice::default(), live, move || {
+            faults.fetch_add(1, Ordering::SeqCst);
+        })
+    }
+
+    fn visit() -> Visit {
+        Visit::unasked(Link::root(Url::parse("https://h/").unwrap(), 10), Outcome::Robots, None, Time::ZERO)
+    }
+
+    #[test]
+    fn records_and_report_agree() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.jsonl");
+        let faults = Arc::default();
+        let mut teller = teller(&path, &faults);
+        teller.line(b"{\"first\":1}\n");
+        teller.visit(&visit(), b"{\"page\":1}\n");
+        teller.rest();
+        let (report, _, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
+        assert_eq!(written, Ok(()));
+        assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["{\"first\":1}", "{\"page\":1}"]);
+    }
+
+    #[test]
+    fn a_broken_link_is_named_with_all_its_pages() {
+        let faults = Arc::default();
+        let mut teller = teller(Path::new("/dev/null"), &faults);
+        let gone = Link {
+            via: Some(Url::parse("https://h/1").unwrap()),
+            ..Link::root(Url::parse("https://h/gone").unwrap(), 10)
+        };
+        for page in ["https://h/1", "https://h/2"] {
+            let link = Link::root(Url::parse(page).unwrap(), 10);
+            let mut found = Found::default();
+            found.push(gone.url.as_ref(), gone.kind);
+            teller.visit(&Visit { found, ..Visit::unasked(link, Outcome::Ok, None, Time::ZERO) }, b"{}\n");
+        }
+        let broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
+        teller.visit(&Visit { status: Some(404), ..broken }, b"{}\n");
+        let (report, ..) = teller.close(Duration::ZERO, 0, End::Finished);
+        let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
+        assert_eq!(on, ["https://h/1", "https://h/2"]);
+    }
+
+    #[test]
+    fn a_full_disk_stops_the_crawl_once() {
+        let faults = Arc::default();
+        let mut teller = teller(Path::new("/dev/full"), &faults);
+        for _ in 0..3 {
+            teller.visit(&visit(), b"{}\n");
+            teller.rest();
+        }
+        let (report, _, written) = teller.close(Duration::ZERO, 0, End::Interrupted);
+        assert_eq!(faults.load(Ordering::SeqCst), 1);
+        assert!(written.unwrap_err().starts_with("/dev/full cannot be written"));
+        assert_eq!(report.outcomes.total(), 3);
+    }
+}

@@ -1,0 +1,326 @@
+//! Why a URL was or was not fetched, from what the crawl directory remembers.
+//!
+//! The log is read from front to back once for the URL itself, and once more for each page on the way from a seed to it,
+//! each time only up to where the last one was found: constant memory, whatever the crawl's size.
+
+use std::path::Path;
+
+use argiope_core::page::robots::{Robots, RobotsVerdict};
+use argiope_core::page::scope::{ScopeRule, Verdict};
+use argiope_core::page::url::StripParams;
+use argiope_core::rules::{Config, RobotsPolicy, Rules};
+use argiope_core::schedule::carryover::LaneNote;
+use argiope_core::schedule::trap::Cut;
+use argiope_core::{LinkKind, Outcome, Url, UrlRef};
+use argiope_store::disk::{self, Event};
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::history::{self, Fault, Line};
+
+/// All that can be said about one URL.
+#[derive(Debug)]
+pub struct Explanation {
+    /// In normal form, as the crawler would ask for it.
+    pub url: Url,
+    pub scope: ScopeAnswer,
+    pub robots: RobotsAnswer,
+    pub lane: LaneAnswer,
+    /// From a seed to the URL, both included; empty where it was never seen.
+    pub chain: Vec<Step>,
+    pub fate: Fate,
+    /// Who is crawling just now: then all this may change.
+    pub crawled_by: Option<String>,
+    /// Where it was never seen: the places where links like it were left out as endless.
+    pub cuts: Vec<Cut>,
+}
+
+/// Whether it belongs to the crawl.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ScopeAnswer {
+    /// The rule that rejects it; none where it is in scope.
+    pub rejected: Option<ScopeRule>,
+    /// The pattern that decides, where one does.
+    pub pattern: Option<String>,
+    /// What kind of link it was judged as, and at which depth.
+    pub kind: LinkKind,
+    pub depth: u32,
+    /// `host`, `domain` and so on.
+    pub breadth: &'static str,
+}
+
+/// What robots.txt says about it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RobotsAnswer {
+    /// The crawl does not ask for it.
+    Ignored,
+    /// It was not read, or could not be.
+    Unknown,
+    /// The file has nothing to say to us, or there is none.
+    NoRules,
+    Judged(RobotsVerdict),
+}
+
+/// Its host, as the crawl knows it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct LaneAnswer {
+    pub host: String,
+    /// URLs of the host that are known, and of these how many have their fate.
+    pub known: u64,
+    pub settled: u64,
+    /// The host wants to be left alone until then, in milliseconds since the Unix epoch.
+    pub rest: Option<i64>,
+    pub crawl_delay: Option<std::time::Duration>,
+}
+
+/// A page on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub url: String,
+    pub via: Option<String>,
+    pub kind: LinkKind,
+    pub depth: u32,
+}
+
+/// What became of it.
+#[derive(Debug, PartialEq)]
+pub enum Fate {
+    NeverSeen,
+    /// Known and not settled.
+    Queued {
+        /// Attempts so far.
+        tries: u8,
+    },
+    /// Its record; the last one where there are several.
+    Settled(Box<Line>, u64),
+}
+
+/// A text that is no URL, or a directory that tells nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Unexplained {
+    #[error("'{0}' is no URL that could be fetched: {1}")]
+    Url(String, argiope_core::BadUrl),
+    #[error(transparent)]
+    Past(#[from] Fault),
+}
+
+/// Explains one URL.
+pub fn explain(directory: &Path, text: &str) -> Result<Explanation, Unexplained> {
+    let candidates = match text.starts_with('/') {
+        true => on_the_first_host(directory, text)?,
+        false => candidates(text),
+    };
+    let candidates = candidates.map_err(|bad| Unexplained::Url(text.to_owned(), bad))?;
+    let mut found = search(directory, candidates)?;
+    let config = found.config.take().unwrap_or_default();
+    let rules = config.compile(0).ok();
+    let kind = found.step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
+    let depth = found.step.as_ref().map_or(1, |step| step.depth);
+    let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
+    let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
+    let fate = match (found.line, &found.step) {
+        (Some(line), _) => Fate::Settled(Box::new(line), found.records),
+        (None, Some(_)) => Fate::Queued { tries: found.tries },
+        (None, None) => Fate::NeverSeen,
+    };
+    let chain = match found.step {
+        Some(step) => chain(directory, step)?,
+        None => Vec::new(),
+    };
+    let lane = LaneAnswer { rest: note.rest, crawl_delay, ..found.lane };
+    let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
+    let crawled_by = disk::crawled_by(directory);
+    let mut cuts = found.cuts;
+    cuts.retain(|cut| fate == Fate::NeverSeen && cut.covers(found.url.as_ref()));
+    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by, cuts })
+}
+
+/// What the text may mean: one address, or https and http where no scheme was written, as with roots.
+fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
+    if text.contains("://") {
+        return Ok(vec![Url::parse(text)?]);
+    }
+    Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
+}
+
+/// What a path alone may mean: it is on the host of the first root, by https or http where both were tried.
+fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, Fault> {
+    let mut roots: Vec<Url> = Vec::new();
+    history::walk(directory, |event| {
+        if let Event::Link { url, kind: LinkKind::Root, .. } = event
+            && let Ok(url) = Url::parse(url)
+        {
+            let is_first = roots.first().is_none_or(|first| first.host() == url.host());
+            if is_first && roots.iter().all(|root| root.is_https() != url.is_https()) {
+                roots.push(url);
+            }
+        }
+        Ok(())
+    })?;
+    let found: Result<Vec<Url>, _> = roots.iter().map(|root| root.join(path)).collect();
+    Ok(found.and_then(|found| if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }))
+}
+
+/// What one reading of the log brings.
+struct Found {
+    url: Url,
+    /// How it was found first.
+    step: Option<Step>,
+    tries: u8,
+    line: Option<Line>,
+    /// How many records it has.
+    records: u64,
+    lane: LaneAnswer,
+    note: Option<Vec<u8>>,
+    config: Option<Config>,
+    /// Of the last run that has any.
+    cuts: Vec<Cut>,
+}
+
+fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow, default)]
+        url: std::borrow::Cow<'a, str>,
+        #[serde(default)]
+        settings: Option<Config>,
+        #[serde(default)]
+        traps: Vec<Cut>,
+    }
+    let url = candidates.remove(0);
+    let lane = LaneAnswer { host: url.host().to_owned(), ..LaneAnswer::default() };
+    let mut found =
+        Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None, cuts: Vec::new() };
+    history::walk(directory, |event| {
+        match event {
+            Event::Link { url, via, depth, kind, tries, again } => {
+                if host_of(url) == found.lane.host {
+                    found.lane.known += u64::from(!again);
+                }
+                // Of a name without a scheme the address that was seen is the one that was meant.
+                if found.step.is_none()
+                    && let Some(other) = candidates.iter().position(|other| other.as_str() == url)
+                {
+                    found.url = candidates.swap_remove(other);
+                }
+                if found.url.as_str() == url && kind != LinkKind::SitemapFile {
+                    let step = Step { url: url.to_owned(), via: via.map(Into::into), kind, depth };
+                    found.step.get_or_insert(step);
+                    found.tries = tries;
+                }
+            }
+            Event::Fate { line, .. } | Event::Line { line } => {
+                let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return Ok(()) };
+                if !head.traps.is_empty() {
+                    found.cuts = head.traps;
+                }
+                if let Some(settings) = head.settings {
+                    let strip = StripParams::new(&settings.strip_param);
+                    if let Some(stripped) = strip.strip(found.url.as_ref()) {
+                        found.url = stripped;
+                    }
+                    found.config = Some(settings);
+                }
+                if matches!(event, Event::Fate { .. }) && host_of(&head.url) == found.lane.host {
+                    found.lane.settled += 1;
+                }
+                if head.url == found.url.as_str() {
+                    let line = Line::read(line)?;
+                    // The page at an address counts, not the sitemap or robots.txt that may be there as well.
+                    if line.is_page() || found.line.as_ref().is_none_or(|line| !line.is_page()) {
+                        found.line = Some(line);
+                        found.records += 1;
+                    }
+                }
+            }
+            Event::Note { host, note } => {
+                if host == found.lane.host {
+                    found.note = Some(note.to_vec());
+                }
+            }
+            Event::Round => {}
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn host_of(url: &str) -> &str {
+    UrlRef::from_normal(url).map_or("", |url| url.host())
+}
+
+/// The way from a seed: each page was found before those that were found on it.
+fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
+    let mut chain = vec![last];
+    while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
+        // A redirect may lead back to where it came from.
+        if chain.iter().any(|step| step.url == via) {
+            break;
+        }
+        let mut found = None;
+        let ended = history::walk(directory, |event| match event {
+            Event::Link { url, via: before, depth, kind, .. } if url == via => {
+                found = Some(Step { url: url.to_owned(), via: before.map(Into::into), kind, depth });
+                // Enough is read.
+                Err(Fault::Refused(String::new()))
+            }
+            _ => Ok(()),
+        });
+        match (ended, found) {
+            (_, Some(step)) => chain.push(step),
+            (Ok(_), None) => {
+                // robots.txt leads to sitemaps, and is nobody's link itself.
+                chain.push(Step { url: via, via: None, kind: LinkKind::Other, depth: 0 });
+            }
+            (Err(fault), None) => return Err(fault),
+        }
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&Rules>) -> ScopeAnswer {
+    let rejected = rules.and_then(|rules| match rules.scope.judge(url.as_ref(), depth, kind) {
+        Verdict::Follow => None,
+        Verdict::Reject(rule) => Some(rule),
+    });
+    let matching = |patterns: &[String]| {
+        let matches = |text: &&String| Regex::new(text).is_ok_and(|pattern| pattern.is_match(url.as_str()));
+        patterns.iter().find(matches).cloned()
+    };
+    let pattern = match rejected {
+        Some(ScopeRule::Exclude) => matching(&config.exclude),
+        None => matching(&config.include),
+        Some(_) => None,
+    };
+    ScopeAnswer { rejected, pattern, kind, depth, breadth: rules.map_or("", |rules| rules.breadth.as_str()) }
+}
+
+fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsAnswer, Option<std::time::Duration>) {
+    let Some(rules) = rules else { return (RobotsAnswer::Unknown, None) };
+    if rules.robots == RobotsPolicy::Ignore {
+        return (RobotsAnswer::Ignored, None);
+    }
+    let Some(file) = note.robots.iter().find(|file| (file.https, file.port) == (url.is_https(), url.port())) else {
+        return (RobotsAnswer::Unknown, None);
+    };
+    let robots = Robots::parse(file.text.as_bytes(), &rules.agent_token);
+    let delay = robots.crawl_delay();
+    if robots.is_empty() {
+        return (RobotsAnswer::NoRules, delay);
+    }
+    (RobotsAnswer::Judged(robots.judge(url.target())), delay)
+}
+
+impl Explanation {
+    /// One word for the whole: the outcome, or where it is on the way to one.
+    pub fn verdict(&self) -> String {
+        match &self.fate {
+            Fate::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
+            Fate::Queued { .. } => "queued".to_owned(),
+            Fate::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),
+            Fate::NeverSeen if !self.cuts.is_empty() => "left_out".to_owned(),
+            Fate::NeverSeen => "never_seen".to_owned(),
+        }
+    }
+}

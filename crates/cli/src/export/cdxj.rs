@@ -1,0 +1,134 @@
+//! An index of the archives, as CDXJ: key, time, and where the answer is; sorted, so that replay tools find by halving.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use argiope_core::output::escape::write_json;
+use argiope_core::output::record::Place;
+use argiope_core::{StoreError, StoreErrorKind, UrlRef};
+use flate2::bufread::GzDecoder;
+use serde::Serialize;
+
+use super::sorted::Sorted;
+use super::surt::surt;
+use crate::history::{self, Fault, Line};
+
+/// So much of a WARC record is looked at for its fields and the head of the answer.
+const OPENING: u64 = 64 << 10;
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    url: &'a str,
+    mime: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
+    digest: &'a str,
+    length: String,
+    offset: String,
+    filename: &'a str,
+}
+
+/// One line per answer in the archive.
+pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+    let mut sorted = Sorted::default();
+    let mut archive = Archive { directory: directory.to_owned(), open: None };
+    history::lines(directory, |line| {
+        let line = Line::read(line)?;
+        if let Some(place) = &line.warc
+            && let Some(url) = UrlRef::from_normal(&line.url)
+        {
+            let opening = archive.opening(place)?;
+            let is_revisit = opening.field("WARC-Type") == Some("revisit");
+            let digest = opening.field("WARC-Payload-Digest").unwrap_or("-");
+            let date = opening.field("WARC-Date").unwrap_or_default();
+            let time: String = date.chars().filter(char::is_ascii_digit).take(14).collect();
+            let mime = opening.content_type().or(line.content_type.as_deref()).unwrap_or("unk");
+            let entry = Entry {
+                url: &line.url,
+                mime: if is_revisit { "warc/revisit" } else { mime },
+                status: line.status.filter(|_| !is_revisit).map(|status| status.to_string()),
+                digest: digest.strip_prefix("sha1:").unwrap_or(digest),
+                length: place.length.to_string(),
+                offset: place.offset.to_string(),
+                filename: place.file.rsplit('/').next().unwrap_or(&place.file),
+            };
+            let mut record = format!("{} {time} ", surt(url)).into_bytes();
+            write_json(&mut record, &entry).map_err(io::Error::other)?;
+            sorted.push(&record)?;
+        }
+        Ok(())
+    })?;
+    sorted.each(|line| {
+        out.write_all(line)?;
+        out.write_all(b"\n")
+    })?;
+    Ok(out.flush()?)
+}
+
+/// The files of the archive, one of them open.
+struct Archive {
+    directory: PathBuf,
+    open: Option<(String, File)>,
+}
+
+/// The beginning of a WARC record: its fields, and the head of the answer.
+struct Opening {
+    fields: String,
+    head: String,
+}
+
+impl Archive {
+    fn opening(&mut self, place: &Place) -> Result<Opening, Fault> {
+        let fault = |error: &io::Error| {
+            let path = self.directory.join(&place.file);
+            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))
+        };
+        let file = match self.open.take() {
+            Some((name, file)) if name == place.file => file,
+            _ => {
+                // Names come from the log; one that leads out of the directory is none of ours.
+                let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
+                let path = self.directory.join(&place.file);
+                let opened = if inside { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) };
+                opened.map_err(|error| fault(&error))?
+            }
+        };
+        let opening = read_opening(&file, place).map_err(|error| fault(&error))?;
+        self.open = Some((place.file.clone(), file));
+        Ok(opening)
+    }
+}
+
+fn read_opening(file: &File, place: &Place) -> io::Result<Opening> {
+    let mut member = vec![0; usize::try_from(place.length.min(OPENING)).unwrap_or(0)];
+    file.read_exact_at(&mut member, place.offset)?;
+    let mut text = Vec::new();
+    // A long record's member is cut here: what comes before the cut is enough.
+    let read = GzDecoder::new(member.as_slice()).take(OPENING).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    match text.split_once("\r\n\r\n") {
+        Some((fields, rest)) if fields.starts_with("WARC/1.") => {
+            let end = rest.find("\r\n\r\n").or_else(|| rest.find("\n\n")).unwrap_or(rest.len());
+            Ok(Opening { fields: fields.into(), head: rest.get(..end).unwrap_or_default().into() })
+        }
+        _ => Err(read.err().unwrap_or_else(|| io::Error::other(format!("no record at byte {}", place.offset)))),
+    }
+}
+
+impl Opening {
+    fn field(&self, name: &str) -> Option<&str> {
+        field(&self.fields, name)
+    }
+
+    /// The media type that the answer claims.
+    fn content_type(&self) -> Option<&str> {
+        field(&self.head, "content-type")?.split([';', ' ', '\t']).next().filter(|kind| !kind.is_empty())
+    }
+}
+
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}

@@ -1,0 +1,62 @@
+//! The columns of a table of pages: one list for every format that has columns.
+
+use crate::history::Line;
+
+/// What stands in one field.
+pub enum Value<'a> {
+    Text(Option<&'a str>),
+    Number(Option<u64>),
+    Flag(bool),
+    /// `2026-01-02T03:04:05.678Z`.
+    Moment(Option<&'a str>),
+}
+
+pub struct Column {
+    pub name: &'static str,
+    pub value: fn(&Line) -> Value<'_>,
+}
+
+macro_rules! columns {
+    ($($name:literal $kind:ident $line:ident => $value:expr;)*) => {
+        /// All columns, in order.
+        pub const COLUMNS: &[Column] = &[$(Column { name: $name, value: |$line| Value::$kind($value) },)*];
+    };
+}
+
+columns! {
+    "url" Text line => Some(&line.url);
+    "status" Number line => line.status.map(u64::from);
+    "outcome" Text line => line.outcome.map(|outcome| outcome.as_str());
+    "error_kind" Text line => line.error.as_ref().map(|error| error.kind.as_str());
+    "error_message" Text line => line.error.as_ref().map(|error| &*error.message);
+    "redirect" Text line => line.redirect.as_deref();
+    "via" Text line => line.via.as_deref();
+    "depth" Number line => Some(line.depth.into());
+    "tries" Number line => Some(line.tries.into());
+    "content_type" Text line => line.content_type.as_deref();
+    "charset" Text line => line.charset.as_deref();
+    "title" Text line => line.title.as_deref();
+    "bytes_wire" Number line => line.bytes_wire;
+    "bytes_body" Number line => line.bytes_body;
+    "truncated" Text line => line.truncated.map(|truncated| truncated.as_str());
+    "links" Number line => line.links.map(u64::from);
+    "new_links" Number line => line.new_links.map(u64::from);
+    "noindex" Flag line => line.noindex;
+    "nofollow" Flag line => line.nofollow;
+    "canonical" Text line => line.canonical.as_deref();
+    "ms_dns" Number line => line.ms.dns;
+    "ms_connect" Number line => line.ms.connect;
+    "ms_tls" Number line => line.ms.tls;
+    "ms_ttfb" Number line => line.ms.ttfb;
+    "ms_total" Number line => line.ms.total;
+    "started" Moment line => line.started.as_deref();
+    "ip" Text line => line.ip.as_deref();
+    "http" Text line => line.http.as_deref();
+    "digest" Text line => line.digest.as_deref();
+    "etag" Text line => line.etag.as_deref();
+    "last_modified" Text line => line.last_modified.as_deref();
+    "warc_file" Text line => line.warc.as_ref().map(|place| &*place.file);
+    "warc_offset" Number line => line.warc.as_ref().map(|place| place.offset);
+    "warc_length" Number line => line.warc.as_ref().map(|place| place.length);
+    "insecure" Flag line => line.insecure;
+}

@@ -1,0 +1,80 @@
+//! Pages as CSV (RFC 4180), for spreadsheets.
+//!
+//! Titles and headers come from strangers, and spreadsheets run what looks like a formula. So a text that begins with
+//! `=`, `+`, `-`, `@` (or their wide forms) gets an apostrophe before it, as OWASP advises, and characters that could act
+//! on a terminal are written out: tables are for people. JSON and Parquet have the text as it is.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::columns::{COLUMNS, Value};
+use crate::history::{self, Fault};
+use argiope_core::output::escape::visible;
+
+/// One row per page of the latest round, in the order of completion.
+pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+    write_row(out, COLUMNS.iter().map(|column| Value::Text(Some(column.name))))?;
+    history::latest_pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
+    Ok(out.flush()?)
+}
+
+fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -> io::Result<()> {
+    for (number, value) in values.enumerate() {
+        if number > 0 {
+            out.write_all(b",")?;
+        }
+        match value {
+            Value::Text(Some(text)) | Value::Moment(Some(text)) => write_text(out, text)?,
+            Value::Number(Some(number)) => write!(out, "{number}")?,
+            Value::Flag(true) => out.write_all(b"true")?,
+            Value::Flag(false) => out.write_all(b"false")?,
+            Value::Text(None) | Value::Number(None) | Value::Moment(None) => {}
+        }
+    }
+    out.write_all(b"\r\n")
+}
+
+/// A field with a text from outside.
+pub fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    // A tab or a line feed before it does not hide a formula from a spreadsheet.
+    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    let text = &*visible(text);
+    let guard = if is_formula { "'" } else { "" };
+    // Some spreadsheets take a semicolon for the end of a field.
+    if is_formula || text.contains([',', ';', '"']) {
+        write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        out.write_all(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_one_field_and_no_formula() {
+        for (text, field) in [
+            ("plain", "plain"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("two\nlines", "two\\nlines"),
+            ("a;=1+1", "\"a;=1+1\""),
+            ("a\u{1b}[2J\u{202e}", "a\\x1b[2J\\u{202e}"),
+            ("\u{3000}＝1", "\"'\u{3000}＝1\""),
+            (" =1", "\"' =1\""),
+            ("=1+1", "\"'=1+1\""),
+            ("+49", "\"'+49\""),
+            ("-x", "\"'-x\""),
+            ("@sum", "\"'@sum\""),
+            ("\t=x", "\"'\\t=x\""),
+            ("\r@x", "\"'\\r@x\""),
+            ("a=b", "a=b"),
+        ] {
+            let mut out = Vec::new();
+            write_text(&mut out, text).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), field);
+        }
+    }
+}

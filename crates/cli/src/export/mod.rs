@@ -1,0 +1,68 @@
+//! A crawl in the forms that other programs read.
+//!
+//! Invariant: every form streams. A crawl of any size is exported in the same few megabytes; what has to be sorted is
+//! sorted in pieces on disk (`sorted`). Nothing is locked: what is committed when the export begins is exported.
+
+mod cdxj;
+mod columns;
+mod csv;
+mod links;
+mod parquet;
+mod sitemap;
+mod sorted;
+mod surt;
+
+use std::io::Write;
+use std::path::Path;
+
+use argiope_core::output::escape::acts;
+
+use crate::history::{self, Fault};
+
+pub use cdxj::cdxj;
+pub use csv::csv;
+pub use links::{graphml, links};
+pub use parquet::parquet;
+pub use sitemap::sitemap;
+
+/// All records, as they were written: runs, pages, robots.txt and sitemaps.
+pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+    history::lines(directory, |line| {
+        out.write_all(line)?;
+        Ok(out.write_all(b"\n")?)
+    })?;
+    Ok(out.flush()?)
+}
+
+/// Text within XML, in or out of attributes. Characters that XML cannot hold are left out.
+struct Xml<'a>(&'a str);
+
+impl std::fmt::Display for Xml<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::fmt::Write as _;
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c))?,
+                '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {}
+                c if acts(c) => write!(f, "&#x{:x};", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_ends_the_text() {
+        assert_eq!(Xml("a<b>&\"'\0\x1b\n\u{9b}").to_string(), "a&lt;b&gt;&amp;&quot;&#39;&#10;&#x9b;");
+    }
+}

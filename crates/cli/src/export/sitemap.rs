@@ -1,0 +1,159 @@
+//! A sitemap of what was found: the pages that a search engine should know.
+//!
+//! That is every address that answered 2xx with a document, that does not ask to be left out (`noindex`), and that does not
+//! name another address as the one to use (`canonical`). The protocol allows 50,000 addresses and 50 MiB a file; more
+//! become several files and an index.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use argiope_core::{Outcome, UrlRef};
+
+use super::Xml;
+use super::sorted::Sorted;
+use crate::history::{self, Fault, Line};
+use argiope_runtime::atomic_file::Aside;
+
+const ADDRESSES: u64 = 50_000;
+const BYTES: u64 = 50 << 20;
+const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
+
+/// Writes the sitemap to `out`. Where it takes several files, they are written beside `file`, and `out` gets the index;
+/// without a `file` that is refused.
+pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), Fault> {
+    // Address, then the place in the log: of an address that was fetched again the last answer counts.
+    let mut sorted = Sorted::default();
+    let mut number = 0u64;
+    history::pages(directory, |line| {
+        if line.outcome == Some(Outcome::NotModified) {
+            // What was said of it before still holds.
+            return Ok(());
+        }
+        number += 1;
+        let entry = if is_listed(line) { entry(line) } else { String::new() };
+        Ok(sorted.push(format!("{}\t{number:016}\t{entry}", line.url).as_bytes())?)
+    })?;
+    let mut fill = Fill::default();
+    let mut parts = 1;
+    let mut first = None;
+    each_entry(&mut sorted, |url, entry| {
+        parts += u64::from(fill.is_full_with(entry));
+        first.get_or_insert_with(|| url.to_owned());
+        Ok(())
+    })?;
+    if parts == 1 {
+        begin(out, "urlset")?;
+        each_entry(&mut sorted, |_, entry| Ok(out.write_all(entry)?))?;
+        end(out, "urlset")?;
+        return Ok(());
+    }
+    let Some(file) = file else {
+        let why = format!("a sitemap of this crawl takes {parts} files: name the first with -o FILE");
+        return Err(Fault::Refused(why));
+    };
+    let origin = first.as_deref().and_then(UrlRef::from_normal).map(|url| url.to_url().origin().to_string());
+    let origin = origin.unwrap_or_default();
+    begin(out, "sitemapindex")?;
+    let (mut fill, mut number) = (Fill::default(), 1);
+    let (mut part, name) = open_part(file, number)?;
+    writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
+    each_entry(&mut sorted, |_, entry| {
+        if fill.is_full_with(entry) {
+            number += 1;
+            let (next, name) = open_part(file, number)?;
+            close_part(std::mem::replace(&mut part, next))?;
+            writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
+        }
+        Ok(part.write_all(entry)?)
+    })?;
+    close_part(part)?;
+    Ok(end(out, "sitemapindex")?)
+}
+
+fn is_listed(line: &Line) -> bool {
+    const NOT_DOCUMENTS: [&str; 8] = [
+        "image/",
+        "audio/",
+        "video/",
+        "font/",
+        "text/css",
+        "text/javascript",
+        "application/javascript",
+        "application/font",
+    ];
+    let kind = line.content_type.as_deref().unwrap_or_default();
+    let is_document = !NOT_DOCUMENTS.iter().any(|other| kind.starts_with(other));
+    let is_itself = line.canonical.as_deref().is_none_or(|canonical| canonical == line.url);
+    line.outcome == Some(Outcome::Ok) && is_document && !line.noindex && is_itself
+}
+
+fn entry(line: &Line) -> String {
+    let modified = line.last_modified.as_deref().and_then(|date| {
+        // HTTP's dates are mail's, but for the name of the zone.
+        jiff::fmt::rfc2822::parse(&date.replace("GMT", "+0000")).ok().map(|moment| moment.timestamp())
+    });
+    let modified = modified.map(|moment| format!("<lastmod>{moment:.0}</lastmod>")).unwrap_or_default();
+    format!("<url><loc>{}</loc>{modified}</url>", Xml(&line.url))
+}
+
+/// Tells the entries, each with its line feed.
+fn each_entry(sorted: &mut Sorted, mut tell: impl FnMut(&str, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+    let mut last: Option<(String, String)> = None;
+    let mut give = |(url, entry): (String, String)| if entry.len() > 1 { tell(&url, entry.as_bytes()) } else { Ok(()) };
+    sorted.each(|line| {
+        let line = String::from_utf8_lossy(line);
+        let mut fields = line.splitn(3, '\t');
+        let (url, _, entry) = (fields.next().unwrap_or_default(), fields.next(), fields.next().unwrap_or_default());
+        let next = (url.to_owned(), format!("{entry}\n"));
+        match last.replace(next) {
+            Some(before) if before.0 != url => give(before),
+            _ => Ok::<_, Fault>(()),
+        }
+    })?;
+    last.map_or(Ok(()), give)
+}
+
+/// How full a file is.
+#[derive(Default)]
+struct Fill {
+    addresses: u64,
+    bytes: u64,
+}
+
+impl Fill {
+    /// Adds an entry; says whether it has to go to the next file.
+    fn is_full_with(&mut self, entry: &[u8]) -> bool {
+        // What stands around the entries takes less than a kilobyte.
+        let full = self.addresses == ADDRESSES || self.bytes + entry.len() as u64 + 1_024 > BYTES;
+        if full {
+            *self = Self::default();
+        }
+        self.addresses += 1;
+        self.bytes += entry.len() as u64;
+        full
+    }
+}
+
+fn open_part(file: &Path, number: u32) -> Result<(BufWriter<Aside>, String), Fault> {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let name = format!("{stem}-{number}.xml");
+    let path: PathBuf = file.with_file_name(&name);
+    let mut part = BufWriter::new(Aside::create(&path)?);
+    begin(&mut part, "urlset")?;
+    Ok((part, name))
+}
+
+fn close_part(mut part: BufWriter<Aside>) -> Result<(), Fault> {
+    end(&mut part, "urlset")?;
+    let part = part.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(part.place()?)
+}
+
+fn begin(out: &mut dyn Write, element: &str) -> std::io::Result<()> {
+    write!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{element} xmlns=\"{NAMESPACE}\">\n")
+}
+
+fn end(out: &mut dyn Write, element: &str) -> std::io::Result<()> {
+    writeln!(out, "</{element}>")?;
+    out.flush()
+}

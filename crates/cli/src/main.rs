@@ -1,0 +1,11 @@
+//! The `argiope` command: parses flags, runs the crawl and reports what happened.
+
+mod commands;
+mod explain;
+mod export;
+mod history;
+mod report;
+
+fn main() -> std::process::ExitCode {
+    commands::run(std::env::args_os())
+}

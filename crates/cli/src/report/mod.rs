@@ -1,0 +1,379 @@
+//! [`Report`]: what a crawl found, gathered page by page.
+//!
+//! Invariant: it takes a bounded amount of memory however long the crawl is. Counts are exact; lists have an end, and
+//! say how much they leave out.
+
+mod backlinks;
+mod past;
+mod top;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use argiope_core::page::scope::Verdict;
+use argiope_core::rules::{Root, Rules};
+use argiope_core::schedule::trap::{Cut, Recent};
+use argiope_core::visit::Visit;
+use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
+
+use argiope_runtime::snapshot::Outcomes;
+
+pub use argiope_core::schedule::keeper::End;
+pub use backlinks::Backlinks;
+pub use top::Top;
+
+/// Broken links that are kept for the list.
+const BROKEN: usize = 1_000;
+/// Redirects that are kept for the list.
+const REDIRECTS: usize = 100;
+/// Roots that need a word.
+const ROOTS: usize = 100;
+/// Slowest and largest pages.
+const PAGES: usize = 10;
+/// Hosts that are counted one by one.
+const HOSTS: usize = 10_000;
+/// Media types that are counted one by one.
+const TYPES: usize = 100;
+/// Pages that are named for one broken link.
+const LINKING: usize = 10;
+/// Bodies that others are compared with.
+const BODIES: usize = 1 << 17;
+
+/// The fate of one URL, as far as a report is concerned. Borrowed: most of it is only counted.
+#[derive(Clone, Debug)]
+pub struct Page<'a> {
+    pub url: &'a str,
+    /// The host in it.
+    pub host: &'a str,
+    /// Where the link to it was found; none for a root.
+    pub via: Option<&'a str>,
+    /// Given by the user.
+    pub is_root: bool,
+    /// The first guess of a root without a scheme, which came to nothing: the next one counts.
+    pub is_guess: bool,
+    pub outcome: Outcome,
+    pub status: Option<u16>,
+    pub error: Option<&'a Failure>,
+    /// Where it redirects to, and whether that was followed or known: `false` is out of scope.
+    pub redirect: Option<&'a str>,
+    pub redirect_in_scope: bool,
+    pub content_type: Option<&'a str>,
+    pub charset: Option<&'a str>,
+    pub bytes_wire: u64,
+    pub bytes_body: u64,
+    pub truncated: Option<Truncated>,
+    /// The body's, shortened.
+    pub digest: Option<u64>,
+    pub links: u32,
+    pub new_links: u32,
+    pub tries: u8,
+    /// The whole fetch; none where nothing was asked.
+    pub total: Option<Duration>,
+}
+
+impl<'a> Page<'a> {
+    /// What a visit means for a report.
+    pub fn of(visit: &'a Visit, rules: &Rules) -> Self {
+        let in_scope =
+            |to: &Url| rules.scope.judge(to.as_ref(), visit.link.depth, LinkKind::Redirect) == Verdict::Follow;
+        Self {
+            url: visit.link.url.as_str(),
+            host: visit.link.url.host(),
+            via: visit.link.via.as_ref().map(Url::as_str),
+            is_root: visit.link.kind == LinkKind::Root,
+            is_guess: visit.link.kind == LinkKind::Root && is_guess(visit.outcome, visit.link.url.as_str(), rules),
+            outcome: visit.outcome,
+            status: visit.status,
+            error: visit.error.as_ref(),
+            redirect: visit.redirect.as_ref().map(Url::as_str),
+            redirect_in_scope: visit.redirect.as_ref().is_none_or(in_scope),
+            content_type: visit.content_type.as_deref(),
+            charset: visit.charset,
+            bytes_wire: visit.bytes_wire,
+            bytes_body: visit.bytes_body,
+            truncated: visit.truncated,
+            digest: visit.digest.and_then(|digest| Some(u64::from_be_bytes(*digest.first_chunk()?))),
+            links: visit.links,
+            new_links: visit.new_links,
+            tries: visit.link.tries,
+            total: visit.timings.total,
+        }
+    }
+
+    /// Whether a link to this URL is broken: there is nothing to be had behind it.
+    pub fn is_broken(&self) -> bool {
+        match self.outcome {
+            _ if self.is_guess => false,
+            Outcome::HttpError | Outcome::Failed => true,
+            Outcome::Redirect => self.error.is_some(),
+            Outcome::Ok | Outcome::NotModified | Outcome::Robots | Outcome::Refused => false,
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        match (self.error, self.status) {
+            (Some(error), _) => Fault::Failure(error.clone()),
+            (None, Some(status)) => Fault::Status(status),
+            (None, None) => Fault::Failure(Failure::new(ErrorKind::Internal, "no reason was recorded")),
+        }
+    }
+}
+
+/// Whether this is the https that a root without a scheme was tried as first, in vain: nobody wrote that address, and
+/// the next guess is what counts.
+pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
+    let is_first =
+        |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
+    outcome == Outcome::Failed && rules.roots.iter().any(is_first)
+}
+
+/// Why there is nothing behind a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Status(u16),
+    Failure(Failure),
+}
+
+/// A link that leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub url: Box<str>,
+    pub fault: Fault,
+    /// Pages that link to it, the one it was found on first.
+    pub on: Vec<Box<str>>,
+    /// How many more do.
+    pub more: u64,
+}
+
+/// A redirect and where the link to it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirected {
+    pub from: Box<str>,
+    pub to: Box<str>,
+    pub status: Option<u16>,
+    pub on: Option<Box<str>>,
+}
+
+/// A root that needs a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootNote {
+    /// Nothing could be had from it.
+    Dead { url: Box<str>, fault: Fault },
+    /// robots.txt forbids it.
+    Forbidden { url: Box<str> },
+    /// It is on a private network or a blocked port.
+    Refused { url: Box<str>, fault: Fault },
+    /// It leads out of scope: `to` is the root to use instead.
+    Elsewhere { url: Box<str>, to: Box<str> },
+}
+
+/// What was had from one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostSum {
+    pub pages: u64,
+    pub bytes: u64,
+    /// Links to it that lead nowhere.
+    pub broken: u64,
+    /// All the time that its answers took.
+    pub time: Duration,
+}
+
+/// What a crawl found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub outcomes: Outcomes,
+    pub statuses: BTreeMap<u16, u64>,
+    /// Of URLs that failed or were refused, why.
+    pub failures: BTreeMap<ErrorKind, u64>,
+    /// Answers that are not whole.
+    pub truncated: u64,
+    /// Attempts beyond the first.
+    pub retries: u64,
+    pub bytes_wire: u64,
+    pub bytes_body: u64,
+    pub types: BTreeMap<Box<str>, u64>,
+    /// Up to a cap; pages of further hosts are in `other_hosts`.
+    pub hosts: BTreeMap<Box<str>, HostSum>,
+    pub other_hosts: HostSum,
+    pub broken: Vec<Broken>,
+    /// All of them, listed or not.
+    pub broken_total: u64,
+    pub redirects: Vec<Redirected>,
+    pub slowest: Top<Duration>,
+    pub largest: Top<u64>,
+    pub roots: Vec<RootNote>,
+    /// Answers whose bodies are, byte for byte, those of others; beyond very many pages, at least so many.
+    pub duplicates: u64,
+    bodies: Recent,
+    /// Where links were left out because there is no end to them.
+    pub cuts: Vec<Cut>,
+    backlinks: Backlinks,
+
+    // Told at the end
+    pub elapsed: Duration,
+    /// What is still to do.
+    pub queued: u64,
+    pub end: End,
+    /// It is going on.
+    pub is_running: bool,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            outcomes: Outcomes::default(),
+            statuses: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            truncated: 0,
+            retries: 0,
+            bytes_wire: 0,
+            bytes_body: 0,
+            types: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            other_hosts: HostSum::default(),
+            broken: Vec::new(),
+            broken_total: 0,
+            redirects: Vec::new(),
+            slowest: Top::new(PAGES),
+            largest: Top::new(PAGES),
+            roots: Vec::new(),
+            duplicates: 0,
+            bodies: Recent::with_room(BODIES),
+            cuts: Vec::new(),
+            backlinks: Backlinks::default(),
+            elapsed: Duration::ZERO,
+            queued: 0,
+            end: End::Finished,
+            is_running: false,
+        }
+    }
+}
+
+impl Report {
+    /// Adds the fate of one URL.
+    pub fn add(&mut self, page: &Page<'_>) {
+        self.outcomes.add(page.outcome);
+        self.bytes_wire += page.bytes_wire;
+        self.bytes_body += page.bytes_body;
+        self.retries += u64::from(page.tries.saturating_sub(1));
+        self.truncated += u64::from(page.truncated.is_some());
+        if let Some(status) = page.status {
+            *self.statuses.entry(status).or_default() += 1;
+        }
+        if let Some(error) = page.error {
+            *self.failures.entry(error.kind).or_default() += 1;
+        }
+        if let Some(kind) = page.content_type.filter(|_| page.outcome == Outcome::Ok) {
+            count_up(&mut self.types, kind, TYPES);
+        }
+        if let Some(total) = page.total {
+            self.slowest.offer(total, page.url);
+        }
+        if page.bytes_body > 0 {
+            self.largest.offer(page.bytes_body, page.url);
+        }
+        if page.outcome == Outcome::Ok && page.bytes_body > 0 {
+            self.duplicates += u64::from(page.digest.is_some_and(|digest| !self.bodies.insert(digest)));
+        }
+        self.add_to_host(page);
+        if page.is_broken() {
+            self.add_broken(page);
+        }
+        if let (Some(to), None) = (page.redirect, page.error)
+            && self.redirects.len() < REDIRECTS
+        {
+            self.redirects.push(Redirected {
+                from: page.url.into(),
+                to: to.into(),
+                status: page.status,
+                on: page.via.map(Into::into),
+            });
+        }
+        if page.is_root && self.roots.len() < ROOTS {
+            self.roots.extend(root_note(page));
+        }
+    }
+
+    /// Tells which links a page has, so that all pages with a broken link can be named. Links are fingerprints of
+    /// addresses, made with [`Backlinks::fingerprint`].
+    pub fn add_links(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
+        self.backlinks.add(page, links);
+    }
+
+    /// Ends the gathering: how long it took, what is left, and why it ended.
+    pub fn close(&mut self, elapsed: Duration, queued: u64, end: End) {
+        (self.elapsed, self.queued, self.end) = (elapsed, queued, end);
+        let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
+        let pages = self.backlinks.pages_with(&wanted);
+        for (broken, mut pages) in self.broken.iter_mut().zip(pages) {
+            pages.retain(|page| broken.on.iter().all(|known| &**known != *page));
+            let room = LINKING.saturating_sub(broken.on.len());
+            broken.more = pages.len().saturating_sub(room) as u64;
+            broken.on.extend(pages.into_iter().take(room).map(Into::into));
+        }
+        self.backlinks = Backlinks::default();
+    }
+
+    /// Takes in where a run left links out.
+    pub fn add_cuts(&mut self, cuts: Vec<Cut>) {
+        for cut in cuts {
+            match self.cuts.iter_mut().find(|known| (known.rule, &known.at) == (cut.rule, &cut.at)) {
+                Some(known) => known.left += cut.left,
+                None => self.cuts.push(cut),
+            }
+        }
+    }
+
+    /// Pages a second over the whole crawl.
+    pub fn pages_per_second(&self) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        #[allow(clippy::cast_precision_loss)]
+        if seconds > 0.0 { self.outcomes.fetched() as f64 / seconds } else { 0.0 }
+    }
+
+    fn add_to_host(&mut self, page: &Page<'_>) {
+        if self.hosts.len() < HOSTS && !self.hosts.contains_key(page.host) {
+            self.hosts.insert(page.host.into(), HostSum::default());
+        }
+        let sum = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
+        sum.pages += 1;
+        sum.bytes += page.bytes_wire;
+        sum.broken += u64::from(page.is_broken());
+        sum.time += page.total.unwrap_or_default();
+    }
+
+    fn add_broken(&mut self, page: &Page<'_>) {
+        self.broken_total += 1;
+        if self.broken.len() < BROKEN {
+            let on = page.via.map(Into::into).into_iter().collect();
+            self.broken.push(Broken { url: page.url.into(), fault: page.fault(), on, more: 0 });
+        }
+    }
+}
+
+fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
+    let room = counts.len() < cap;
+    match counts.get_mut(name) {
+        Some(count) => *count += 1,
+        None if room => {
+            counts.insert(name.into(), 1);
+        }
+        None => {}
+    }
+}
+
+fn root_note(page: &Page<'_>) -> Option<RootNote> {
+    let url = page.url.into();
+    match page.outcome {
+        Outcome::Robots => Some(RootNote::Forbidden { url }),
+        Outcome::Refused => Some(RootNote::Refused { url, fault: page.fault() }),
+        _ if page.is_broken() => Some(RootNote::Dead { url, fault: page.fault() }),
+        Outcome::Redirect if !page.redirect_in_scope => {
+            page.redirect.map(|to| RootNote::Elsewhere { url, to: to.into() })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The report of a crawl directory, gathered from its records.
+
+use std::path::Path;
+use std::time::Duration;
+
+use argiope_core::page::scope::Verdict;
+use argiope_core::rules::Rules;
+use argiope_core::{LinkKind, Outcome, UrlRef};
+use argiope_store::disk::{self, Event};
+
+use super::{Backlinks, End, Page, Report};
+use crate::history::{self, Fault, Line};
+
+/// One run of the crawl, as far as its records tell.
+#[derive(Default)]
+struct Run {
+    /// Whether it wrote its last line.
+    end: Option<End>,
+    seconds: f64,
+    /// When it began, and when the last page that it settled was begun, in milliseconds.
+    began: Option<i64>,
+    latest: Option<i64>,
+}
+
+impl Run {
+    fn elapsed(&self) -> Duration {
+        if self.end.is_some() {
+            return Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
+        }
+        let millis = self.began.zip(self.latest).map_or(0, |(began, latest)| latest.saturating_sub(began));
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+}
+
+impl Report {
+    /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
+    pub fn of_directory(directory: &Path) -> Result<Self, Fault> {
+        let mut report = Self::default();
+        let mut runs: Vec<Run> = Vec::new();
+        let mut rules: Option<Rules> = None;
+        let (mut known, mut settled) = (0u64, 0u64);
+        history::walk(directory, |event| {
+            let line = match event {
+                Event::Link { again, .. } => {
+                    known += u64::from(!again);
+                    return Ok(());
+                }
+                Event::Note { .. } => return Ok(()),
+                Event::Round => {
+                    (report, settled) = (Self::default(), 0);
+                    runs.clear();
+                    return Ok(());
+                }
+                Event::Fate { line, .. } => {
+                    settled += 1;
+                    Line::read(line)?
+                }
+                Event::Line { line } => Line::read(line)?,
+            };
+            match line.r#type.as_str() {
+                "run" => {
+                    if let Some(settings) = &line.settings {
+                        runs.push(Run { began: millis(&line), ..Run::default() });
+                        // Settings of another version may mean nothing to this one: then every redirect counts as wanted.
+                        rules = settings.compile(0).ok();
+                    } else if let Some(run) = runs.last_mut() {
+                        run.end = line.reason.as_deref().and_then(End::from_name);
+                        run.seconds = line.seconds.unwrap_or_default();
+                        report.add_cuts(line.traps);
+                    }
+                }
+                "page" => {
+                    if let Some(run) = runs.last_mut() {
+                        run.latest = run.latest.max(millis(&line));
+                    }
+                    report.add(&page(&line, rules.as_ref()));
+                    let links = line.link_list.iter().flatten().map(|link| Backlinks::fingerprint_of_text(&link.url));
+                    report.add_links(&line.url, links);
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let elapsed = runs.iter().map(Run::elapsed).sum();
+        let end = runs.last().and_then(|run| run.end).unwrap_or(End::Interrupted);
+        report.close(elapsed, known.saturating_sub(settled), end);
+        report.is_running = disk::crawled_by(directory).is_some();
+        Ok(report)
+    }
+}
+
+fn millis(line: &Line) -> Option<i64> {
+    line.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
+/// The first eight bytes of `sha256:...`.
+fn short_digest(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
+}
+
+/// What a record means for a report.
+fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
+    let in_scope = |to: &str| {
+        let to = UrlRef::from_normal(to);
+        rules.zip(to).is_none_or(|(rules, to)| rules.scope.judge(to, line.depth, LinkKind::Redirect) == Verdict::Follow)
+    };
+    Page {
+        url: &line.url,
+        host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
+        via: line.via.as_deref(),
+        is_root: line.via.is_none(),
+        is_guess: line.via.is_none()
+            && rules.is_some_and(|rules| super::is_guess(line.outcome.unwrap_or(Outcome::Failed), &line.url, rules)),
+        outcome: line.outcome.unwrap_or(Outcome::Failed),
+        status: line.status,
+        error: line.error.as_ref(),
+        redirect: line.redirect.as_deref(),
+        redirect_in_scope: line.redirect.as_deref().is_none_or(in_scope),
+        content_type: line.content_type.as_deref(),
+        charset: line.charset.as_deref(),
+        bytes_wire: line.bytes_wire.unwrap_or(0),
+        bytes_body: line.bytes_body.unwrap_or(0),
+        truncated: line.truncated,
+        digest: line.digest.as_deref().and_then(short_digest),
+        links: line.links.unwrap_or(0),
+        new_links: line.new_links.unwrap_or(0),
+        tries: line.tries,
+        total: line.ms.total.map(Duration::from_millis),
+    }
+}

@@ -1,0 +1,191 @@
+//! The chess exhibition of the founding documents, in virtual time: a champion, 24 boards, one move after the other or
+//! from table to table.
+//!
+//! It is played by the [`Keeper`] that also crawls. A board is a host, a pair of moves is a page that links to the next
+//! pair, the champion's move is the work that a fetch costs us, and the opponent's is the time that the host takes to
+//! answer. Only the clock is made up.
+//!
+//! Invariant: no real time passes, and nothing depends on any.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::output::record::WallClock;
+use argiope_core::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::schedule::keeper::{Keeper, Order};
+use argiope_core::visit::Visit;
+use argiope_core::{Found, Link, LinkKind, Outcome, Time};
+use argiope_store::MemoryFrontier;
+
+use argiope_runtime::Error;
+
+/// Who plays, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhibition {
+    pub boards: u32,
+    /// Moves of each side in a game.
+    pub moves: u32,
+    /// How long the champion takes for a move.
+    pub champion: Duration,
+    /// How long an opponent takes.
+    pub opponent: Duration,
+}
+
+impl Exhibition {
+    /// The numbers of the founding documents.
+    pub const POLGAR: Self =
+        Self { boards: 24, moves: 30, champion: Duration::from_secs(5), opponent: Duration::from_secs(55) };
+}
+
+/// How an exhibition went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// When the champion made her last move.
+    pub last_move: Duration,
+    /// When the last opponent had answered it.
+    pub end: Duration,
+    pub moves: u32,
+    /// Most games that waited for an answer or a move at the same time.
+    pub at_once: usize,
+}
+
+/// An answer on its way: when it comes, which one it is, and what it says.
+struct Reply {
+    at: Time,
+    number: u32,
+    visit: Box<Visit>,
+}
+
+/// Plays with at most `at_once` games begun at the same time, by so many champions.
+pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<Played, Error> {
+    let config = Config {
+        roots: (0..exhibition.boards).map(|board| format!("http://board-{board}.test/1")).collect(),
+        concurrency: at_once,
+        per_host: Some(1),
+        per_ip: Some(0),
+        pace: Pace::Full,
+        robots: RobotsPolicy::Ignore,
+        allow_private: true,
+        ..Config::default()
+    };
+    let rules = Arc::new(config.compile(0)?);
+    let mut keeper = Keeper::new(MemoryFrontier::new(0), rules, WallClock { start: 0 });
+    let mut now = Time::ZERO;
+    keeper.begin(now)?;
+    // When each champion is free for her next move.
+    let mut free: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
+    let mut replies: BinaryHeap<Reverse<Reply>> = BinaryHeap::new();
+    let mut played = Played { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
+    loop {
+        let wait = match keeper.next(now)? {
+            Order::Resolve(board, _) => {
+                let anywhere = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+                keeper.resolved(board, Ok((anywhere, Duration::from_secs(86_400))), now);
+                continue;
+            }
+            Order::Fetch(job) => {
+                let Reverse(idle) = free.pop().unwrap_or(Reverse(now));
+                let moved = idle.max(now) + exhibition.champion;
+                free.push(Reverse(moved));
+                played.moves += 1;
+                played.last_move = played.last_move.max(moved.since(Time::ZERO));
+                let at = moved + exhibition.opponent;
+                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at);
+                visit.slot = Some((job.lane, job.slot));
+                visit.started = now;
+                visit.timings.total = Some(at - now);
+                visit.found = next_move(&visit.link, exhibition.moves);
+                replies.push(Reverse(Reply { at, number: played.moves, visit: Box::new(visit) }));
+                played.at_once = played.at_once.max(replies.len());
+                continue;
+            }
+            Order::Done(_) => return Ok(Played { end: now.since(Time::ZERO), ..played }),
+            Order::Wait(until) => until,
+        };
+        keeper.take_settled();
+        match replies.pop() {
+            Some(Reverse(reply)) if reply.at <= wait => {
+                now = reply.at;
+                keeper.finished(reply.visit, now)?;
+            }
+            later => {
+                replies.extend(later);
+                now = wait;
+            }
+        }
+    }
+}
+
+/// The page after this one: its number is its path.
+fn next_move(link: &Link, moves: u32) -> Found {
+    let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
+    let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
+    let mut found = Found::with_room(link.depth + 1, 0, 1, 0);
+    if let Some(next) = next {
+        found.push(next.as_ref(), LinkKind::Anchor);
+    }
+    found
+}
+
+impl PartialEq for Reply {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Reply {}
+
+impl PartialOrd for Reply {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Reply {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLGAR: Exhibition = Exhibition::POLGAR;
+
+    fn hours(hours: u64) -> Duration {
+        Duration::from_secs(hours * 3600)
+    }
+
+    #[test]
+    fn one_game_after_the_other_takes_twelve_hours() {
+        let played = play(POLGAR, 1, 1).unwrap();
+        assert_eq!(played.end, hours(12));
+        assert_eq!((played.moves, played.at_once), (24 * 30, 1));
+    }
+
+    #[test]
+    fn from_table_to_table_takes_one_hour() {
+        let played = play(POLGAR, 24, 1).unwrap();
+        // The last opponent still has to answer her last move.
+        assert_eq!((played.last_move, played.end), (hours(1), hours(1) + POLGAR.opponent));
+        assert_eq!((played.moves, played.at_once), (24 * 30, 24));
+    }
+
+    #[test]
+    fn the_opponents_alone_take_half_an_hour() {
+        let played = play(POLGAR, 24, 24).unwrap();
+        assert_eq!(played.end, hours(1) / 2);
+    }
+
+    #[test]
+    fn twice_as_fast_a_champion_is_as_good_as_24_of_them() {
+        let quick =
+            Exhibition { champion: Duration::from_millis(2_500), opponent: Duration::from_millis(57_500), ..POLGAR };
+        let played = play(quick, 24, 1).unwrap();
+        assert_eq!(played.last_move, hours(1) / 2);
+    }
+}

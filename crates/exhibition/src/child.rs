@@ -1,0 +1,156 @@
+//! The child processes of the exhibition: a server, and a crawl that says what it cost.
+//!
+//! A process of its own makes figures honest: memory that one engine touched does not count for the next, and the
+//! server's files are not the crawler's.
+//!
+//! Invariant: a child never outlives its handle, and prints nothing on standard output but one line of JSON.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::Outcome;
+use argiope_core::rules::{Config, EngineName, Pace, Span};
+use argiope_core::schedule::keeper::Settled;
+use argiope_engine::Clock;
+use argiope_store::MemoryFrontier;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use argiope_runtime::engine_kind;
+use argiope_runtime::keeping::{Keeping, Setting, Taker};
+use argiope_runtime::writing::Desk;
+
+/// The hidden commands by which the program calls itself.
+pub const SERVER: &str = "exhibition-server";
+pub const CRAWLER: &str = "exhibition-crawler";
+
+/// A fetch of the exhibition may wait this long.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What a child is to crawl.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    pub engine: EngineName,
+    /// A file of roots, one a line.
+    pub roots: PathBuf,
+    pub ca: Option<PathBuf>,
+    pub concurrency: usize,
+    pub per_host: usize,
+}
+
+/// What it cost, as the child itself knows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Pages that were answered.
+    pub pages: u64,
+    /// Pages that failed.
+    pub failed: u64,
+    /// Seconds, from the start of the crawl to its end.
+    pub wall: f64,
+    /// Seconds of processor time, user and system, all threads.
+    pub cpu: f64,
+    /// Bytes, at the worst moment.
+    pub peak: u64,
+    pub notices: Vec<String>,
+}
+
+/// A crawl in a process of its own.
+pub struct Crawler {
+    process: std::process::Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Crawler {
+    pub fn start(program: &Path, task: &Task) -> io::Result<Self> {
+        let words = serde_json::to_string(task)?;
+        let mut process =
+            Command::new(program).args([CRAWLER, &words]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let missing = || io::Error::other("the crawler has no standard output");
+        let output = BufReader::new(process.stdout.take().ok_or_else(missing)?);
+        Ok(Self { process, output })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn is_over(&mut self) -> io::Result<bool> {
+        Ok(self.process.try_wait()?.is_some())
+    }
+
+    /// Waits for its end and for what it says.
+    pub fn cost(mut self) -> io::Result<Cost> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let status = self.process.wait()?;
+        serde_json::from_str(&line).map_err(|_| io::Error::other(format!("the crawl did not end well ({status})")))
+    }
+}
+
+impl Drop for Crawler {
+    fn drop(&mut self) {
+        // Nothing of its work is to be kept.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The child's side: crawls, and says what it cost.
+pub fn crawl(task: &Task) -> Result<Cost, argiope_runtime::Error> {
+    let text = std::fs::read_to_string(&task.roots)?;
+    let config = Config {
+        roots: text.lines().map(str::to_owned).collect(),
+        engine: task.engine,
+        concurrency: task.concurrency,
+        per_host: Some(task.per_host),
+        per_ip: Some(0),
+        pace: Pace::Full,
+        allow_private: true,
+        ca_cert: task.ca.clone(),
+        timeout: Span(PATIENCE),
+        idle_timeout: Span(PATIENCE),
+        connect_timeout: Span(PATIENCE),
+        ..Config::default()
+    };
+    drop(text);
+    let rules = Arc::new(argiope_runtime::rules(&config)?);
+    drop(config);
+    let clock = Clock::start();
+    let keeping = Keeping::start(Setting {
+        frontier: MemoryFrontier::new(rules.fingerprint_key),
+        engine: engine_kind(task.engine),
+        rules,
+        clock,
+        taker: Nobody,
+        desk: Desk::default(),
+        open: false,
+    })?;
+    let summary = keeping.join()?;
+    let failed = summary.tally.outcomes.get(Outcome::Failed);
+    Ok(Cost {
+        pages: summary.tally.pages().saturating_sub(failed),
+        failed,
+        wall: summary.elapsed.as_secs_f64(),
+        cpu: seconds(ClockId::ProcessCPUTime),
+        peak: super::proc::status(std::process::id()).map_or(0, |status| status.peak),
+        notices: summary.notices,
+    })
+}
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Takes visits and keeps nothing of them.
+struct Nobody;
+
+impl Taker for Nobody {
+    fn take(&mut self, _settled: Settled) {}
+
+    fn rest(&mut self) {}
+}

@@ -1,0 +1,151 @@
+//! The race as a picture: five rows of bars, in plain SVG that is readable on a light and on a dark page.
+//!
+//! Invariant: a bar is as long as its figure, from zero; no scale is cut.
+
+use std::fmt::Write as _;
+
+use super::race::{Race, Racer};
+
+const WIDTH: f64 = 720.0;
+/// Where bars begin, and how long the longest may be.
+const LEFT: f64 = 110.0;
+const LONGEST: f64 = 430.0;
+const BAR: f64 = 16.0;
+const STEP: f64 = 22.0;
+const HEADING: f64 = 34.0;
+
+const STYLE: &str = "
+  text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+  .title { font-size: 17px; font-weight: 600 }
+  .heading { font-weight: 600 }
+  .note { fill: #59636e }
+  .bar { fill: #0969da }
+  .ideal { stroke: #cf222e; stroke-width: 2 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc } .note { fill: #9198a1 } .bar { fill: #4493f8 } .ideal { stroke: #ff7b72 }
+  }";
+
+/// One row of the picture: what it is, and each engine's figure with its words.
+struct Row {
+    heading: &'static str,
+    bars: Vec<(&'static str, f64, String)>,
+    /// A line to compare with.
+    ideal: Option<f64>,
+}
+
+/// Draws a race.
+pub fn svg(race: &Race, racers: &[Racer]) -> String {
+    let rows = rows(racers);
+    let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" role=\"img\" aria-label=\"Four engines on the same slow web\">\n<style>{STYLE}\n</style>\n\
+         <text class=\"title\" x=\"16\" y=\"28\">Four ways to wait</text>\n\
+         <text class=\"note\" x=\"16\" y=\"48\">{} hosts, {} pages each, {:.1} to {:.1} s for an answer, {} fetches in \
+         flight</text>\n",
+        race.web.hosts,
+        race.web.pages,
+        race.web.latency.0.as_secs_f64(),
+        race.web.latency.1.as_secs_f64(),
+        race.concurrency,
+    );
+    let mut top = 56.0;
+    for row in &rows {
+        draw(row, top, &mut out);
+        top += HEADING + row.bars.len() as f64 * STEP;
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn rows(racers: &[Racer]) -> Vec<Row> {
+    let row = |heading, figure: &dyn Fn(&Racer) -> Option<(f64, String)>| Row {
+        heading,
+        bars: racers
+            .iter()
+            .filter_map(|racer| figure(racer).map(|(length, words)| (racer.engine.as_str(), length, words)))
+            .collect(),
+        ideal: None,
+    };
+    let mut rows = vec![
+        row("Time (the red line is the ideal)", &|racer| {
+            Some((racer.cost.wall, format!("{:.2} s, {:.2} of the ideal", racer.cost.wall, racer.ratio())))
+        }),
+        row("Processor time for a page", &|racer| {
+            let micros = racer.cpu_per_page() * 1e6;
+            Some((micros, format!("{micros:.0} µs")))
+        }),
+        row("Memory for one more fetch in flight", &|racer| {
+            let bytes = racer.memory?.bytes();
+            Some((bytes as f64, format!("{bytes} bytes")))
+        }),
+        row("Threads", &|racer| Some((racer.threads as f64, racer.threads.to_string()))),
+        row("Context switches for a page", &|racer| {
+            let switches = racer.switches_per_page();
+            Some((switches, format!("{switches:.2}")))
+        }),
+    ];
+    if let Some(first) = rows.first_mut() {
+        first.ideal = racers.iter().map(|racer| racer.ideal).reduce(f64::min);
+    }
+    rows.retain(|row| !row.bars.is_empty());
+    rows
+}
+
+fn draw(row: &Row, top: f64, out: &mut String) {
+    let most = row.bars.iter().map(|(_, length, _)| *length).chain(row.ideal).fold(0.0, f64::max);
+    let scale = if most > 0.0 && most.is_finite() { LONGEST / most } else { 0.0 };
+    let _ = writeln!(out, "<text class=\"heading\" x=\"16\" y=\"{}\">{}</text>", top + 24.0, row.heading);
+    let first = top + HEADING;
+    for (index, (name, length, words)) in row.bars.iter().enumerate() {
+        let y = first + index as f64 * STEP;
+        let long = (length * scale).max(1.0);
+        let _ = writeln!(
+            out,
+            "<text x=\"16\" y=\"{base}\">{name}</text><rect class=\"bar\" x=\"{LEFT}\" y=\"{y}\" width=\"{long:.1}\" \
+             height=\"{BAR}\" rx=\"2\"/><text x=\"{after:.1}\" y=\"{base}\">{words}</text>",
+            base = y + 13.0,
+            after = LEFT + long + 8.0,
+        );
+    }
+    if let Some(ideal) = row.ideal {
+        let x = LEFT + ideal * scale;
+        let bottom = first + row.bars.len() as f64 * STEP - (STEP - BAR) + 3.0;
+        let _ =
+            writeln!(out, "<line class=\"ideal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom}\"/>", first - 3.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::Cost;
+    use crate::web::SlowWeb;
+    use argiope_core::rules::EngineName;
+    use std::time::Duration;
+
+    #[test]
+    fn a_picture_is_whole_whatever_the_figures_are() {
+        let latency = (Duration::ZERO, Duration::ZERO);
+        let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
+        let race = Race { web, concurrency: 1, per_host: 1, weighed: None };
+        let racer = Racer {
+            engine: EngineName::Threads,
+            concurrency: 1,
+            ideal: 0.0,
+            cost: Cost::default(),
+            threads: 0,
+            waited: 0,
+            pushed: 0,
+            memory: None,
+        };
+        for racers in [vec![], vec![racer]] {
+            let text = svg(&race, &racers);
+            assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+            assert!(!text.contains("width=\"NaN\"") && !text.contains("inf"), "{text}");
+        }
+    }
+}

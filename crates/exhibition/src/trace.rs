@@ -1,0 +1,174 @@
+//! Two requests on the coroutine engine, and the log of who runs and who waits.
+//!
+//! The founding document writes such a log by hand, to explain what an event loop does. Here the executor writes it: it
+//! tells an onlooker what it does ([`Happening`]), and this file puts that into words.
+//!
+//! Invariant: every line is something that happened, at the moment it happened.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::rules::Config;
+use argiope_core::schedule::job::{Job, LaneId, Purpose};
+use argiope_core::visit::Visit;
+use argiope_core::{Link, Time, Url};
+use argiope_engine::coroutines::executor::{Happening, TaskId};
+use argiope_engine::coroutines::run_watched;
+use argiope_engine::{Clock, Ending, Files, Notices, Orders, Reports, Worker};
+use argiope_practice::{Answer, Site, Web};
+
+use argiope_runtime::Error;
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Since the beginning.
+    pub at: Duration,
+    /// Whether it happens inside a coroutine that runs.
+    pub inside: bool,
+    pub words: String,
+}
+
+/// Fetches two pages on one thread: the first host takes `slow` to answer, the second a third of it.
+pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
+    let page = |title: &str| format!("<title>{title}</title>");
+    let one = Site::http("127.0.0.1:0")?.page("/1", Answer::html(page("one")).delay(slow));
+    let two = Site::http("127.0.0.1:0")?.page("/2", Answer::html(page("two")).delay(slow / 3));
+    let urls = [one.url("/1"), two.url("/2")];
+    let web = Web::new().site(one).site(two).start()?;
+    let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
+    let clock = Clock::start();
+    let story = Rc::new(RefCell::new(Story::new(clock)));
+    let orders = Orders::new();
+    let mut jobs = Vec::new();
+    for (lane, url) in (0..).zip(&urls) {
+        let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
+        let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
+        jobs.push(Job { link, purpose, lane, slot: 0, addresses, rare: None });
+    }
+    orders.send(&mut jobs);
+    orders.end(Ending::WhenDone);
+    let reports = Reports::new(|_: &mut Vec<Box<Visit>>| {});
+    let (notices, files) = (Notices::default(), Files::default());
+    // Nobody waits for the worker to be ready: it runs right here.
+    let (ready, _) = std::sync::mpsc::channel();
+    let worker = Worker { rules, clock, orders, reports, notices, files, ready };
+    let onlooker = Rc::clone(&story);
+    run_watched(worker, Some(move |happening| onlooker.borrow_mut().tell(happening)))?;
+    web.stop()?;
+    let mut story = story.borrow_mut();
+    story.say(false, "all fetches are finished: the run is over".to_owned());
+    Ok(std::mem::take(&mut story.lines))
+}
+
+/// Turns happenings into lines.
+struct Story {
+    clock: Clock,
+    began: Time,
+    lines: Vec<Line>,
+    /// The fetches in the order of their birth, and where each of them waits.
+    tasks: Vec<(TaskId, &'static str)>,
+    /// The engine's own tasks, born before the receiver first ran; nobody wants to hear of them.
+    servants: Vec<TaskId>,
+    /// Whether the receiver, the first task of all, has run.
+    received: bool,
+    /// Whether the thread has just been woken.
+    woken: bool,
+}
+
+impl Story {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            began: clock.now(),
+            lines: Vec::new(),
+            tasks: Vec::new(),
+            servants: Vec::new(),
+            received: false,
+            woken: false,
+        }
+    }
+
+    fn say(&mut self, inside: bool, words: String) {
+        self.lines.push(Line { at: self.clock.now() - self.began, inside, words });
+    }
+
+    fn name(&self, id: TaskId) -> (String, &'static str) {
+        match self.tasks.iter().position(|(known, _)| *known == id) {
+            Some(at) => (format!("fetch {}", at + 1), self.tasks[at].1),
+            None => ("the receiver".to_owned(), "waiting for mail"),
+        }
+    }
+
+    fn is_servant(&mut self, happening: Happening) -> bool {
+        let id = match happening {
+            Happening::Sleeps | Happening::Wakes => return false,
+            Happening::Spawned(id) if !self.received => {
+                self.servants.push(id);
+                return true;
+            }
+            Happening::Spawned(id) | Happening::Runs(id) | Happening::Waits(id, _) => id,
+            Happening::Finished(id) | Happening::Cancelled(id) => id,
+        };
+        let is_servant = self.servants.contains(&id);
+        self.received |= !is_servant;
+        is_servant
+    }
+
+    fn tell(&mut self, happening: Happening) {
+        if self.is_servant(happening) {
+            return;
+        }
+        match happening {
+            Happening::Spawned(id) => {
+                self.tasks.push((id, ""));
+                let (name, _) = self.name(id);
+                self.say(true, format!("starts {name}, which will run when its turn comes"));
+            }
+            Happening::Runs(id) => {
+                let (name, place) = self.name(id);
+                if std::mem::take(&mut self.woken) || place == "reading" {
+                    let event = match place {
+                        "connecting" => format!("event: {name}'s socket can be written, so it is connected"),
+                        "reading" => format!("event: bytes for {name}"),
+                        "" => format!("{name} has its turn"),
+                        _ => format!("event for {name}"),
+                    };
+                    self.say(false, event);
+                }
+                self.say(false, format!("enter {name}"));
+            }
+            Happening::Waits(id, place) => {
+                if let Some((_, known)) = self.tasks.iter_mut().find(|(known, _)| *known == id) {
+                    *known = place;
+                }
+                let (name, _) = self.name(id);
+                let awaits = match place {
+                    "connecting" => "connect: the kernel says EINPROGRESS; await until it can be written",
+                    "reading" => "the request is written; await until there is something to read",
+                    "writing" => "the socket is full; await until it takes more",
+                    "resting" => "the page is whole, its visit goes out; await the next job, with the connection kept",
+                    other => other,
+                };
+                self.say(true, awaits.to_owned());
+                self.say(false, format!("pause {name}"));
+            }
+            Happening::Finished(id) => {
+                let (name, _) = self.name(id);
+                self.say(false, format!("finish {name}"));
+            }
+            Happening::Cancelled(id) => {
+                let (name, _) = self.name(id);
+                self.say(false, format!("cancel {name}: what it holds is dropped"));
+            }
+            Happening::Sleeps => {
+                self.say(false, "all are paused, none can go on: the thread sleeps in epoll_wait".to_owned());
+            }
+            Happening::Wakes => self.woken = true,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The two `run` lines of the record format: what a crawl was asked to do, and how it ended.
+
+use std::time::Duration;
+
+use argiope_core::output::escape::write_json;
+use argiope_core::output::record::VERSION;
+use argiope_core::rules::Config;
+use argiope_core::schedule::keeper::{Changes, End};
+use argiope_core::schedule::trap::Cut;
+use serde::Serialize;
+
+use crate::snapshot::Outcomes;
+
+#[derive(Serialize)]
+struct First<'a> {
+    v: u8,
+    r#type: &'static str,
+    version: &'static str,
+    started: &'a str,
+    /// Without secrets: [`Config`] does not write them.
+    settings: &'a Config,
+}
+
+#[derive(Serialize)]
+struct Last {
+    v: u8,
+    r#type: &'static str,
+    reason: &'static str,
+    outcomes: serde_json::Map<String, serde_json::Value>,
+    queued: u64,
+    bytes_wire: u64,
+    seconds: f64,
+    /// Since the last time, with `--recrawl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
+    /// Where links were left out because there is no end to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    traps: Vec<Cut>,
+}
+
+/// The line that comes first, with its line feed. `started` is the wall-clock time, as in page records.
+pub fn first(config: &Config, started: &str) -> Vec<u8> {
+    line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings: config })
+}
+
+/// The line that comes last: what became of how many URLs, what is left, and why it ended.
+pub fn last(
+    outcomes: &Outcomes,
+    queued: u64,
+    bytes_wire: u64,
+    end: End,
+    elapsed: Duration,
+    changes: Option<Changes>,
+    traps: Vec<Cut>,
+) -> Vec<u8> {
+    line(&Last {
+        v: VERSION,
+        r#type: "run",
+        reason: end.as_str(),
+        outcomes: outcomes.iter().map(|(outcome, count)| (outcome.to_string(), count.into())).collect(),
+        queued,
+        bytes_wire,
+        seconds: (elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+        changes,
+        traps,
+    })
+}
+
+fn line(record: &impl Serialize) -> Vec<u8> {
+    // Plain data with text keys: this cannot fail.
+    let mut line = Vec::new();
+    let _ = write_json(&mut line, record);
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::Outcome;
+
+    use super::*;
+
+    #[test]
+    fn the_first_line_holds_the_settings_without_secrets() {
+        let config = Config {
+            roots: vec!["https://h/".into()],
+            user: Some("me:geheim".parse().unwrap()),
+            header: vec!["X-Key: geheim".parse().unwrap()],
+            ..Config::default()
+        };
+        let line = String::from_utf8(first(&config, "2026-01-02T03:04:05.678Z")).unwrap();
+        assert!(!line.contains("geheim"), "{line}");
+        let line: serde_json::Value = serde_json::from_str(line.trim_end()).unwrap();
+        assert_eq!(line["type"], "run");
+        assert_eq!(line["settings"]["roots"][0], "https://h/");
+        assert_eq!(line["settings"]["max-size"], "10M");
+    }
+
+    #[test]
+    fn the_last_line_says_how_it_ended() {
+        let outcomes = [(Outcome::Ok, 3), (Outcome::Robots, 1)].into_iter().collect();
+        let line = last(&outcomes, 7, 1_000, End::MaxPages, Duration::from_micros(1_234_567), None, Vec::new());
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            "{\"v\":1,\"type\":\"run\",\"reason\":\"max_pages\",\"outcomes\":{\"ok\":3,\"robots\":1},\
+             \"queued\":7,\"bytes_wire\":1000,\"seconds\":1.235}\n"
+        );
+    }
+}
