@@ -3,6 +3,7 @@
 //! This crate does no I/O. It has no sockets, clocks, files or threads: time and bytes are arguments.
 
 pub mod budget;
+pub mod control;
 pub mod http;
 #[cfg(test)]
 mod limits_doc;
@@ -11,6 +12,7 @@ pub mod output;
 pub mod page;
 pub mod rules;
 pub mod schedule;
+pub mod status;
 mod swar;
 pub mod time;
 pub mod visit;

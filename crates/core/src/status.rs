@@ -1,0 +1,297 @@
+//! [`Status`]: a running crawl at one moment, as plain data.
+//!
+//! One value feeds the live view, the dashboard, `/metrics` and `ctl status`: no view computes numbers of its own. The
+//! JSON form of this type is part of the public interface (`/api/v1/status`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{ErrorKind, Outcome};
+use crate::rules::Pace;
+
+/// A running crawl at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    pub state: CrawlState,
+    /// Since this run began.
+    #[serde(rename = "elapsed_seconds", with = "seconds")]
+    pub elapsed: Duration,
+    /// URLs that this run settled, by outcome.
+    pub outcomes: Outcomes,
+    /// Responses with a status of 1xx, 2xx, 3xx, 4xx, and 5xx or above.
+    pub status_classes: [u64; 5],
+    /// Errors by kind.
+    pub error_kinds: BTreeMap<ErrorKind, u64>,
+    pub in_flight: usize,
+    /// Known and not started yet.
+    pub queued: u64,
+    /// Bytes received, robots.txt and sitemaps included.
+    pub bytes: u64,
+    /// Over the last few seconds.
+    pub pages_per_second: f64,
+    pub bytes_per_second: f64,
+    /// Hosts known so far.
+    pub hosts: u64,
+    /// The hosts with the most requests in flight, busiest first, then those with the longest queues.
+    pub busiest: Vec<HostStatus>,
+    /// The hosts that take longest to respond, slowest first.
+    pub slowest: Vec<HostStatus>,
+    /// What holds the crawl up, if anything does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_pages: Option<u64>,
+    #[serde(rename = "max_time_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<Duration>,
+    pub pace: Pace,
+    /// Pages a second over all hosts, where `--rate` or `ctl rate` limits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Patterns that were excluded while the crawl was running.
+    pub excludes: Vec<Box<str>>,
+    /// Resident memory of the process; zero where it is unknown.
+    pub memory_bytes: u64,
+    /// Size of the crawl directory; zero where there is none.
+    pub disk_bytes: u64,
+    /// The latest URLs that could not be fetched, newest first.
+    pub errors: Vec<RecentError>,
+}
+
+/// What a crawl is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrawlState {
+    #[default]
+    Running,
+    /// Nothing new is started until it is resumed.
+    Paused,
+    /// Nothing new is started; the crawl ends when requests in flight have ended.
+    Draining,
+}
+
+impl CrawlState {
+    pub const ALL: &'static [Self] = &[Self::Running, Self::Paused, Self::Draining];
+
+    /// The name in JSON and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// One host at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostStatus {
+    pub host: Box<str>,
+    pub in_flight: usize,
+    /// Requests that may be in flight at once now.
+    pub width: usize,
+    pub queued: u64,
+    /// The moving average of the time to the first byte; none before the first response.
+    #[serde(rename = "typical_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
+    pub typical: Option<Duration>,
+    /// Why no request starts now, if none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<WaitReason>,
+    /// When the next request may start; zero where that depends on an event.
+    #[serde(rename = "next_in_seconds", with = "seconds")]
+    pub next_in: Duration,
+}
+
+/// Why the crawl starts no request at a host now, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub host: Box<str>,
+    pub reason: WaitReason,
+    #[serde(rename = "next_in_seconds", with = "seconds")]
+    pub next_in: Duration,
+}
+
+/// Why no request to a host starts yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// robots.txt asks for a delay.
+    CrawlDelay,
+    /// `--delay`, or the pace.
+    Delay,
+    /// The host answered 429 or 503, or failed.
+    BackOff,
+    /// An attempt failed; the next one is due later.
+    Retry,
+    /// All its connections wait for responses.
+    Responses,
+    /// Its address is being looked up.
+    Dns,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CrawlDelay => "Crawl-delay",
+            Self::Delay => "delay between requests",
+            Self::BackOff => "backing off",
+            Self::Retry => "retry",
+            Self::Responses => "slow responses",
+            Self::Dns => "DNS",
+        })
+    }
+}
+
+/// A URL that could not be fetched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecentError {
+    pub url: Box<str>,
+    pub outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ErrorKind>,
+    /// Since the run began.
+    #[serde(rename = "at_seconds", with = "seconds")]
+    pub at: Duration,
+}
+
+/// How many URLs ended with each outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes([u64; Outcome::ALL.len()]);
+
+impl Outcomes {
+    pub fn add(&mut self, outcome: Outcome) {
+        if let Some(count) = self.0.get_mut(outcome as usize) {
+            *count += 1;
+        }
+    }
+
+    pub fn get(&self, outcome: Outcome) -> u64 {
+        self.0.get(outcome as usize).copied().unwrap_or(0)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// URLs that were requested: what robots.txt forbids and what is refused never is.
+    pub fn fetched(&self) -> u64 {
+        self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
+    }
+
+    /// Outcomes with a count above zero, in the order of the record format.
+    pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
+        Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl FromIterator<(Outcome, u64)> for Outcomes {
+    fn from_iter<I: IntoIterator<Item = (Outcome, u64)>>(counts: I) -> Self {
+        let mut outcomes = Self::default();
+        for (outcome, count) in counts {
+            if let Some(slot) = outcomes.0.get_mut(outcome as usize) {
+                *slot += count;
+            }
+        }
+        outcomes
+    }
+}
+
+/// An object with one key for every outcome, zeros included.
+impl Serialize for Outcomes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Outcome::ALL.iter().map(|outcome| (outcome.as_str(), self.get(*outcome))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Outcomes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts = BTreeMap::<Outcome, u64>::deserialize(deserializer)?;
+        Ok(counts.into_iter().collect())
+    }
+}
+
+/// Durations as seconds with a fraction.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(span.as_secs_f64())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Ok(Duration::try_from_secs_f64(f64::deserialize(deserializer)?).unwrap_or_default())
+    }
+}
+
+mod optional_seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[allow(clippy::ref_option)]
+    pub fn serialize<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        span.map(|span| span.as_secs_f64()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let seconds = Option::<f64>::deserialize(deserializer)?;
+        Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_has_its_own_count() {
+        let mut outcomes = Outcomes::default();
+        for outcome in Outcome::ALL {
+            outcomes.add(*outcome);
+        }
+        assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
+        assert!(outcomes.iter().all(|(_, count)| count == 1));
+        let one: Outcomes = [(Outcome::Robots, 3)].into_iter().collect();
+        assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);
+    }
+
+    #[test]
+    fn a_status_survives_its_json_form() {
+        let status = Status {
+            state: CrawlState::Paused,
+            elapsed: Duration::from_millis(1_500),
+            outcomes: [(Outcome::Ok, 2), (Outcome::Failed, 1)].into_iter().collect(),
+            error_kinds: [(ErrorKind::Reset, 1)].into_iter().collect(),
+            busiest: vec![HostStatus {
+                host: "h".into(),
+                reason: Some(WaitReason::CrawlDelay),
+                typical: Some(Duration::from_millis(250)),
+                next_in: Duration::from_millis(500),
+                ..HostStatus::default()
+            }],
+            waiting: Some(Waiting { host: "h".into(), reason: WaitReason::Dns, next_in: Duration::ZERO }),
+            max_time: Some(Duration::from_secs(60)),
+            rate: Some(2.5),
+            excludes: vec!["/private".into()],
+            errors: vec![RecentError {
+                url: "http://h/".into(),
+                outcome: Outcome::Failed,
+                status: None,
+                kind: Some(ErrorKind::Reset),
+                at: Duration::from_secs(1),
+            }],
+            ..Status::default()
+        };
+        let json = serde_json::to_string(&status).expect("plain data");
+        assert_eq!(serde_json::from_str::<Status>(&json).expect("its own form"), status);
+        assert!(json.contains(r#""elapsed_seconds":1.5"#) && json.contains(r#""not_modified":0"#), "{json}");
+    }
+}

@@ -1,0 +1,300 @@
+// The live view. Everything that comes from the web is set as text: nothing here parses markup.
+"use strict";
+
+const OUTCOMES = [
+  ["ok", "ok"], ["not_modified", "not modified"], ["redirect", "redirects"], ["http_error", "HTTP errors"],
+  ["failed", "failed"], ["robots", "robots.txt"], ["refused", "refused"],
+];
+const WAITS = {
+  crawl_delay: "Crawl-delay", delay: "delay", back_off: "back-off", retry: "retry", responses: "responses", dns: "DNS",
+};
+const SVG = "http://www.w3.org/2000/svg";
+const CHART_POINTS = 1440;
+
+const byId = (id) => document.getElementById(id);
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const setText = (id, text) => { const node = byId(id); if (node.textContent !== text) node.textContent = text; };
+
+function bytes(count) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
+  return `${unit === 0 ? whole.format(count) : short.format(count)} ${units[unit]}`;
+}
+
+function clock(seconds) {
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  const hours = Math.floor(seconds / 3600);
+  return `${hours > 0 ? `${hours}:` : ""}${two((seconds / 60) % 60)}:${two(seconds % 60)}`;
+}
+
+function span(seconds) {
+  return seconds < 1 ? `${whole.format(seconds * 1000)} ms` : `${short.format(seconds)} s`;
+}
+
+function node(name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// --- what is shown ---
+
+let samples = [];
+let status = null;
+
+function show(next) {
+  status = next;
+  const running = status !== null;
+  for (const id of ["pause", "resume", "stop", "pace", "rate", "exclude"]) byId(id).disabled = !running;
+  for (const button of document.querySelectorAll(".controls form button")) button.disabled = !running;
+  const badge = byId("state");
+  const state = running ? status.state : "not running";
+  if (badge.textContent !== state) { badge.textContent = state; badge.className = `badge ${state}`; }
+  if (!running) return;
+  byId("pause").disabled = status.state !== "running";
+  byId("resume").disabled = status.state !== "paused";
+  byId("stop").disabled = status.state === "draining";
+  const { outcomes } = status;
+  const pages = OUTCOMES.reduce((sum, [key]) => sum + outcomes[key], 0) - outcomes.robots - outcomes.refused;
+  setText("elapsed", clock(status.elapsed_seconds));
+  setText("pages", whole.format(pages));
+  setText("speed", short.format(status.pages_per_second));
+  setText("in-flight", whole.format(status.in_flight));
+  setText("queued", whole.format(status.queued));
+  setText("hosts", whole.format(status.hosts));
+  setText("bytes", bytes(status.bytes));
+  setText("memory", status.memory_bytes > 0 ? bytes(status.memory_bytes) : "–");
+  setText("disk", status.disk_bytes > 0 ? bytes(status.disk_bytes) : "–");
+  const { waiting } = status;
+  const next_in = waiting && waiting.next_in_seconds > 0 ? `, next request in ${span(waiting.next_in_seconds)}` : "";
+  setText("waiting", waiting ? `Waiting for ${waiting.host}: ${WAITS[waiting.reason] ?? waiting.reason}${next_in}` : "");
+  if (document.activeElement !== byId("pace")) byId("pace").value = status.pace;
+  byId("rate").placeholder = status.rate === undefined ? "no limit" : short.format(status.rate);
+  showOutcomes(outcomes);
+  showHosts(status.busiest);
+  showErrors(status.errors);
+  showExcludes(status.excludes);
+  samples.push({ at: status.elapsed_seconds, speed: status.pages_per_second });
+  if (samples.length > CHART_POINTS) samples = samples.filter((_, index) => index % 2 === 1);
+  showChart();
+}
+
+function showOutcomes(outcomes) {
+  const total = OUTCOMES.reduce((sum, [key]) => sum + outcomes[key], 0) || 1;
+  let x = 0;
+  const parts = [];
+  const list = byId("outcomes");
+  for (const [key, words] of OUTCOMES) {
+    const width = (outcomes[key] / total) * 1000;
+    if (width > 0) parts.push(node("rect", { class: key, x, y: 0, width, height: 24 }));
+    x += width;
+    let item = list.querySelector(`[data-key="${key}"]`);
+    if (!item) {
+      item = document.createElement("li");
+      item.dataset.key = key;
+      const swatch = document.createElement("span");
+      swatch.className = `swatch ${key}`;
+      const label = document.createElement("span");
+      label.textContent = words;
+      item.append(swatch, label, document.createElement("b"));
+      list.append(item);
+    }
+    item.lastChild.textContent = whole.format(outcomes[key]);
+  }
+  byId("bar").replaceChildren(...parts);
+}
+
+/** Makes the table body have one row for each entry, and lets `fill` write into its cells. */
+function fillRows(body, entries, columns, fill) {
+  while (body.rows.length > entries.length) body.deleteRow(-1);
+  entries.forEach((entry, index) => {
+    let row = body.rows[index];
+    if (!row) {
+      row = body.insertRow();
+      for (const kind of columns) row.insertCell().className = kind;
+    }
+    fill(row.cells, entry);
+  });
+}
+
+function put(cell, text) {
+  if (cell.textContent !== text) cell.textContent = text;
+}
+
+function showHosts(hosts) {
+  fillRows(byId("host-rows"), hosts, ["", "n", "n", "n", "n", "", ""], (cells, host) => {
+    put(cells[0], host.host);
+    put(cells[1], whole.format(host.in_flight));
+    put(cells[2], whole.format(host.width));
+    put(cells[3], whole.format(host.queued));
+    put(cells[4], host.typical_seconds === undefined ? "–" : span(host.typical_seconds));
+    const rest = host.next_in_seconds > 0 ? `, ${span(host.next_in_seconds)}` : "";
+    put(cells[5], host.reason ? `${WAITS[host.reason] ?? host.reason}${rest}` : "");
+    let button = cells[6].firstChild;
+    if (!button) {
+      button = document.createElement("button");
+      button.type = "button";
+      button.textContent = "Exclude";
+      // The row may show another host by the time of the click: the question names the one that is meant.
+      button.addEventListener("click", () => excludeHost(button.dataset.host));
+      cells[6].append(button);
+    }
+    button.dataset.host = host.host;
+    button.setAttribute("aria-label", `Exclude ${host.host}`);
+  });
+}
+
+function showErrors(errors) {
+  byId("no-errors").hidden = errors.length > 0;
+  fillRows(byId("error-rows"), errors, ["n", "", "url"], (cells, error) => {
+    put(cells[0], clock(error.at_seconds));
+    put(cells[1], error.kind ?? (error.status === undefined ? error.outcome : String(error.status)));
+    put(cells[2], error.url);
+  });
+}
+
+function showExcludes(excludes) {
+  byId("excludes-section").hidden = excludes.length === 0;
+  const list = byId("excludes");
+  while (list.children.length > excludes.length) list.lastChild.remove();
+  excludes.forEach((pattern, index) => {
+    const item = list.children[index] ?? list.appendChild(document.createElement("li"));
+    put(item, pattern);
+  });
+}
+
+function showChart() {
+  const chart = byId("chart");
+  const [left, right, top, bottom] = [48, 792, 8, 156];
+  if (samples.length < 2) return;
+  const first = samples[0].at;
+  const last = Math.max(samples[samples.length - 1].at, first + 1);
+  const most = Math.max(1, ...samples.map((sample) => sample.speed));
+  const x = (at) => left + ((at - first) / (last - first)) * (right - left);
+  const y = (speed) => bottom - (speed / most) * (bottom - top);
+  const points = samples.map((sample) => `${x(sample.at).toFixed(1)},${y(sample.speed).toFixed(1)}`);
+  chart.replaceChildren(
+    node("line", { class: "grid", x1: left, x2: right, y1: bottom, y2: bottom }),
+    node("line", { class: "grid", x1: left, x2: right, y1: top, y2: top }),
+    node("text", { x: left - 6, y: bottom + 4, "text-anchor": "end" }, "0"),
+    node("text", { x: left - 6, y: top + 8, "text-anchor": "end" }, short.format(most)),
+    node("text", { x: left, y: 174 }, clock(first)),
+    node("text", { x: right, y: 174, "text-anchor": "end" }, clock(last)),
+    node("polygon", { class: "area", points: `${x(first)},${bottom} ${points.join(" ")} ${x(last)},${bottom}` }),
+    node("polyline", { class: "curve", points: points.join(" ") }),
+  );
+}
+
+// --- the stream ---
+
+function receive({ kind, data }) {
+  if (kind === "start") {
+    const start = JSON.parse(data);
+    setText("name", `Crawl of ${start.name}`);
+    document.title = `${start.name}: live crawl`;
+    samples = start.samples.map((sample) => ({ at: sample.at_seconds, speed: sample.pages_per_second }));
+  } else if (kind === "status") {
+    show(JSON.parse(data));
+  } else {
+    const badge = byId("state");
+    badge.textContent = "connection lost";
+    badge.className = "badge";
+  }
+}
+
+function connect() {
+  if (typeof SharedWorker === "function") {
+    const worker = new SharedWorker("/stream.js");
+    worker.port.addEventListener("message", (message) => receive(message.data));
+    worker.port.start();
+    addEventListener("pagehide", () => worker.port.postMessage("leave"));
+    // A page that comes back from the browser's cache has left the stream.
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  } else {
+    const source = new EventSource("/api/v1/events");
+    for (const kind of ["start", "status"]) {
+      source.addEventListener(kind, (event) => receive({ kind, data: event.data }));
+    }
+    source.addEventListener("error", () => receive({ kind: "lost" }));
+  }
+}
+
+// --- controls ---
+
+function say(text, wrong) {
+  const message = byId("message");
+  message.textContent = text;
+  message.classList.toggle("wrong", wrong);
+}
+
+async function control(change) {
+  try {
+    const response = await fetch("/api/v1/control", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(change),
+    });
+    const answer = await response.json();
+    say(response.ok ? answer.done : answer.error, !response.ok);
+  } catch {
+    say("The crawl could not be reached.", true);
+  }
+}
+
+function ask(question) {
+  const dialog = byId("confirm");
+  setText("question", question);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+async function excludeHost(host) {
+  if (await ask(`Fetch nothing from ${host} from now on?`)) control({ action: "exclude_host", host });
+}
+
+byId("pause").addEventListener("click", () => control({ action: "pause" }));
+byId("resume").addEventListener("click", () => control({ action: "resume" }));
+byId("stop").addEventListener("click", async () => {
+  if (await ask("Stop the crawl? The same command resumes it.")) control({ action: "stop" });
+});
+byId("pace").addEventListener("change", (event) => control({ action: "pace", pace: event.target.value }));
+byId("rate-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = byId("rate").value.trim();
+  if (text !== "" && !/^[0-9]*\.?[0-9]+(\/[smh])?$/.test(text)) {
+    say("Write a rate such as 5 or 30/m, or nothing for no limit.", true);
+    return;
+  }
+  control({ action: "rate", rate: text === "" ? null : /\//.test(text) ? text : `${text}/s` });
+  byId("rate").value = "";
+});
+byId("exclude-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const pattern = byId("exclude").value.trim();
+  if (pattern === "") return;
+  if (await ask(`Fetch no URL that matches ${pattern} from now on?`)) {
+    control({ action: "exclude", pattern });
+    byId("exclude").value = "";
+  }
+});
+byId("explain-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const box = byId("explanation");
+  box.hidden = false;
+  box.textContent = "…";
+  try {
+    const response = await fetch(`/api/v1/explain?url=${encodeURIComponent(byId("explain-url").value)}`);
+    const answer = await response.json();
+    box.textContent = response.ok ? answer.text : answer.error;
+  } catch {
+    box.textContent = "The crawl could not be reached.";
+  }
+});
+
+connect();

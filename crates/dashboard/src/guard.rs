@@ -1,0 +1,158 @@
+//! Who may ask: checks of Host, Origin and token, and the headers of every response.
+//!
+//! - Without a token the server is on loopback only, and `Host` must be an IP address or `localhost`: a site whose name
+//!   was rebound to 127.0.0.1 sends its own name.
+//! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
+//! - A request that a browser sends for another site is refused (`Origin`, `Sec-Fetch-Site`). Changes need a JSON
+//!   content type besides, which no form can send.
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use sha2::{Digest as _, Sha256};
+
+use crate::api::{App, problem};
+
+/// The cookie of a browser that has given the token.
+const COOKIE: &str = "argiope_session";
+/// Only files of this server, no inline code or style, no frames.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+     connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What a client has to present.
+#[derive(Clone, Debug)]
+pub struct Access {
+    token: Option<String>,
+    /// The value of the cookie: derived from the token, so that the browser does not store the token itself.
+    session: String,
+}
+
+impl Access {
+    pub fn new(token: Option<String>) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"argiope dashboard session\0");
+        hash.update(token.as_deref().unwrap_or_default());
+        let session = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { token, session }
+    }
+
+    pub fn accepts(&self, token: &str) -> bool {
+        self.token.as_deref().is_some_and(|own| is_equal(own, token))
+    }
+
+    /// The header that logs a browser in.
+    pub fn set_cookie(&self) -> String {
+        format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", self.session)
+    }
+
+    fn is_allowed(&self, headers: &HeaderMap) -> bool {
+        if self.token.is_none() {
+            return true;
+        }
+        let bearer = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        if bearer.is_some_and(|token| self.accepts(token.trim())) {
+            return true;
+        }
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.any(|(name, value)| name == COOKIE && is_equal(&self.session, value))
+    }
+}
+
+/// Compares in time that does not depend on where the texts differ.
+fn is_equal(own: &str, given: &str) -> bool {
+    let difference = own.bytes().zip(given.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    own.len() == given.len() && difference == 0
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Whether a `Host` header names this machine by address: rebinding attacks need a name.
+fn is_address(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+/// Whether a request comes from a page of this server, or from no page at all.
+fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
+    let origin = match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
+        None => true,
+        Some(Ok(origin)) => {
+            let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+        }
+        Some(Err(_)) => false,
+    };
+    let fetch = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    origin && fetch.is_none_or(|site| matches!(site, "same-origin" | "none"))
+}
+
+/// Checks a request before any handler sees it.
+pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
+    let path = request.uri().path();
+    let headers = request.headers();
+    let host = text(headers, header::HOST).unwrap_or_default();
+    let is_page = matches!(path, "/" | "/live" | "/report" | "/login");
+    let mut response = if app.access.token.is_none() && !is_address(host) {
+        problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
+    } else if (request.method() != Method::GET || !is_page) && !is_same_site(headers, host) {
+        // A link on another site may lead here; a script or form on another site may not ask.
+        problem(StatusCode::FORBIDDEN, "requests from other sites are refused")
+    } else if path != "/healthz" && path != "/login" && path != "/app.css" && !app.access.is_allowed(headers) {
+        if is_page {
+            Redirect::to("/login").into_response()
+        } else {
+            let mut refused = problem(StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN");
+            refused.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refused
+        }
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_was_rebound_is_not_an_address() {
+        for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:80", "[::1]:9000", "192.168.1.5"] {
+            assert!(is_address(host), "{host}");
+        }
+        for host in ["", "evil.example:8080", "localhost.evil.example", "127.0.0.1.nip.io", "[::1", "a:b"] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_not_the_token() {
+        let access = Access::new(Some("a token that is long".into()));
+        assert!(access.accepts("a token that is long") && !access.accepts("a token that is lonG"));
+        assert!(!access.set_cookie().contains("a token"));
+        assert!(!Access::new(None).accepts(""));
+    }
+}

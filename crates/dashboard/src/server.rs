@@ -1,0 +1,114 @@
+//! [`Server`]: the thread that listens, and its routes.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::api::{self, App};
+use crate::guard::Access;
+use crate::hub::Hub;
+use crate::{CrawlSource, MIN_TOKEN, ServerOptions};
+
+/// Connections at a time; further ones wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 256;
+/// For the head of a request, so that idle connections end.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens and serves on a thread of its own.
+    ///
+    /// An address other than loopback needs a token, and a token needs at least [`MIN_TOKEN`] characters.
+    pub fn start(options: ServerOptions, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
+        let refuse = |words: String| Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        if options.token.is_none() && !options.address.ip().is_loopback() {
+            return refuse(format!("{} is not a loopback address: it needs --serve-token-file", options.address));
+        }
+        if options.token.as_ref().is_some_and(|token| token.len() < MIN_TOKEN) {
+            return refuse(format!("the token needs at least {MIN_TOKEN} characters"));
+        }
+        let listener = TcpListener::bind(options.address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("dashboard".into()).spawn(move || {
+            runtime.block_on(async move {
+                let hub = Hub::new(source);
+                let app = App {
+                    hub: Arc::clone(&hub),
+                    access: Arc::new(Access::new(options.token)),
+                    name: options.name.into(),
+                };
+                tokio::select! {
+                    () = accept(listener, app) => {}
+                    () = hub.run() => {}
+                    _ = stopped => {}
+                }
+            });
+            // Requests that still run must not keep the crawl from ending.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens: the port that was chosen, where port 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until the server ends, which it does only with its process.
+    pub fn join(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, app: App) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let router = api::router(app);
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of descriptors, most likely: the crawl needs them more than this server does.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let served = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that went away is not an error of the server.
+            let _ = served.await;
+            drop(permit);
+        });
+    }
+}

@@ -1,0 +1,89 @@
+//! The page in headless Chromium; skipped where chromedriver is not installed.
+
+use crate::browser::Browser;
+use crate::served::serve;
+use argiope_core::control::Control;
+use argiope_core::rules::Pace;
+
+#[test]
+fn the_page_updates_and_its_controls_work() {
+    let Some(browser) = Browser::start() else { return };
+    let (server, crawl) = serve(None);
+    browser.open(&format!("http://{}/live", server.address()));
+    browser.wait("document.getElementById('state').textContent === 'running'");
+    let pages = "Number(document.getElementById('pages').textContent.replaceAll(',', ''))";
+    let before = browser.run(&format!("return {pages}"));
+    browser.wait(&format!("{pages} > {before}"));
+    browser.wait("document.querySelector('#chart polyline')");
+
+    // What the crawled site wrote is shown, and does nothing.
+    browser.wait("document.getElementById('error-rows').textContent.includes('<img src=x')");
+    assert_ne!(browser.run("return document.title"), "owned");
+    assert_eq!(browser.run("return document.querySelectorAll('img').length"), 0);
+
+    browser.click("#pause");
+    browser.wait("document.getElementById('state').textContent === 'paused'");
+    browser.click("#resume");
+    browser.wait("document.getElementById('state').textContent === 'running'");
+    browser.run(
+        "const pace = document.getElementById('pace'); pace.value = 'gentle'; pace.dispatchEvent(new Event('change'))",
+    );
+    browser.write("#rate", "5");
+    browser.click("#rate-form button");
+    browser.wait("document.getElementById('rate').placeholder === '5'");
+    browser.click("#host-rows button");
+    browser.wait("document.getElementById('confirm').open");
+    assert_eq!(
+        browser.run("return document.getElementById('question').textContent"),
+        "Fetch nothing from h.example from now on?"
+    );
+    browser.click("#confirm-yes");
+    browser.wait("!document.getElementById('excludes-section').hidden");
+    browser.write("#exclude", "/private");
+    browser.click("#exclude-form button");
+    browser.click("#confirm-yes");
+    browser.wait("document.getElementById('excludes').children.length === 2");
+    browser.write("#explain-url", "http://h.example/x");
+    browser.click("#explain-form button");
+    browser.wait("document.getElementById('explanation').textContent.includes('<b>once</b>')");
+    browser.click("#stop");
+    browser.click("#confirm-yes");
+    browser.wait("document.getElementById('state').textContent === 'draining'");
+
+    let controls = crawl.controls.lock().expect("no panic").clone();
+    assert_eq!(controls.len(), 7, "{controls:?}");
+    assert!(controls.contains(&Control::Pace { pace: Pace::Gentle }), "{controls:?}");
+    assert!(controls.contains(&Control::Exclude { pattern: "/private".into() }), "{controls:?}");
+    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn tabs_share_one_event_stream() {
+    let Some(browser) = Browser::start() else { return };
+    let (server, _crawl) = serve(None);
+    let url = format!("http://{}/live", server.address());
+    // A browser allows six connections to an origin: with a stream for each tab, the seventh would wait forever.
+    browser.open(&url);
+    for _ in 0..8 {
+        browser.new_tab();
+        browser.open(&url);
+        browser.wait("document.getElementById('state').textContent === 'running'");
+    }
+    browser.click("#pause");
+    browser.wait("document.getElementById('state').textContent === 'paused'");
+}
+
+#[test]
+fn a_browser_logs_in_with_the_token() {
+    let Some(browser) = Browser::start() else { return };
+    let (server, _crawl) = serve(Some("0123456789abcdef0123"));
+    browser.open(&format!("http://{}/", server.address()));
+    browser.wait("location.pathname === '/login'");
+    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
+    browser.write("input", "0123456789abcdef0123");
+    browser.click("button");
+    browser.wait("location.pathname === '/live' && document.getElementById('state').textContent === 'running'");
+    browser.click("#pause");
+    browser.wait("document.getElementById('state').textContent === 'paused'");
+}
