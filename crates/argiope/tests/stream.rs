@@ -5,17 +5,17 @@ use std::pin::pin;
 use argiope::{Config, Crawl, Outcome};
 use argiope_core::rules::{Breadth, RobotsPolicy};
 use argiope_core::schedule::keeper::End;
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use futures_core::Stream;
 
-fn serve() -> (Running, Config, String) {
+fn serve() -> (RunningWeb, Config, String) {
     let site = Site::http("127.5.0.1:0")
         .expect("a loopback address")
-        .page("/", Answer::links(["/a"]))
-        .page("/a", Answer::html("a"))
-        .fallback(Answer::html("fed"));
+        .page("/", Response::links(["/a"]))
+        .page("/a", Response::html("a"))
+        .fallback(Response::html("fed"));
     let root = site.url("/");
-    let web = Web::new().site(site).start().expect("the practice web starts");
+    let web = PracticeWeb::new().site(site).start().expect("the practice web starts");
     let config = Config { roots: vec![root.clone()], robots: RobotsPolicy::Ignore, ..Config::default() };
     (web, config, root)
 }

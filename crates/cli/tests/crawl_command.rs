@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::Value;
 
 fn argiope() -> Command {
@@ -37,15 +37,15 @@ fn site(address: &str) -> Site {
     Site::http(&format!("{address}:0")).expect("a loopback address")
 }
 
-fn serve(site: Site) -> Running {
-    Web::new().site(site).start().expect("the practice web starts")
+fn serve(site: Site) -> RunningWeb {
+    PracticeWeb::new().site(site).start().expect("the practice web starts")
 }
 
 #[test]
 fn records_go_to_standard_output_and_words_to_standard_error() {
     let site = site("127.6.0.1")
-        .page("/", Answer::links(["/a", "/gone"]))
-        .page("/a", Answer::html("<title>A \u{1b}[31m red</title>"));
+        .page("/", Response::links(["/a", "/gone"]))
+        .page("/a", Response::html("<title>A \u{1b}[31m red</title>"));
     let root = site.url("/");
     let _web = serve(site);
     let output = run(&["crawl", &root, "--jsonl", "-"]);
@@ -70,7 +70,7 @@ fn records_go_to_standard_output_and_words_to_standard_error() {
 
 #[test]
 fn verbose_says_a_line_for_every_page() {
-    let site = site("127.6.0.2").page("/", Answer::links(["/a"])).page("/a", Answer::html("a"));
+    let site = site("127.6.0.2").page("/", Response::links(["/a"])).page("/a", Response::html("a"));
     let root = site.url("/");
     let _web = serve(site);
     let said = words(&run(&["crawl", &root, "-v"]));
@@ -83,7 +83,7 @@ fn verbose_says_a_line_for_every_page() {
 #[test]
 fn a_limit_on_pages_is_exact_as_the_server_counts() {
     let links: Vec<String> = (0..3_000).map(|n| format!("/p/{n}")).collect();
-    let site = site("127.6.0.3").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let site = site("127.6.0.3").page("/", Response::links(&links)).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve(site);
     let output = run(&["crawl", &root, "--max-pages", "1000", "-c", "200", "--pace", "full", "--jsonl", "-", "-q"]);
@@ -110,7 +110,7 @@ fn a_dead_root_is_a_finding() {
 
 #[test]
 fn broken_links_fail_on_demand() {
-    let site = site("127.6.0.5").page("/", Answer::links(["/gone"]));
+    let site = site("127.6.0.5").page("/", Response::links(["/gone"]));
     let root = site.url("/");
     let _web = serve(site);
     assert_eq!(run(&["crawl", &root, "-q"]).status.code(), Some(0));
@@ -119,7 +119,7 @@ fn broken_links_fail_on_demand() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_told_before_the_crawl_starts() {
-    let site = site("127.6.0.6").page("/", Answer::html("x"));
+    let site = site("127.6.0.6").page("/", Response::html("x"));
     let root = site.url("/");
     let web = serve(site);
     let output = run(&["crawl", &root, "--jsonl", "/nowhere/at/all/pages.jsonl"]);
@@ -131,8 +131,8 @@ fn an_output_that_cannot_be_written_is_told_before_the_crawl_starts() {
 #[test]
 fn a_reader_that_leaves_stops_the_crawl() {
     let links: Vec<String> = (0..2_000).map(|n| format!("/p/{n}")).collect();
-    let page = Answer::html("page").delay(Duration::from_millis(20));
-    let site = site("127.6.0.7").page("/", Answer::links(&links)).fallback(page);
+    let page = Response::html("page").delay(Duration::from_millis(20));
+    let site = site("127.6.0.7").page("/", Response::links(&links)).fallback(page);
     let root = site.url("/");
     let web = serve(site);
     let mut child: Child = argiope()
@@ -152,8 +152,8 @@ fn a_reader_that_leaves_stops_the_crawl() {
 #[test]
 fn an_interrupt_drains_and_reports() {
     let links: Vec<String> = (0..500).map(|n| format!("/p/{n}")).collect();
-    let page = Answer::html("page").delay(Duration::from_millis(50));
-    let site = site("127.6.0.8").page("/", Answer::links(&links)).fallback(page);
+    let page = Response::html("page").delay(Duration::from_millis(50));
+    let site = site("127.6.0.8").page("/", Response::links(&links)).fallback(page);
     let root = site.url("/");
     let web = serve(site);
     let child = argiope()
@@ -175,7 +175,7 @@ fn an_interrupt_drains_and_reports() {
 
 #[test]
 fn a_second_interrupt_leaves_at_once() {
-    let site = site("127.6.0.9").page("/", Answer::links(["/hang"])).page("/hang", Answer::hang());
+    let site = site("127.6.0.9").page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let web = serve(site);
     let mut child =
@@ -196,7 +196,7 @@ fn a_second_interrupt_leaves_at_once() {
 
 #[test]
 fn fetch_shows_one_exchange() {
-    let site = site("127.6.0.10").page("/x", Answer::html("<title>Shown</title>").header("X-Mood", "calm"));
+    let site = site("127.6.0.10").page("/x", Response::html("<title>Shown</title>").header("X-Mood", "calm"));
     let url = site.url("/x");
     let _web = serve(site);
     let output = run(&["fetch", &url]);
@@ -209,7 +209,7 @@ fn fetch_shows_one_exchange() {
 
 #[test]
 fn a_root_without_a_scheme_is_tried_as_https_then_http() {
-    let site = site("127.6.0.11").page("/", Answer::html("plain"));
+    let site = site("127.6.0.11").page("/", Response::html("plain"));
     let address = site.address();
     let _web = serve(site);
     let output =
@@ -222,7 +222,7 @@ fn a_root_without_a_scheme_is_tried_as_https_then_http() {
 
 #[test]
 fn a_guess_that_failed_is_no_broken_link() {
-    let site = site("127.6.0.12").page("/", Answer::html("plain"));
+    let site = site("127.6.0.12").page("/", Response::html("plain"));
     let address = site.address().to_string();
     let _web = serve(site);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -239,8 +239,8 @@ fn a_guess_that_failed_is_no_broken_link() {
 #[test]
 fn words_can_be_json_objects() {
     let site = site("127.6.0.13")
-        .page("/", Answer::links(["/a", "/gone", "http://elsewhere.example/\u{202e}"]))
-        .page("/a", Answer::html("a"));
+        .page("/", Response::links(["/a", "/gone", "http://elsewhere.example/\u{202e}"]))
+        .page("/a", Response::html("a"));
     let root = site.url("/");
     let _web = serve(site);
     let output = run(&["crawl", &root, "-vv", "--log-json", "--jsonl", "-"]);

@@ -4,11 +4,11 @@ mod durable_kit;
 
 use std::fs;
 
-use argiope_practice::{Answer, Plan, Site, Web};
+use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use durable_kit::{Bench, PATIENCE, Practice, poll, records, wait};
 
 fn small() -> Practice {
-    Practice::serve(Plan { pages: 60, links: 6, missing: 50, ..Plan::default() })
+    Practice::serve(GraphPlan { pages: 60, links: 6, missing: 50, ..GraphPlan::default() })
 }
 
 fn runs(records: &[serde_json::Value]) -> usize {
@@ -108,9 +108,9 @@ fn the_directory_is_named_after_the_first_root_and_its_port() {
 
 #[test]
 fn the_second_process_is_refused_at_once_and_a_dead_one_holds_nothing() {
-    let site = Site::http("127.0.0.1:0").expect("a port").page("/", Answer::hang()).robots("");
+    let site = Site::http("127.0.0.1:0").expect("a port").page("/", Response::hang()).robots("");
     let root = site.url("/");
-    let web = Web::new().site(site).start().expect("a server");
+    let web = PracticeWeb::new().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &[]);
     let mut first = bench.spawn(&[]);
     assert!(web.wait_requests(2, PATIENCE), "it is at work");
@@ -155,7 +155,7 @@ fn an_output_of_somebody_else_is_refused_and_one_that_is_added_later_holds_the_r
 
 #[test]
 fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
-    let practice = Practice::serve(Plan { pages: 300, latency_us: (2_000, 20_000), ..Plan::default() });
+    let practice = Practice::serve(GraphPlan { pages: 300, latency_us: (2_000, 20_000), ..GraphPlan::default() });
     let bench = Bench::new(&practice.roots, &[]);
     let roots = practice.roots.join(" ");
     for engine in ["tokio", "coroutines", "callbacks", "threads"] {
@@ -174,10 +174,10 @@ fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
 /// A host that wants to be left alone is left alone by the next run too; so is one that is asked only now and then.
 #[test]
 fn manners_are_kept_from_run_to_run() {
-    let busy = Answer::status(503).header("Retry-After", "3600");
+    let busy = Response::status(503).header("Retry-After", "3600");
     let site = Site::http("127.0.0.1:0").expect("a port").page("/", busy).robots("");
     let root = site.url("/");
-    let web = Web::new().site(site).start().expect("a server");
+    let web = PracticeWeb::new().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &[]);
     let mut crawl = bench.spawn(&[]);
     assert!(web.wait_answered(2, PATIENCE), "robots.txt and the page were asked for");

@@ -9,12 +9,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use argiope_practice::Plan;
+use argiope_practice::GraphPlan;
 use argiope_store::disk;
 use durable_kit::{Bench, PATIENCE, Practice, poll, wait};
 
 fn practice() -> Practice {
-    Practice::serve(Plan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..Plan::default() })
+    Practice::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
 }
 
 /// The command in a shell that has set limits before.

@@ -6,7 +6,7 @@
 
 mod durable_kit;
 
-use argiope_practice::{Graph, Plan, Site, Web};
+use argiope_practice::{Graph, GraphPlan, PracticeWeb, Site};
 use durable_kit::{Bench, is_long, poll};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ fn peak(pid: u32) -> Option<u64> {
 }
 
 /// So many pages with so many links each, nearly all of them to other pages.
-fn serve(pages: u32, links: u32) -> (argiope_practice::Running, String) {
+fn serve(pages: u32, links: u32) -> (argiope_practice::RunningWeb, String) {
     let site = Site::http("0.0.0.0:0").expect("a port");
-    let plan = Plan { hosts: 4, pages, links, cross: 100, size: 1_000, ..Plan::default() };
+    let plan = GraphPlan { hosts: 4, pages, links, cross: 100, size: 1_000, ..GraphPlan::default() };
     let graph = Arc::new(Graph::new(plan, site.address().port(), false));
     let root = graph.roots().map(|id| graph.url(id)).next().expect("a root");
-    (Web::new().counts_only().site(site.graph(&graph)).start().expect("a server"), root)
+    (PracticeWeb::new().counts_only().site(site.graph(&graph)).start().expect("a server"), root)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod durable_kit;
 
-use argiope_practice::{Answer, Plan, Site, Web};
+use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use durable_kit::{Bench, Dice, Practice, wait};
 use serde_json::Value;
 use std::process::Command;
@@ -27,20 +27,20 @@ fn changes(said: &str) -> [(&'static str, u64); 4] {
 
 #[test]
 fn only_what_changed_is_fetched_and_the_report_says_what_did() {
-    let hub = |links: &[&str]| Answer::links(links.iter().copied());
+    let hub = |links: &[&str]| Response::links(links.iter().copied());
     let before = ["/same", "/dated", "/changed", "/gone", "/moved", "/missing"];
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
     let site = site
         .sequence("/", [hub(&before), hub(&["/same", "/new"])])
-        .page("/same", Answer::html("<p>as ever").etag("v1"))
-        .page("/dated", Answer::html("<p>old").last_modified("Mon, 02 Jan 2006 15:04:05 GMT"))
-        .sequence("/changed", [Answer::html("<p>one").etag("1"), Answer::html("<p>two").etag("2")])
-        .sequence("/gone", [Answer::html("<p>here"), Answer::status(410)])
+        .page("/same", Response::html("<p>as ever").etag("v1"))
+        .page("/dated", Response::html("<p>old").last_modified("Mon, 02 Jan 2006 15:04:05 GMT"))
+        .sequence("/changed", [Response::html("<p>one").etag("1"), Response::html("<p>two").etag("2")])
+        .sequence("/gone", [Response::html("<p>here"), Response::status(410)])
         .redirect("/moved", "/same", 301)
-        .page("/missing", Answer::status(404))
-        .page("/new", Answer::html("<p>new"));
+        .page("/missing", Response::status(404))
+        .page("/new", Response::html("<p>new"));
     let root = site.url("/");
-    let web = Web::new().keep_headers().site(site).start().expect("a server");
+    let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &["--no-progress"]);
     // With nothing to go back to, it is a crawl like any other.
     bench.succeed(&["--recrawl"]);
@@ -76,7 +76,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     assert!(said.contains("asking again for 8 URLs"), "{said}");
     assert_eq!(changes(&said), [("new", 0), ("changed", 0), ("gone", 0), ("the same", 8)], "{said}");
     let third: Vec<_> = web.log().into_iter().skip(usize::try_from(requests).expect("few")).collect();
-    let conditional = |seen: &&argiope_practice::Seen| {
+    let conditional = |seen: &&argiope_practice::SeenRequest| {
         seen.headers.iter().any(|(name, _)| {
             name.eq_ignore_ascii_case("if-none-match") || name.eq_ignore_ascii_case("if-modified-since")
         })
@@ -108,7 +108,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
 
 #[test]
 fn the_report_at_the_end_is_of_the_whole_crawl() {
-    let practice = Practice::serve(Plan { pages: 40, links: 6, ..Plan::default() });
+    let practice = Practice::serve(GraphPlan { pages: 40, links: 6, ..GraphPlan::default() });
     let bench = Bench::new(&practice.roots, &["--no-progress"]);
     let first = bench.succeed(&["--max-pages", "10"]);
     assert!(first.contains(": 10 pages from"), "{first}");
@@ -120,11 +120,11 @@ fn the_report_at_the_end_is_of_the_whole_crawl() {
 /// A 304 may come with another tag: it is the one to ask with from then on. The digest stays that of the body.
 #[test]
 fn a_304_brings_new_validators_and_no_digest() {
-    let again = Answer::status(304).header("ETag", "\"v2\"");
+    let again = Response::status(304).header("ETag", "\"v2\"");
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
-    let site = site.sequence("/", [Answer::html("<p>body").header("ETag", "\"v1\""), again]);
+    let site = site.sequence("/", [Response::html("<p>body").header("ETag", "\"v1\""), again]);
     let root = site.url("/");
-    let web = Web::new().keep_headers().site(site).start().expect("a server");
+    let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &["--no-progress"]);
     for arguments in [&[] as &[&str], &["--recrawl"], &["--recrawl"]] {
         bench.succeed(arguments);
@@ -142,7 +142,8 @@ fn a_304_brings_new_validators_and_no_digest() {
 
 #[test]
 fn a_recrawl_survives_kills_as_well() {
-    let practice = Practice::serve(Plan { pages: 300, links: 6, latency_us: (20_000, 60_000), ..Plan::default() });
+    let practice =
+        Practice::serve(GraphPlan { pages: 300, links: 6, latency_us: (20_000, 60_000), ..GraphPlan::default() });
     let bench = Bench::new(&practice.roots, &["-q", "--per-host", "12"]);
     bench.succeed(&[]);
     let first = bench.records().len();

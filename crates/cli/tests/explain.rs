@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 
 fn argiope(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
@@ -20,17 +20,17 @@ fn name(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-fn web() -> (Running, String) {
+fn web() -> (RunningWeb, String) {
     let site = Site::http("127.0.0.1:0").expect("a socket");
     let root = site.url("/");
     let site = site
         .robots("User-agent: *\nCrawl-delay: 0\nDisallow: /secret\nAllow: /\n")
-        .page("/", Answer::links(["/one", "/secret/x", "/skip/me", "http://other.example/"]))
-        .page("/one", Answer::links(["/two"]))
+        .page("/", Response::links(["/one", "/secret/x", "/skip/me", "http://other.example/"]))
+        .page("/one", Response::links(["/two"]))
         .redirect("/two", "/three", 301)
-        .page("/three", Answer::links(["/missing"]))
-        .fallback(Answer::status(404));
-    (Web::new().site(site).start().expect("the web is served"), root)
+        .page("/three", Response::links(["/missing"]))
+        .fallback(Response::status(404));
+    (PracticeWeb::new().site(site).start().expect("the web is served"), root)
 }
 
 #[test]
@@ -114,8 +114,9 @@ fn the_report_is_told_again_as_text_and_as_a_page() {
 fn a_directory_that_is_being_crawled_can_be_read() {
     let site = Site::http("127.0.0.1:0").expect("a socket");
     let root = site.url("/");
-    let site = site.page("/", Answer::links(["/slow"])).page("/slow", Answer::hang()).fallback(Answer::status(404));
-    let web = Web::new().site(site).start().expect("the web is served");
+    let site =
+        site.page("/", Response::links(["/slow"])).page("/slow", Response::hang()).fallback(Response::status(404));
+    let web = PracticeWeb::new().site(site).start().expect("the web is served");
     let folder = tempfile::tempdir().expect("a folder");
     let directory = name(folder.path());
     let mut crawl = Command::new(env!("CARGO_BIN_EXE_argiope"))

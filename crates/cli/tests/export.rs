@@ -5,7 +5,7 @@ mod readers;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::Value;
 
 fn argiope(arguments: &[&str]) -> Output {
@@ -19,8 +19,8 @@ fn stdout(arguments: &[&str]) -> String {
 }
 
 /// A site with a formula for a title, a redirect, a page that nobody should list, and a page that two others link to.
-fn web() -> (Running, String) {
-    let page = |title: &str, body: &str| Answer::html(format!("<title>{title}</title>{body}"));
+fn web() -> (RunningWeb, String) {
+    let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title>{body}"));
     let site = Site::http("127.0.0.1:0").expect("a socket");
     let root = site.url("/");
     let site = site
@@ -33,8 +33,8 @@ fn web() -> (Running, String) {
         .page("/hidden", page("Hidden", "<meta name=robots content=noindex><a href=/shared?a=1&amp;b=2>s</a>"))
         .page("/shared?a=1&b=2", page("Shared", "").last_modified("Tue, 15 Nov 1994 12:45:26 GMT"))
         .redirect("/moved", "/shared?a=1&b=2", 302)
-        .fallback(Answer::status(404));
-    (Web::new().site(site).start().expect("the web is served"), root)
+        .fallback(Response::status(404));
+    (PracticeWeb::new().site(site).start().expect("the web is served"), root)
 }
 
 fn crawl(directory: &Path, root: &str, more: &[&str]) {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use argiope_practice::{Answer, Proxy, Running, Seen, Site, Web};
+use argiope_practice::{PracticeProxy, PracticeWeb, Response, RunningWeb, SeenRequest, Site};
 
 const VARIABLES: [&str; 7] =
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
@@ -28,16 +28,16 @@ fn words(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
 }
 
-fn serve(site: Site) -> Running {
-    Web::new().keep_headers().site(site).start().expect("the practice web starts")
+fn serve(site: Site) -> RunningWeb {
+    PracticeWeb::new().keep_headers().site(site).start().expect("the practice web starts")
 }
 
-fn header(seen: &Seen, name: &str) -> Option<String> {
+fn header(seen: &SeenRequest, name: &str) -> Option<String> {
     seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
 }
 
 /// What a header said in all requests for pages, in order.
-fn said(web: &Running, name: &str) -> Vec<Option<String>> {
+fn said(web: &RunningWeb, name: &str) -> Vec<Option<String>> {
     web.log().iter().filter(|seen| seen.path != "/robots.txt").map(|seen| header(seen, name)).collect()
 }
 
@@ -48,7 +48,7 @@ fn site(address: &str) -> Site {
 #[test]
 fn cookies_of_a_file_are_sent_and_the_file_is_not_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let site = site("127.6.1.1").page("/", Answer::html("x").header("Set-Cookie", "new=1"));
+    let site = site("127.6.1.1").page("/", Response::html("x").header("Set-Cookie", "new=1"));
     let root = site.url("/");
     let web = serve(site);
     let file = "127.6.1.1\tFALSE\t/\tFALSE\t0\tid\t7\nother.example\tTRUE\t/\tFALSE\t0\tid\t8\n";
@@ -69,12 +69,12 @@ fn cookies_of_a_file_are_sent_and_the_file_is_not_written() {
 #[test]
 fn secrets_are_sent_and_left_nowhere() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let front = Answer::links(["/next"]).header("Set-Cookie", "sid=cookie-of-the-host");
+    let front = Response::links(["/next"]).header("Set-Cookie", "sid=cookie-of-the-host");
     let site =
-        site("127.6.1.2").page("/", front).page("/next", Answer::html("<a href='//u:link-secret@127.6.1.2/'>x</a>"));
+        site("127.6.1.2").page("/", front).page("/next", Response::html("<a href='//u:link-secret@127.6.1.2/'>x</a>"));
     let (root, origin) = (site.url("/"), site.url(""));
     let web = serve(site);
-    let proxy = Proxy::http().login("me", "proxy-secret").start("127.6.1.3").expect("a proxy");
+    let proxy = PracticeProxy::http().login("me", "proxy-secret").start("127.6.1.3").expect("a proxy");
     std::fs::write(folder.path().join("c.txt"), "127.6.1.2\tFALSE\t/\tFALSE\t0\tid\tcookie-secret\n").expect("a file");
     let config = format!(
         "cookies = \"c.txt\"\nheader = [\"X-Key: header-secret\"]\nproxy = \"http://me:proxy-secret@{}\"\n\
@@ -141,11 +141,11 @@ fn a_root_with_a_password_is_refused_without_repeating_it() {
 #[test]
 fn the_environment_names_proxies() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let site = site("127.6.1.5").page("/", Answer::html("x"));
+    let site = site("127.6.1.5").page("/", Response::html("x"));
     let (root, own) = (site.url_as("far.example", "/"), site.url("/"));
     let address = site.address().ip();
     let web = serve(site);
-    let proxy = Proxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
+    let proxy = PracticeProxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
     let place = format!("http://{}", proxy.address());
     let asked = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
         let before = (proxy.asked().len(), web.requests());

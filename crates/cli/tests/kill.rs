@@ -7,7 +7,7 @@ mod durable_kit;
 
 use std::time::{Duration, Instant};
 
-use argiope_practice::Plan;
+use argiope_practice::GraphPlan;
 use durable_kit::{Bench, Dice, PATIENCE, Practice, is_long, signal, wait};
 use rustix::process::Signal;
 
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
     let hosts = 5;
     let pages = u32::try_from(kills * 24).expect("few kills");
-    let plan = Plan {
+    let plan = GraphPlan {
         seed,
         hosts,
         pages,
@@ -24,7 +24,7 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
         missing: 40,
         redirects: 60,
         latency_us: (1_000, 30_000),
-        ..Plan::default()
+        ..GraphPlan::default()
     };
     let practice = Practice::serve(plan);
     let bench = Bench::new(&practice.roots, &["--engine", engine]);
@@ -91,8 +91,13 @@ fn threads_survive_random_kills() {
 /// One signal drains, two leave at once; either way the same command goes on.
 #[test]
 fn signals_at_random_moments_lose_nothing() {
-    let practice =
-        Practice::serve(Plan { seed: 9, hosts: 3, pages: 150, latency_us: (5_000, 60_000), ..Plan::default() });
+    let practice = Practice::serve(GraphPlan {
+        seed: 9,
+        hosts: 3,
+        pages: 150,
+        latency_us: (5_000, 60_000),
+        ..GraphPlan::default()
+    });
     let bench = Bench::new(&practice.roots, &["--per-host", "3"]);
     let mut dice = Dice(9);
     let mut interrupted = 0;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use argiope_practice::{Answer, Site, Web};
+use argiope_practice::{PracticeWeb, Response, Site};
 
 const FILE: &str =
     "# ours\nUser-agent: mybot\nDisallow: /private/\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n";
@@ -71,10 +71,10 @@ fn standard_input_is_a_file() {
 
 #[test]
 fn the_web_is_asked_as_a_crawl_would() {
-    let second = site("127.5.0.2").page("/rules", Answer::text(FILE));
+    let second = site("127.5.0.2").page("/rules", Response::text(FILE));
     let first = site("127.5.0.1").redirect("/robots.txt", &second.url("/rules"), 301);
     let (root, far) = (first.url("/"), format!("127.5.0.2:{}:127.5.0.2", second.address().port()));
-    let web = Web::new().site(first).site(second).start().expect("the practice web starts");
+    let web = PracticeWeb::new().site(first).site(second).start().expect("the practice web starts");
     let output = run(&[&root, "--agent", "mybot", "--resolve", &far, "/private/"]);
     assert_eq!(lines(&output), ["disallowed\t/private/\tline 3: Disallow: /private/"]);
     let paths: Vec<String> = web.log().into_iter().map(|seen| seen.path).collect();
@@ -84,11 +84,11 @@ fn the_web_is_asked_as_a_crawl_would() {
 #[test]
 fn an_answer_without_rules_is_put_into_words() {
     let missing = site("127.5.0.3");
-    let broken = site("127.5.0.4").page("/robots.txt", Answer::status(501));
+    let broken = site("127.5.0.4").page("/robots.txt", Response::status(501));
     let gone = site("127.5.0.5");
     let (missing_root, broken_root, gone_root) = (missing.url("/"), broken.url("/robots.txt"), gone.url("/"));
     drop(gone);
-    let _web = Web::new().site(missing).site(broken).start().expect("the practice web starts");
+    let _web = PracticeWeb::new().site(missing).site(broken).start().expect("the practice web starts");
     let one = |root: &str| lines(&run(&[root, "--max-tries", "1", "/x"])).remove(0);
     let line = one(&missing_root);
     assert!(line.starts_with("allowed\t/x\t") && line.contains("answered 404: there is none"), "{line}");

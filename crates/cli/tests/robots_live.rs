@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use argiope_core::rules::{Breadth, Config, EngineName, RobotsPolicy, Span};
 use argiope_core::{ErrorKind, Outcome};
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::crawling::{Crawled, config, crawl};
 
 fn site(address: &str) -> Site {
     Site::http(&format!("{address}:0")).expect("a loopback address")
 }
 
-fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
-    sites.into_iter().fold(Web::new(), Web::site).start().expect("the practice web starts")
+fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
+    sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
 /// Settings that obey.
@@ -26,11 +26,11 @@ fn obeying(root: &str) -> Config {
 }
 
 /// Which of these links a crawl asks for, where robots.txt answers so.
-fn asked_of(robots: Answer, links: &[&str]) -> BTreeSet<String> {
+fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
     let site = site("127.6.0.1")
         .page("/robots.txt", robots)
-        .page("/", Answer::links(links))
-        .fallback(Answer::html("<title>page</title>"));
+        .page("/", Response::links(links))
+        .fallback(Response::html("<title>page</title>"));
     let root = site.url("/");
     let web = serve([site]);
     crawl(&obeying(&root));
@@ -43,7 +43,7 @@ fn asked_of(robots: Answer, links: &[&str]) -> BTreeSet<String> {
 #[track_caller]
 fn expect(robots: &str, links: &[&str], asked: &[&str]) {
     let expected: BTreeSet<String> = asked.iter().map(|path| (*path).to_owned()).collect();
-    assert_eq!(asked_of(Answer::text(robots), links), expected, "{robots:?}");
+    assert_eq!(asked_of(Response::text(robots), links), expected, "{robots:?}");
 }
 
 fn kind(crawled: &Crawled, url: &str) -> (Outcome, Option<ErrorKind>) {
@@ -78,8 +78,8 @@ fn r04_the_product_token_is_matched_whole_in_any_case() {
 fn r05_the_token_is_part_of_the_user_agent() {
     let site = site("127.6.0.5")
         .robots("User-agent: mybot\nDisallow: /a\n\nUser-agent: argiope\nDisallow: /\n")
-        .page("/", Answer::links(["/a", "/b"]))
-        .fallback(Answer::html("page"));
+        .page("/", Response::links(["/a", "/b"]))
+        .fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = obeying(&root);
@@ -124,7 +124,7 @@ fn r09_the_longest_rule_wins_and_allow_wins_ties() {
 #[test]
 fn r10_robots_txt_itself_is_allowed() {
     let site =
-        site("127.6.0.10").robots("User-agent: *\nDisallow: /robots.txt\n").page("/", Answer::links(["/robots.txt"]));
+        site("127.6.0.10").robots("User-agent: *\nDisallow: /robots.txt\n").page("/", Response::links(["/robots.txt"]));
     let (root, file) = (site.url("/"), site.url("/robots.txt"));
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&file).outcome, Outcome::Ok);
@@ -151,9 +151,9 @@ fn r13_sitemap_records_are_read_whoever_they_stand_with() {
     let map = site.url("/map.xml");
     let site = site
         .robots(&format!("User-agent: nobody\nDisallow: /\nSitemap: {map}\n"))
-        .page("/", Answer::html("no links"))
-        .page("/map.xml", Answer::text("/listed\n"))
-        .fallback(Answer::html("page"));
+        .page("/", Response::html("no links"))
+        .page("/map.xml", Response::text("/listed\n"))
+        .fallback(Response::html("page"));
     let (root, listed) = (site.url("/"), site.url("/listed"));
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&listed).outcome, Outcome::Ok);
@@ -162,13 +162,13 @@ fn r13_sitemap_records_are_read_whoever_they_stand_with() {
 
 #[test]
 fn r14_one_file_for_each_scheme_host_and_port() {
-    let other = site("127.6.0.14").robots("User-agent: *\nDisallow: /a\n").fallback(Answer::html("page"));
+    let other = site("127.6.0.14").robots("User-agent: *\nDisallow: /a\n").fallback(Response::html("page"));
     let (a, b) = (other.url("/a"), other.url("/b"));
     let first = site("127.6.0.14")
-        .page("/ROBOTS.TXT", Answer::text("User-agent: *\nDisallow: /\n"))
+        .page("/ROBOTS.TXT", Response::text("User-agent: *\nDisallow: /\n"))
         .robots("User-agent: *\nDisallow: /b\n")
-        .page("/", Answer::links(["/a", "/b", &a, &b]))
-        .fallback(Answer::html("page"));
+        .page("/", Response::links(["/a", "/b", &a, &b]))
+        .fallback(Response::html("page"));
     let root = first.url("/");
     let web = serve([first, other]);
     let mut config = obeying(&root);
@@ -182,7 +182,7 @@ fn r14_one_file_for_each_scheme_host_and_port() {
 #[test]
 fn r15_the_rules_of_a_good_answer_are_obeyed_whatever_type_it_claims() {
     let rules = "User-agent: *\nDisallow: /a\n";
-    for robots in [Answer::html(rules), Answer::text(rules).gzip(), Answer::bytes(rules).with_status(203)] {
+    for robots in [Response::html(rules), Response::text(rules).gzip(), Response::bytes(rules).with_status(203)] {
         assert_eq!(asked_of(robots, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
     }
 }
@@ -190,16 +190,16 @@ fn r15_the_rules_of_a_good_answer_are_obeyed_whatever_type_it_claims() {
 #[test]
 fn r16_five_redirects_are_followed_across_hosts() {
     for (hops, obeyed) in [(5, true), (6, false)] {
-        let far = site("127.6.1.16").robots("User-agent: *\nDisallow: /b\n").fallback(Answer::html("page"));
-        let mut far = far.page("/rules", Answer::text("User-agent: *\nDisallow: /a\n"));
+        let far = site("127.6.1.16").robots("User-agent: *\nDisallow: /b\n").fallback(Response::html("page"));
+        let mut far = far.page("/rules", Response::text("User-agent: *\nDisallow: /a\n"));
         for hop in 1..hops {
             let next = if hop + 1 == hops { "/rules".to_owned() } else { format!("/hop{}", hop + 1) };
             far = far.redirect(&format!("/hop{hop}"), &next, 302);
         }
         let near = site("127.6.0.16")
             .redirect("/robots.txt", &far.url("/hop1"), 301)
-            .page("/", Answer::links(["/a", "/b"]))
-            .fallback(Answer::html("page"));
+            .page("/", Response::links(["/a", "/b"]))
+            .fallback(Response::html("page"));
         let (root, a, b) = (near.url("/"), near.url("/a"), near.url("/b"));
         let web = serve([near, far]);
         let mut config = obeying(&root);
@@ -219,18 +219,18 @@ fn r16_five_redirects_are_followed_across_hosts() {
 #[test]
 fn r17_a_file_that_is_not_there_allows() {
     for status in [400, 401, 403, 404, 410, 418, 451] {
-        assert_eq!(asked_of(Answer::status(status), &["/a"]), BTreeSet::from(["/a".to_owned()]), "{status}");
+        assert_eq!(asked_of(Response::status(status), &["/a"]), BTreeSet::from(["/a".to_owned()]), "{status}");
     }
 }
 
 #[test]
 fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
     // What is asked meanwhile waits: when the file can be had, its rules hold.
-    for failure in [Answer::status(503), Answer::status(429), Answer::reset(), Answer::close()] {
+    for failure in [Response::status(503), Response::status(429), Response::reset(), Response::close()] {
         let site = site("127.6.0.18")
-            .fail_times("/robots.txt", 2, failure, Answer::text("User-agent: *\nDisallow: /a\n"))
-            .page("/", Answer::links(["/a", "/b"]))
-            .fallback(Answer::html("page"));
+            .fail_times("/robots.txt", 2, failure, Response::text("User-agent: *\nDisallow: /a\n"))
+            .page("/", Response::links(["/a", "/b"]))
+            .fallback(Response::html("page"));
         let root = site.url("/");
         let web = serve([site]);
         crawl(&obeying(&root));
@@ -238,17 +238,17 @@ fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
         assert_eq!(paths, ["/robots.txt", "/robots.txt", "/robots.txt", "/", "/b"]);
     }
     // When the tries are over, everything ends: an answer as `robots`, none as what it was.
-    let cut = Answer::text("User-agent: *\nDisallow: /a\n").truncate_at(10).close_after();
+    let cut = Response::text("User-agent: *\nDisallow: /a\n").truncate_at(10).close_after();
     for (failure, expected) in [
-        (Answer::status(500), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
-        (Answer::status(599), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
-        (Answer::status(429), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
-        (Answer::redirect("/robots.txt", 302), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
-        (Answer::hang(), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte))),
-        (Answer::reset(), (Outcome::Failed, Some(ErrorKind::Reset))),
+        (Response::status(500), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
+        (Response::status(599), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
+        (Response::status(429), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
+        (Response::redirect("/robots.txt", 302), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
+        (Response::hang(), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte))),
+        (Response::reset(), (Outcome::Failed, Some(ErrorKind::Reset))),
         (cut, (Outcome::Failed, Some(ErrorKind::Reset))),
     ] {
-        let site = site("127.6.0.18").page("/robots.txt", failure).fallback(Answer::html("page"));
+        let site = site("127.6.0.18").page("/robots.txt", failure).fallback(Response::html("page"));
         let root = site.url("/");
         let web = serve([site]);
         let mut config = obeying(&root);
@@ -261,8 +261,9 @@ fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
 
 #[test]
 fn r18_retry_after_is_obeyed_for_robots_txt_too() {
-    let busy = Answer::status(503).header("Retry-After", "1");
-    let site = site("127.6.1.18").fail_times("/robots.txt", 1, busy, Answer::text("")).fallback(Answer::html("page"));
+    let busy = Response::status(503).header("Retry-After", "1");
+    let site =
+        site("127.6.1.18").fail_times("/robots.txt", 1, busy, Response::text("")).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&root).outcome, Outcome::Ok);
@@ -296,23 +297,23 @@ fn r21_half_a_megabyte_is_read_and_a_cut_line_is_dropped() {
 #[test]
 fn r22_no_file_is_trusted() {
     let wide: Vec<u8> = "\u{feff}User-agent: *\nDisallow: /a\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
-    assert_eq!(asked_of(Answer::bytes(wide), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "UTF-16");
+    assert_eq!(asked_of(Response::bytes(wide), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "UTF-16");
     let binary: Vec<u8> = (0..600_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    assert_eq!(asked_of(Answer::bytes(binary), &["/a"]), BTreeSet::from(["/a".to_owned()]));
+    assert_eq!(asked_of(Response::bytes(binary), &["/a"]), BTreeSet::from(["/a".to_owned()]));
     let stars = format!("User-agent: *\nDisallow: /b\n{}", "Disallow: /*$*$*$*$*$\n".repeat(20_000));
     let long = format!("/{}", "a".repeat(1_000));
-    assert_eq!(asked_of(Answer::text(stars), &["/b", &long]).len(), 1);
+    assert_eq!(asked_of(Response::text(stars), &["/b", &long]).len(), 1);
     let line = format!("User-agent: *\nDisallow: /a\nDisallow: /{}\n", "x".repeat(1 << 20));
-    assert_eq!(asked_of(Answer::text(line), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
-    let huge = Answer::filled("User-agent: *\nDisallow: /a\n", 30 << 20);
+    assert_eq!(asked_of(Response::text(line), &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]));
+    let huge = Response::filled("User-agent: *\nDisallow: /a\n", 30 << 20);
     assert_eq!(asked_of(huge, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "larger than any page may be");
 }
 
 /// A private address is refused behind a redirect of robots.txt as anywhere else.
 #[test]
 fn a_redirect_of_robots_txt_opens_no_door() {
-    let secret = site("127.6.1.23").fallback(Answer::text("User-agent: *\nAllow: /\n"));
-    let site = site("127.6.0.23").redirect("/robots.txt", &secret.url("/x"), 302).fallback(Answer::html("page"));
+    let secret = site("127.6.1.23").fallback(Response::text("User-agent: *\nAllow: /\n"));
+    let site = site("127.6.0.23").redirect("/robots.txt", &secret.url("/x"), 302).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site, secret]);
     let mut config = obeying(&root);
@@ -325,7 +326,7 @@ fn a_redirect_of_robots_txt_opens_no_door() {
 fn a_redirect_of_robots_txt_to_another_protocol_is_told_as_that() {
     let site = site("127.6.0.24").redirect("/robots.txt", "ftp://ftp.example/robots.txt", 302);
     let root = site.url("/");
-    let _web = serve([site.fallback(Answer::html("page"))]);
+    let _web = serve([site.fallback(Response::html("page"))]);
     let crawled = crawl(&obeying(&root));
     assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     let page = crawled.pages.iter().find(|page| page.link.url.as_str() == root).expect("a record");

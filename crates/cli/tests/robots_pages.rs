@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, With};
 use argiope_core::{ErrorKind, Outcome};
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::crawling::{Crawled, config, crawl};
 
 fn site() -> Site {
-    Site::http("127.7.0.1:0").expect("a loopback address").fallback(Answer::html("<title>page</title>"))
+    Site::http("127.7.0.1:0").expect("a loopback address").fallback(Response::html("<title>page</title>"))
 }
 
-fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
-    sites.into_iter().fold(Web::new(), Web::site).start().expect("the practice web starts")
+fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
+    sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
 /// Crawls from the front page of a site; what was crawled, and all that the server was asked for besides it.
@@ -32,13 +32,13 @@ fn set(paths: &[&str]) -> BTreeSet<String> {
 }
 
 /// What is asked for when the front page answers so.
-fn asked_from(front: Answer, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
+fn asked_from(front: Response, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
     crawl_site(site().page("/", front), change).1
 }
 
 #[test]
 fn nofollow_of_a_page_of_a_header_and_of_a_link() {
-    let page = |head: &str| Answer::html(format!("{head}<a href=/a>a</a> <a href=/b rel='ugc nofollow'>b</a>"));
+    let page = |head: &str| Response::html(format!("{head}<a href=/a>a</a> <a href=/b rel='ugc nofollow'>b</a>"));
     for (front, asked) in [
         (page(""), &["/a"][..]),
         (page("<meta name=robots content='index, NOFOLLOW'>"), &[]),
@@ -58,7 +58,7 @@ fn nofollow_of_a_page_of_a_header_and_of_a_link() {
 
 #[test]
 fn what_a_page_says_of_itself_is_recorded() {
-    let front = Answer::html(
+    let front = Response::html(
         "<link rel=canonical href=/real#x><link rel=alternate hreflang=de href=/de><link rel=alternate hreflang=x-default \
          href=/any><link rel=alternate hreflang=de href=/de2><meta name=robots content=noindex>",
     );
@@ -76,7 +76,7 @@ fn what_a_page_says_of_itself_is_recorded() {
 /// Every place that an address can stand in, and whether it is followed: by default, with `--assets`, or never.
 #[test]
 fn links_of_every_kind() {
-    let front = Answer::html(
+    let front = Response::html(
         "<base href='/b/'><a href=a?x=1&amp;y=2>1</a><map><area href=area></map><iframe src=iframe></iframe>\
          <link rel=next href=next><link rel=prev href=prev><noscript><a href=noscript>n</a></noscript>\
          <meta http-equiv=refresh content='0; url=refresh'><svg><a xlink:href=svg>s</a></svg>\
@@ -119,8 +119,8 @@ fn xhtml_atom_and_rss_have_links_too() {
         "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><a href='/x'/><title/><a href='/y'/></html>";
     let atom = "<feed xmlns='http://www.w3.org/2005/Atom'><link href='/z'/><entry><link href='/e'/></entry></feed>";
     let site = site()
-        .page("/", Answer::bytes(xhtml).content_type("application/xhtml+xml"))
-        .page("/x", Answer::bytes(atom).content_type("application/atom+xml"));
+        .page("/", Response::bytes(xhtml).content_type("application/xhtml+xml"))
+        .page("/x", Response::bytes(atom).content_type("application/atom+xml"));
     let asked = crawl_site(site, |_| ()).1;
     assert!(asked.is_superset(&set(&["/x", "/y", "/e"])), "{asked:?}");
 }
@@ -131,15 +131,15 @@ fn charsets_show_in_queries() {
     let page = "<a href='/ü?ü=\u{20ac}'>x</a><title>ü</title>";
     let meta = |label: &str| format!("<meta charset={label}>{page}");
     for (front, charset, asked) in [
-        (Answer::html(page).encoded("windows-1252").charset("windows-1252"), "windows-1252", "/%C3%BC?%FC=%80"),
+        (Response::html(page).encoded("windows-1252").charset("windows-1252"), "windows-1252", "/%C3%BC?%FC=%80"),
         (
-            Answer::html(meta("latin1")).encoded("windows-1252").content_type("text/html"),
+            Response::html(meta("latin1")).encoded("windows-1252").content_type("text/html"),
             "windows-1252",
             "/%C3%BC?%FC=%80",
         ),
-        (Answer::html(meta("utf-8")).content_type("text/html"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
-        (Answer::html(page).content_type("text/html"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
-        (Answer::html(meta("koi8-r")).charset("utf-8"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
+        (Response::html(meta("utf-8")).content_type("text/html"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
+        (Response::html(page).content_type("text/html"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
+        (Response::html(meta("koi8-r")).charset("utf-8"), "utf-8", "/%C3%BC?%C3%BC=%E2%82%AC"),
     ] {
         let (crawled, seen) = crawl_site(site().page("/", front), |_| ());
         assert_eq!(seen, set(&[asked]));
@@ -148,10 +148,10 @@ fn charsets_show_in_queries() {
     }
     // A byte order mark wins over what is declared, and what a charset lacks becomes a reference.
     let marked = [&b"\xef\xbb\xbf"[..], page.as_bytes()].concat();
-    assert_eq!(asked_from(Answer::html(marked).charset("shift_jis"), |_| ()), set(&["/%C3%BC?%C3%BC=%E2%82%AC"]));
-    let greek = Answer::html("<a href='/?\u{3b1}\u{20ac}'>x</a>".as_bytes()).charset("utf-8");
+    assert_eq!(asked_from(Response::html(marked).charset("shift_jis"), |_| ()), set(&["/%C3%BC?%C3%BC=%E2%82%AC"]));
+    let greek = Response::html("<a href='/?\u{3b1}\u{20ac}'>x</a>".as_bytes()).charset("utf-8");
     assert_eq!(asked_from(greek, |_| ()), set(&["/?%CE%B1%E2%82%AC"]));
-    let japanese = Answer::html(b"<a href='/?\x93\xfa\x96{'>x</a>".as_slice()).charset("shift_jis");
+    let japanese = Response::html(b"<a href='/?\x93\xfa\x96{'>x</a>".as_slice()).charset("shift_jis");
     assert_eq!(asked_from(japanese, |_| ()), set(&["/?%93%FA%96{"]));
 }
 
@@ -162,8 +162,8 @@ fn parameters_are_taken_out_where_that_is_asked_for() {
         let site = site();
         let map = format!("{}\n", site.url("/s?utm_medium=y&k=v"));
         site.robots("Sitemap: /map.txt\n")
-            .page("/", Answer::links(links))
-            .page("/map.txt", Answer::text(map))
+            .page("/", Response::links(links))
+            .page("/map.txt", Response::text(map))
             .redirect("/q", "/r?sid=7", 302)
     };
     let obey = |config: &mut Config| config.robots = RobotsPolicy::Obey;
@@ -209,17 +209,17 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
     let atom = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link href='/4'/></entry></feed>";
     let text = format!("{}\n{}\n", url("/5"), url("/6"));
     // As a content coding, and as a file that is gzip by its bytes, whatever it is called: `/7`.
-    let coded = Answer::bytes(set_text.as_bytes()).gzip();
+    let coded = Response::bytes(set_text.as_bytes()).gzip();
     let packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xd3\x37\xe7\x02\x00\xe5\x91\x82\xbc\x03\x00\x00\x00";
     let site = site
         .robots("Sitemap: /index.xml\nSitemap: /rss\nSitemap: /atom\nSitemap: /text\nSitemap: /packed\n")
-        .page("/", Answer::html("no links"))
-        .page("/index.xml", Answer::text(index))
+        .page("/", Response::html("no links"))
+        .page("/index.xml", Response::text(index))
         .page("/set.xml.gz", coded)
-        .page("/packed", Answer::bytes(packed.as_slice()))
-        .page("/rss", Answer::text(rss))
-        .page("/atom", Answer::text(atom))
-        .page("/text", Answer::text(text));
+        .page("/packed", Response::bytes(packed.as_slice()))
+        .page("/rss", Response::text(rss))
+        .page("/atom", Response::text(atom))
+        .page("/text", Response::text(text));
     let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
     let files = ["/robots.txt", "/index.xml", "/set.xml.gz", "/rss", "/atom", "/text", "/packed"];
     assert_eq!(asked, set(&[&files[..], &["/1", "/2", "/3", "/4", "/5", "/6", "/7"]].concat()));
@@ -232,9 +232,9 @@ fn the_customary_sitemap_is_asked_for_on_demand_and_none_where_not_wanted() {
     let site = || {
         site()
             .robots("Sitemap: /named.txt\n")
-            .page("/", Answer::html("no links"))
-            .page("/named.txt", Answer::text("/a\n"))
-            .page("/sitemap.xml", Answer::text("/b\n"))
+            .page("/", Response::html("no links"))
+            .page("/named.txt", Response::text("/a\n"))
+            .page("/sitemap.xml", Response::text("/b\n"))
     };
     let run = |change: fn(&mut Config)| {
         crawl_site(site(), |config| {
@@ -262,14 +262,14 @@ fn bad_sitemaps_give_what_came_before_their_fault_and_say_so() {
     let broken = urlset(&[url("/before-fault")]).replace("</urlset>", "<url><loc></url><<</urlset><url>");
     let entries: Vec<String> = (0..50_010).map(|_| url("/same")).collect();
     let mut site = site
-        .page("/", Answer::html("no links"))
-        .page("/laughs", Answer::text(laughs))
-        .page("/broken", Answer::text(broken))
-        .page("/many", Answer::text(urlset(&entries)));
+        .page("/", Response::html("no links"))
+        .page("/laughs", Response::text(laughs))
+        .page("/broken", Response::text(broken))
+        .page("/many", Response::text(urlset(&entries)));
     for level in 0..6 {
         let next = site.url(&format!("/level{}", level + 1));
         let index = format!("<sitemapindex><sitemap><loc>{next}</loc></sitemap></sitemapindex>");
-        site = site.page(&format!("/level{level}"), Answer::text(index));
+        site = site.page(&format!("/level{level}"), Response::text(index));
     }
     let robots = "Sitemap: /laughs\nSitemap: /broken\nSitemap: /many\nSitemap: /level0\n";
     let (crawled, asked) = crawl_site(site.robots(robots), |config| config.robots = RobotsPolicy::Obey);
@@ -288,7 +288,7 @@ fn large_sitemaps_are_read_whole() {
     let filler = format!("<!--{}-->", "x".repeat(100_000)).repeat(120);
     let text = urlset(&[site.url("/last")]).replace("<url>", &format!("{filler}<url>"));
     assert!(text.len() > 12_000_000);
-    let site = site.robots("Sitemap: /large\n").page("/", Answer::html("")).page("/large", Answer::text(text));
+    let site = site.robots("Sitemap: /large\n").page("/", Response::html("")).page("/large", Response::text(text));
     let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
     assert!(asked.contains("/last"), "{asked:?}");
     assert_eq!((aux(&crawled, "/large").outcome, &aux(&crawled, "/large").error), (Outcome::Ok, &None));

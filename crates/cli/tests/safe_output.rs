@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use argiope_practice::{Answer, Certificate, Running, Site, Web};
+use argiope_practice::{CertificateKind, PracticeWeb, Response, RunningWeb, Site};
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
@@ -16,13 +16,13 @@ fn words(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("words are UTF-8")
 }
 
-fn serve(site: Site) -> Running {
-    Web::new().site(site).start().expect("the practice web starts")
+fn serve(site: Site) -> RunningWeb {
+    PracticeWeb::new().site(site).start().expect("the practice web starts")
 }
 
 #[test]
 fn no_file_is_written_through_a_link() {
-    let site = Site::http("127.6.7.1:0").expect("a loopback address").page("/", Answer::html("<title>x</title>"));
+    let site = Site::http("127.6.7.1:0").expect("a loopback address").page("/", Response::html("<title>x</title>"));
     let root = site.url("/");
     let _web = serve(site);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -88,8 +88,8 @@ fn an_identity_that_is_none_is_named_by_its_file() {
 
 #[test]
 fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
-    let site = Site::https("127.6.7.2:0", Certificate::Expired).expect("a loopback address");
-    let site = site.page("/", Answer::html("x"));
+    let site = Site::https("127.6.7.2:0", CertificateKind::Expired).expect("a loopback address");
+    let site = site.page("/", Response::html("x"));
     let root = site.url("/");
     let _web = serve(site);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -117,7 +117,7 @@ fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
 #[test]
 fn a_head_with_bare_line_feeds_is_shown_as_a_head() {
     let site = Site::http("127.6.7.3:0").expect("a loopback address");
-    let site = site.page("/", Answer::raw("HTTP/1.1 200 OK\nContent-Length: 6\nX-Last: 1\n\nsecret"));
+    let site = site.page("/", Response::raw("HTTP/1.1 200 OK\nContent-Length: 6\nX-Last: 1\n\nsecret"));
     let root = site.url("/");
     let _web = serve(site);
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Size};
-use argiope_practice::{Answer, Certificate, Ending, Running, Site, Web};
+use argiope_practice::{CertificateKind, PracticeWeb, Response, ResponseEnd, RunningWeb, Site};
 use argiope_testkit::crawling::{self, Crawled};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const LIMIT: u64 = 40_000;
 const SAME: &str = "<title>Twins</title><p>Two addresses, one page.";
 
 /// Every way in which an answer can come.
-fn web() -> (Running, Vec<String>) {
+fn web() -> (RunningWeb, Vec<String>) {
     let paths = [
         "/chunked",
         "/gzip",
@@ -36,36 +36,36 @@ fn web() -> (Running, Vec<String>) {
     ];
     let long = "A sentence that a coding makes short. ".repeat(300);
     let site = |site: Site| {
-        site.page("/", Answer::links(paths))
+        site.page("/", Response::links(paths))
             .robots("User-agent: *\nDisallow: /secret\nSitemap: /map.xml\n")
             .page(
                 "/map.xml",
-                Answer::bytes("<urlset><url><loc>/from-map</loc></url></urlset>").content_type("text/xml"),
+                Response::bytes("<urlset><url><loc>/from-map</loc></url></urlset>").content_type("text/xml"),
             )
-            .page("/chunked", Answer::html(format!("<p>{long}")).chunked([1, 1000, 7]))
-            .page("/gzip", Answer::html(long.clone()).gzip())
-            .page("/gzip-chunked", Answer::html(long.clone()).gzip().chunked([100]))
-            .page("/old", Answer::html("until the end").http10().until_close())
+            .page("/chunked", Response::html(format!("<p>{long}")).chunked([1, 1000, 7]))
+            .page("/gzip", Response::html(long.clone()).gzip())
+            .page("/gzip-chunked", Response::html(long.clone()).gzip().chunked([100]))
+            .page("/old", Response::html("until the end").http10().until_close())
             .redirect("/redirect", "/twin-1", 301)
-            .page("/gone", Answer::html("<p>no more").with_status(410))
-            .page("/empty", Answer::html(""))
-            .page("/twin-1", Answer::html(SAME))
-            .page("/twin-2", Answer::html(SAME).header("X-Other", "head"))
-            .page("/big", Answer::filled("<p>", 100_000))
-            .page("/cut", Answer::html("x".repeat(500)).truncate_at(200).ending(Ending::Close))
-            .page("/interim", Answer::html("after a hint").interim(103, &[("Link", "</style.css>")]))
+            .page("/gone", Response::html("<p>no more").with_status(410))
+            .page("/empty", Response::html(""))
+            .page("/twin-1", Response::html(SAME))
+            .page("/twin-2", Response::html(SAME).header("X-Other", "head"))
+            .page("/big", Response::filled("<p>", 100_000))
+            .page("/cut", Response::html("x".repeat(500)).truncate_at(200).ending(ResponseEnd::Close))
+            .page("/interim", Response::html("after a hint").interim(103, &[("Link", "</style.css>")]))
             .page(
                 "/folded",
-                Answer::raw("HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok"),
+                Response::raw("HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok"),
             )
-            .fail_times("/flaky", 1, Answer::html("not now").with_status(503), Answer::html("now"))
-            .page("/binary", Answer::bytes((0..=255).cycle().take(5_000).collect::<Vec<u8>>()))
-            .page("/broken-gzip", Answer::html(*b"\x1f\x8b\x08\0\0\0\0\0\0\x03 no more").content_encoding("gzip"))
+            .fail_times("/flaky", 1, Response::html("not now").with_status(503), Response::html("now"))
+            .page("/binary", Response::bytes((0..=255).cycle().take(5_000).collect::<Vec<u8>>()))
+            .page("/broken-gzip", Response::html(*b"\x1f\x8b\x08\0\0\0\0\0\0\x03 no more").content_encoding("gzip"))
     };
     let plain = site(Site::http("127.0.0.1:0").expect("a socket"));
-    let secure = site(Site::https("127.0.0.2:0", Certificate::Good).expect("a socket"));
+    let secure = site(Site::https("127.0.0.2:0", CertificateKind::Good).expect("a socket"));
     let roots = vec![plain.url("/"), secure.url("/")];
-    let web = Web::new().site(plain).site(secure).start().expect("the web is served");
+    let web = PracticeWeb::new().site(plain).site(secure).start().expect("the web is served");
     (web, roots)
 }
 

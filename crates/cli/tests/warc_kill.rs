@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use argiope_practice::Plan;
+use argiope_practice::GraphPlan;
 use durable_kit::{Bench, Dice, Practice, is_long, wait};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 fn an_archive_survives_random_kills() {
     let kills = if is_long() { 100 } else { 6 };
     let pages = u32::try_from(kills * 40).expect("few");
-    let plan = Plan {
+    let plan = GraphPlan {
         seed: 9,
         hosts: 3,
         pages,
@@ -26,7 +26,7 @@ fn an_archive_survives_random_kills() {
         missing: 40,
         redirects: 60,
         latency_us: (1_000, 30_000),
-        ..Plan::default()
+        ..GraphPlan::default()
     };
     let practice = Practice::serve(plan);
     let bench = Bench::new(&practice.roots, &["--warc"]);

@@ -18,7 +18,7 @@ use argiope_core::{Link, Time, Url};
 use argiope_engine::coroutines::executor::{Happening, TaskId};
 use argiope_engine::coroutines::run_watched;
 use argiope_engine::{Clock, Ending, Files, Notices, Orders, Reports, Worker};
-use argiope_practice::{Answer, Site, Web};
+use argiope_practice::{PracticeWeb, Response, Site};
 
 use argiope_runtime::Error;
 
@@ -35,10 +35,10 @@ pub struct Line {
 /// Fetches two pages on one thread: the first host takes `slow` to answer, the second a third of it.
 pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
     let page = |title: &str| format!("<title>{title}</title>");
-    let one = Site::http("127.0.0.1:0")?.page("/1", Answer::html(page("one")).delay(slow));
-    let two = Site::http("127.0.0.1:0")?.page("/2", Answer::html(page("two")).delay(slow / 3));
+    let one = Site::http("127.0.0.1:0")?.page("/1", Response::html(page("one")).delay(slow));
+    let two = Site::http("127.0.0.1:0")?.page("/2", Response::html(page("two")).delay(slow / 3));
     let urls = [one.url("/1"), two.url("/2")];
-    let web = Web::new().site(one).site(two).start()?;
+    let web = PracticeWeb::new().site(one).site(two).start()?;
     let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
     let clock = Clock::start();
     let story = Rc::new(RefCell::new(Story::new(clock)));

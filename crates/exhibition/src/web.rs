@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use argiope_practice::{Child, Graph, PageId, Plan, spawn_child};
+use argiope_practice::{Graph, GraphPlan, PageId, ServerProcess, spawn_child};
 
 /// Hosts that take their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -21,7 +21,7 @@ pub struct SlowWeb {
 
 /// A server in a process of its own, with the files that a crawl of it needs.
 pub struct Served {
-    pub server: Child,
+    pub server: ServerProcess,
     pub roots: PathBuf,
     pub ca: Option<PathBuf>,
     folder: PathBuf,
@@ -35,14 +35,14 @@ impl Drop for Served {
 }
 
 impl SlowWeb {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> GraphPlan {
         let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        Plan {
+        GraphPlan {
             hosts: self.hosts,
             seeds: self.hosts,
             pages: self.pages,
             latency_us: (micros(self.latency.0), micros(self.latency.1)),
-            ..Plan::default()
+            ..GraphPlan::default()
         }
     }
 

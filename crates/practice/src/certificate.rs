@@ -1,9 +1,9 @@
 //! Certificates: a private authority made when a web starts, and the good and bad certificates it gives to sites.
 //!
-//! Nothing is stored and nothing is trusted by anyone who was not handed [`Authority::pem`]. One key pair serves all
+//! Nothing is stored and nothing is trusted by anyone who was not handed [`TestAuthority::pem`]. One key pair serves all
 //! certificates of an authority: they are told apart by their names and dates, which is what clients check.
 //!
-//! Invariant: only `Certificate::Good` can be verified against the authority, for the names and address of its site.
+//! Invariant: only `CertificateKind::Good` can be verified against the authority, for the names and address of its site.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rcgen::{KeyUsagePurpose, date_time_ymd};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which certificate a site shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Certificate {
+pub enum CertificateKind {
     /// Signed by the authority, for the site's own names and address.
     Good,
     /// Signed by itself.
@@ -33,7 +33,7 @@ pub enum Certificate {
 }
 
 /// A certificate authority of one's own.
-pub struct Authority {
+pub struct TestAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
 }
@@ -42,15 +42,15 @@ fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
 
-impl Authority {
+impl TestAuthority {
     /// Makes an authority with fresh keys.
-    pub fn new() -> io::Result<Authority> {
+    pub fn new() -> io::Result<TestAuthority> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "Argiope practice authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(fault)?).map_err(fault)?;
-        Ok(Authority { issuer, key: KeyPair::generate().map_err(fault)? })
+        Ok(TestAuthority { issuer, key: KeyPair::generate().map_err(fault)? })
     }
 
     /// The authority's certificate, to be trusted by a client, as PEM.
@@ -63,31 +63,31 @@ impl Authority {
         self.issuer.der().clone()
     }
 
-    fn certificate(&self, kind: Certificate, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
-        let names = if kind == Certificate::WrongName { vec!["somebody-else.test".to_owned()] } else { names };
+    fn certificate(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
+        let names = if kind == CertificateKind::WrongName { vec!["somebody-else.test".to_owned()] } else { names };
         let mut params = CertificateParams::new(names).map_err(fault)?;
         params.distinguished_name.push(DnType::CommonName, "Argiope practice site");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
         match kind {
-            Certificate::Expired => {
+            CertificateKind::Expired => {
                 params.not_before = date_time_ymd(2001, 1, 1);
                 params.not_after = date_time_ymd(2002, 1, 1);
             }
-            Certificate::NotYetValid => {
+            CertificateKind::NotYetValid => {
                 params.not_before = date_time_ymd(2090, 1, 1);
                 params.not_after = date_time_ymd(2091, 1, 1);
             }
             _ => {}
         }
         let certificate = match kind {
-            Certificate::SelfSigned => params.self_signed(&self.key),
+            CertificateKind::SelfSigned => params.self_signed(&self.key),
             _ => params.signed_by(&self.key, &self.issuer),
         };
         Ok(certificate.map_err(fault)?.der().clone())
     }
 
-    fn resolver(&self, kind: Certificate, names: Vec<String>) -> io::Result<Arc<dyn ResolvesServerCert>> {
+    fn resolver(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<Arc<dyn ResolvesServerCert>> {
         let chain = vec![self.certificate(kind, names)?];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
         let certified = CertifiedKey::from_der(chain, key, &default_provider()).map_err(fault)?;
@@ -100,8 +100,8 @@ impl Authority {
 /// Clients send no server name for a bare address, so a site that answers on thousands of them needs another
 /// certificate for each: they are made when first asked for. All share their ticket keys, so sessions can be resumed.
 pub(crate) struct TlsSide {
-    authority: Arc<Authority>,
-    kind: Certificate,
+    authority: Arc<TestAuthority>,
+    kind: CertificateKind,
     names: Vec<String>,
     base: ServerConfig,
     by_address: Mutex<HashMap<IpAddr, Arc<ServerConfig>>>,
@@ -109,8 +109,8 @@ pub(crate) struct TlsSide {
 
 impl TlsSide {
     pub(crate) fn new(
-        authority: &Arc<Authority>,
-        kind: Certificate,
+        authority: &Arc<TestAuthority>,
+        kind: CertificateKind,
         names: Vec<String>,
         resume: bool,
     ) -> io::Result<TlsSide> {

@@ -6,36 +6,36 @@
 //! Invariant: the child never outlives its handle; should the parent be killed, the child sees its input end and stops.
 
 use crate::log::Stats;
-use crate::serve::Ready;
+use crate::serve::ReadyLine;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 /// A server process.
-pub struct Child {
+pub struct ServerProcess {
     process: std::process::Child,
     /// Taken when the child is told to stop.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    ready: Ready,
+    ready: ReadyLine,
 }
 
 /// Starts `binary` with these arguments (`["serve", "--hosts", "16"]`, say) and waits until it serves.
-pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item = S>) -> io::Result<Child> {
+pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item = S>) -> io::Result<ServerProcess> {
     let mut process = Command::new(binary).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let missing = || io::Error::other("the server has no standard input or output");
     let input = process.stdin.take().ok_or_else(missing)?;
     let output = process.stdout.take().ok_or_else(missing)?;
-    let nobody = Ready { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
-    let mut child = Child { process, input: Some(input), output: BufReader::new(output), ready: nobody };
+    let nobody = ReadyLine { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
+    let mut child = ServerProcess { process, input: Some(input), output: BufReader::new(output), ready: nobody };
     child.ready = child.read()?;
     Ok(child)
 }
 
-impl Child {
+impl ServerProcess {
     /// What the server said when it was ready.
-    pub fn ready(&self) -> &Ready {
+    pub fn ready(&self) -> &ReadyLine {
         &self.ready
     }
 
@@ -62,7 +62,7 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // There is nothing of its work to be kept, so there is no need to be gentle. After `stop` this finds it gone.
         let _ = self.process.kill();

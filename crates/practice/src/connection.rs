@@ -8,13 +8,13 @@
 //! Invariant: a request that was begun in the log is ended there exactly once, by `finish` or when the connection is dropped.
 
 use crate::filler;
-use crate::graph::{Graph, Kind, PageId, ROBOTS};
-use crate::log::{Entry, Host, Log};
-use crate::request::{Parsed, Request, parse};
-use crate::score::{Score, Step};
-use crate::site::Found;
-use crate::web::Shared;
-use crate::wire::{Handshake, Received, Wire};
+use crate::graph::{Graph, PageId, PageKind, ROBOTS};
+use crate::log::{HostState, LogIndex, RequestLog};
+use crate::request::{ParsedHead, Request, parse};
+use crate::script::{Script, Step};
+use crate::site::ResponseSource;
+use crate::web::WebState;
+use crate::wire::{ClientStream, Handshake, Received};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,8 +27,8 @@ const MAX_INPUT: usize = 1 << 20;
 const TURN: usize = 1 << 20;
 
 /// What a thread lends to its connections while they work.
-pub(crate) struct Bench<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct ConnectionContext<'a> {
+    pub(crate) shared: &'a WebState,
     pub(crate) now: Instant,
     pub(crate) buffer: &'a mut [u8],
     pub(crate) page: &'a mut Vec<u8>,
@@ -36,21 +36,21 @@ pub(crate) struct Bench<'a> {
 
 /// What is to become of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Disposition {
     Keep,
     Drop,
 }
 
 /// One connection of a client.
-pub(crate) struct Connection {
-    wire: Wire,
+pub(crate) struct ClientConnection {
+    wire: ClientStream,
     id: u64,
     site: usize,
     input: Vec<u8>,
-    play: Option<Play>,
+    play: Option<Playback>,
     /// The counts of the host asked for last: nearly always the next one too.
-    host: Option<Arc<Host>>,
-    log: Arc<Log>,
+    host: Option<Arc<HostState>>,
+    log: Arc<RequestLog>,
     /// When to be called again.
     pub(crate) wake: Option<Instant>,
     /// Call again when the socket has room.
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
 }
 
 /// An answer in progress.
-struct Play {
+struct Playback {
     source: Source,
     step: usize,
     /// Bytes of this step that are sent.
@@ -67,14 +67,14 @@ struct Play {
     rang: bool,
     /// Close after this answer, as the client asked.
     last: bool,
-    host: Arc<Host>,
-    entry: Entry,
+    host: Arc<HostState>,
+    entry: LogIndex,
 }
 
 enum Source {
-    Full(Arc<Score>),
-    Head(Arc<Score>),
-    Unchanged(Arc<Score>),
+    Full(Arc<Script>),
+    Head(Arc<Script>),
+    Unchanged(Arc<Script>),
     Page(Box<Page>),
 }
 
@@ -90,7 +90,7 @@ struct Page {
 }
 
 /// What to do now.
-enum Move<'a> {
+enum Action<'a> {
     Send(&'a [u8]),
     Fill(u64),
     Drip(&'a [u8], usize, Duration),
@@ -104,7 +104,7 @@ enum Move<'a> {
 }
 
 /// How far an answer came.
-enum Played {
+enum PlaybackState {
     /// It is complete, and the connection is free for the next request.
     ToTheEnd,
     /// It has to wait for the alarm, for room, or for ever.
@@ -126,19 +126,19 @@ enum Progress {
     Over(bool),
 }
 
-impl Connection {
-    pub(crate) fn new(wire: Wire, site: usize, log: &Arc<Log>) -> Connection {
+impl ClientConnection {
+    pub(crate) fn new(wire: ClientStream, site: usize, log: &Arc<RequestLog>) -> ClientConnection {
         let id = log.opened(site);
         let log = Arc::clone(log);
-        Connection { wire, id, site, input: Vec::new(), play: None, host: None, log, wake: None, blocked: false }
+        ClientConnection { wire, id, site, input: Vec::new(), play: None, host: None, log, wake: None, blocked: false }
     }
 
-    pub(crate) fn wire(&self) -> &Wire {
+    pub(crate) fn wire(&self) -> &ClientStream {
         &self.wire
     }
 
     /// The socket has bytes, or an end.
-    pub(crate) fn readable(&mut self, bench: &mut Bench<'_>) -> Fate {
+    pub(crate) fn readable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
         let (received, handshake) = self.wire.receive(bench.buffer, &mut decrypted);
         if let Some(handshake) = handshake {
@@ -150,7 +150,7 @@ impl Connection {
             count.fetch_add(1, Relaxed);
         }
         match received {
-            Received::Gone => Fate::Drop,
+            Received::Gone => Disposition::Drop,
             Received::Nothing => self.proceed(bench, &[]),
             Received::Decrypted => self.proceed(bench, &decrypted),
             Received::Plain(n) => {
@@ -164,12 +164,12 @@ impl Connection {
     }
 
     /// The socket has room again.
-    pub(crate) fn writable(&mut self, bench: &mut Bench<'_>) -> Fate {
+    pub(crate) fn writable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         self.proceed(bench, &[])
     }
 
     /// The alarm rang.
-    pub(crate) fn rang(&mut self, bench: &mut Bench<'_>) -> Fate {
+    pub(crate) fn rang(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         self.wake = None;
         if let Some(play) = &mut self.play {
             play.rang = true;
@@ -178,7 +178,7 @@ impl Connection {
     }
 
     /// Goes on with the answer in progress and then with the next requests, as far as that is possible now.
-    fn proceed(&mut self, bench: &mut Bench<'_>, fresh: &[u8]) -> Fate {
+    fn proceed(&mut self, bench: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
         self.blocked = false;
         let mut held = std::mem::take(&mut self.input);
         let mut rest = fresh;
@@ -189,45 +189,45 @@ impl Connection {
         loop {
             if self.play.is_some() {
                 match self.play(bench) {
-                    Ok(Played::ToTheEnd) => {}
-                    Ok(Played::NotYet) => break,
-                    Ok(Played::Closed) | Err(_) => return Fate::Drop,
+                    Ok(PlaybackState::ToTheEnd) => {}
+                    Ok(PlaybackState::NotYet) => break,
+                    Ok(PlaybackState::Closed) | Err(_) => return Disposition::Drop,
                 }
             }
             if rest.is_empty() {
                 match self.wire.flush() {
                     Ok(flushed) => self.blocked = !flushed,
-                    Err(_) => return Fate::Drop,
+                    Err(_) => return Disposition::Drop,
                 }
                 break;
             }
             match parse(rest) {
-                Parsed::Whole(request, used) => {
+                ParsedHead::Whole(request, used) => {
                     self.begin(&request, bench);
                     rest = &rest[used..];
                 }
-                Parsed::Partial => break,
-                Parsed::Nonsense => {
+                ParsedHead::Partial => break,
+                ParsedHead::Nonsense => {
                     let _ =
                         self.wire.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
                     self.wire.farewell();
-                    return Fate::Drop;
+                    return Disposition::Drop;
                 }
             }
         }
         if rest.len() > MAX_INPUT {
-            return Fate::Drop;
+            return Disposition::Drop;
         }
         if rest.len() == held.len() {
             self.input = held;
         } else if !rest.is_empty() {
             self.input = rest.to_vec();
         }
-        Fate::Keep
+        Disposition::Keep
     }
 
     /// A whole request is there: finds what to play.
-    fn begin(&mut self, request: &Request<'_>, bench: &mut Bench<'_>) {
+    fn begin(&mut self, request: &Request<'_>, bench: &mut ConnectionContext<'_>) {
         // The thread may have worked for a while since it woke up, and a latency must not come out shorter for that.
         bench.now = Instant::now();
         let name = request.host_name();
@@ -237,7 +237,7 @@ impl Connection {
         };
         let head_only = request.method == "HEAD";
         let (source, status, forbidden) = match bench.shared.sites[self.site].content.find(request) {
-            Found::Scripted(score) => {
+            ResponseSource::Scripted(score) => {
                 let (status, forbidden) = (score.status, score.forbidden);
                 let source = if head_only && !score.head.is_empty() {
                     Source::Head(score)
@@ -248,13 +248,13 @@ impl Connection {
                 };
                 (source, status, forbidden)
             }
-            Found::Page(graph, id) => {
+            ResponseSource::Page(graph, id) => {
                 let status = match graph.kind(id) {
-                    Kind::Dead => 0,
+                    PageKind::Dead => 0,
                     _ if id.page == ROBOTS => 404,
-                    Kind::Page => 200,
-                    Kind::Error(status) => status,
-                    Kind::Redirect(_) => 302,
+                    PageKind::Page => 200,
+                    PageKind::Error(status) => status,
+                    PageKind::Redirect(_) => 302,
                 };
                 (
                     Source::Page(Box::new(Page { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
@@ -266,12 +266,12 @@ impl Connection {
         let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
         let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), bench.now);
         self.host = Some(Arc::clone(&host));
-        self.play = Some(Play { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
+        self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
     /// Plays on, as far as that is possible now.
-    fn play(&mut self, bench: &mut Bench<'_>) -> io::Result<Played> {
-        let Some(mut play) = self.play.take() else { return Ok(Played::ToTheEnd) };
+    fn play(&mut self, bench: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
+        let Some(mut play) = self.play.take() else { return Ok(PlaybackState::ToTheEnd) };
         loop {
             let progress = match self.act(&mut play, bench) {
                 Ok(progress) => progress,
@@ -290,7 +290,7 @@ impl Connection {
                     play.at += sent;
                     self.blocked = true;
                     self.play = Some(play);
-                    return Ok(Played::NotYet);
+                    return Ok(PlaybackState::NotYet);
                 }
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
@@ -298,40 +298,40 @@ impl Connection {
                     // Woken early by bytes of the client, the alarm keeps its time.
                     self.wake.get_or_insert(bench.now + duration);
                     self.play = Some(play);
-                    return Ok(Played::NotYet);
+                    return Ok(PlaybackState::NotYet);
                 }
                 Progress::Hang => {
                     self.play = Some(play);
-                    return Ok(Played::NotYet);
+                    return Ok(PlaybackState::NotYet);
                 }
                 Progress::Finished if play.last => {
                     self.wire.farewell();
                     self.log.end(&play.host, self.site, play.entry, true, Instant::now());
-                    return Ok(Played::Closed);
+                    return Ok(PlaybackState::Closed);
                 }
                 Progress::Finished => {
                     self.log.end(&play.host, self.site, play.entry, true, bench.now);
-                    return Ok(Played::ToTheEnd);
+                    return Ok(PlaybackState::ToTheEnd);
                 }
                 Progress::Over(whole) => {
                     self.log.end(&play.host, self.site, play.entry, whole, Instant::now());
-                    return Ok(Played::Closed);
+                    return Ok(PlaybackState::Closed);
                 }
             }
         }
     }
 
-    fn act(&mut self, play: &mut Play, bench: &mut Bench<'_>) -> io::Result<Progress> {
-        if matches!(play.next(), Move::Render) {
+    fn act(&mut self, play: &mut Playback, bench: &mut ConnectionContext<'_>) -> io::Result<Progress> {
+        if matches!(play.next(), Action::Render) {
             return self.render(play, bench);
         }
         Ok(match play.next() {
-            Move::Send(bytes) => {
+            Action::Send(bytes) => {
                 let rest = bytes.get(play.at as usize..).unwrap_or_default();
                 let sent = self.send(&rest[..rest.len().min(TURN)])?;
                 if sent == rest.len() { Progress::Next } else { Progress::Blocked(sent as u64) }
             }
-            Move::Fill(total) => {
+            Action::Fill(total) => {
                 let mut sent = 0;
                 while play.at + sent < total {
                     let piece = filler::run(play.at + sent, total - play.at - sent);
@@ -343,7 +343,7 @@ impl Connection {
                 }
                 Progress::Next
             }
-            Move::Drip(bytes, size, every) => {
+            Action::Drip(bytes, size, every) => {
                 let at = play.at as usize;
                 // Between two pieces only the alarm may go on.
                 if at > 0 && at.is_multiple_of(size) && !play.rang {
@@ -360,26 +360,26 @@ impl Connection {
                     Progress::Sleep(sent as u64, every)
                 }
             }
-            Move::Wait(_) if play.rang => Progress::Next,
-            Move::Wait(duration) => Progress::Sleep(0, duration),
-            Move::Render => Progress::Next,
-            Move::Done | Move::Close | Move::Cut if !self.wire.flush()? => Progress::Blocked(0),
-            Move::Done => Progress::Finished,
-            Move::Close => {
+            Action::Wait(_) if play.rang => Progress::Next,
+            Action::Wait(duration) => Progress::Sleep(0, duration),
+            Action::Render => Progress::Next,
+            Action::Done | Action::Close | Action::Cut if !self.wire.flush()? => Progress::Blocked(0),
+            Action::Done => Progress::Finished,
+            Action::Close => {
                 self.wire.farewell();
                 Progress::Over(true)
             }
-            Move::Cut => Progress::Over(true),
-            Move::Reset => {
+            Action::Cut => Progress::Over(true),
+            Action::Reset => {
                 self.wire.make_reset();
                 Progress::Over(true)
             }
-            Move::Hang => Progress::Hang,
+            Action::Hang => Progress::Hang,
         })
     }
 
     /// Renders a graph's page into the thread's buffer and sends it from there; only what does not fit is kept.
-    fn render(&mut self, play: &mut Play, bench: &mut Bench<'_>) -> io::Result<Progress> {
+    fn render(&mut self, play: &mut Playback, bench: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut play.source else { return Ok(Progress::Next) };
         bench.page.clear();
         page.fill = page.graph.render(page.id, bench.page);
@@ -404,7 +404,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         if let Some(play) = self.play.take() {
             self.log.end(&play.host, self.site, play.entry, false, Instant::now());
@@ -413,8 +413,8 @@ impl Drop for Connection {
     }
 }
 
-impl Play {
-    fn next(&self) -> Move<'_> {
+impl Playback {
+    fn next(&self) -> Action<'_> {
         let steps = match &self.source {
             Source::Full(score) => &score.steps,
             Source::Head(score) => &score.head,
@@ -422,40 +422,40 @@ impl Play {
             Source::Page(page) => return page.next(self.step),
         };
         match steps.get(self.step) {
-            None => Move::Done,
-            Some(Step::Send(bytes)) => Move::Send(bytes),
-            Some(Step::Fill(length)) => Move::Fill(*length),
-            Some(Step::Drip(bytes, size, every)) => Move::Drip(bytes, *size, *every),
-            Some(Step::Wait(duration)) => Move::Wait(*duration),
-            Some(Step::Close) => Move::Close,
-            Some(Step::Cut) => Move::Cut,
-            Some(Step::Reset) => Move::Reset,
-            Some(Step::Hang) => Move::Hang,
+            None => Action::Done,
+            Some(Step::Send(bytes)) => Action::Send(bytes),
+            Some(Step::Fill(length)) => Action::Fill(*length),
+            Some(Step::Drip(bytes, size, every)) => Action::Drip(bytes, *size, *every),
+            Some(Step::Wait(duration)) => Action::Wait(*duration),
+            Some(Step::Close) => Action::Close,
+            Some(Step::Cut) => Action::Cut,
+            Some(Step::Reset) => Action::Reset,
+            Some(Step::Hang) => Action::Hang,
         }
     }
 }
 
 impl Page {
     /// The score of a graph's page, made up as it is played.
-    fn next(&self, step: usize) -> Move<'_> {
+    fn next(&self, step: usize) -> Action<'_> {
         let plan = self.graph.plan();
         let (sent_at_once, dripped) = self.rendered.split_at(self.drip_at);
         match step {
-            0 if self.graph.kind(self.id) == Kind::Dead => Move::Hang,
+            0 if self.graph.kind(self.id) == PageKind::Dead => Action::Hang,
             // An answer without latency is sent without asking the clock.
-            0 if plan.latency_us.1 == 0 => Move::Send(&[]),
-            0 => Move::Wait(self.graph.latency(self.id)),
-            1 => Move::Render,
-            2 => Move::Send(sent_at_once),
-            3 => Move::Fill(self.fill),
-            4 => Move::Drip(dripped, 1, Duration::from_micros(plan.drip.1)),
-            5 if plan.close => Move::Close,
-            _ => Move::Done,
+            0 if plan.latency_us.1 == 0 => Action::Send(&[]),
+            0 => Action::Wait(self.graph.latency(self.id)),
+            1 => Action::Render,
+            2 => Action::Send(sent_at_once),
+            3 => Action::Fill(self.fill),
+            4 => Action::Drip(dripped, 1, Duration::from_micros(plan.drip.1)),
+            5 if plan.close => Action::Close,
+            _ => Action::Done,
         }
     }
 }
 
-fn is_unchanged(score: &Score, request: &Request<'_>) -> bool {
+fn is_unchanged(score: &Script, request: &Request<'_>) -> bool {
     if let (Some(tag), Some(wanted)) = (&score.etag, request.header("if-none-match")) {
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));
     }

@@ -7,11 +7,11 @@
 //! Invariant: every page can be reached from the journal's first page, and every link leads to a page that was
 //! scripted, but those in [`MISSING`].
 
-use crate::answer::Answer;
-use crate::certificate::Certificate;
+use crate::certificate::CertificateKind;
 use crate::graph::mix;
+use crate::response::Response;
 use crate::site::Site;
-use crate::web::Web;
+use crate::web::PracticeWeb;
 use std::io;
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ pub const MISSING: [&str; 4] = ["/attic/lost-letter", "/attic/lost-map", "/famil
 
 /// The demo's web and where a crawl starts: the root pages of all hosts, the journal (from which everything can be
 /// reached) first.
-pub fn web() -> io::Result<(Web, Vec<String>)> {
+pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
     let sites = sites()?;
     let roots = sites.iter().map(|site| site.url("/")).collect();
-    Ok((sites.into_iter().fold(Web::new(), Web::site), roots))
+    Ok((sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site), roots))
 }
 
 /// How many hosts there are, and how many of the first are plain HTTP.
@@ -34,7 +34,7 @@ fn sites() -> io::Result<Vec<Site>> {
     for host in 1..=HOSTS {
         let address = format!("127.20.0.{host}:0");
         sites.push(match host {
-            3 | 7 => Site::https(&address, Certificate::Good)?,
+            3 | 7 => Site::https(&address, CertificateKind::Good)?,
             _ => Site::http(&address)?,
         });
     }
@@ -132,7 +132,7 @@ fn journal(mut site: Site, roots: &[String]) -> Site {
     let mut links: Vec<_> = (1..=6).map(|month| link(format!("/month/{month}"), format!("Month {month}"))).collect();
     links.extend(roots.iter().zip(names).skip(1).map(|(root, name)| link(root.as_str(), name)));
     links.push(link("mailto:weaver@journal.test", "Write to the weaver"));
-    site = site.page("/", Answer::html(page(NAME, &prose(NAME, 0, 4), &links)).delay(millis(60)));
+    site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 4), &links)).delay(millis(60)));
     for month in 1..=6 {
         let posts: Vec<_> = (0..10)
             .map(|n| month * 10 - n)
@@ -140,7 +140,7 @@ fn journal(mut site: Site, roots: &[String]) -> Site {
             .collect();
         let html =
             page(&format!("{NAME}: month {month}"), &prose(NAME, 900 + month, 2), &[posts, vec![home()]].concat());
-        site = site.page(&format!("/month/{month}"), Answer::html(html).delay(millis(50)));
+        site = site.page(&format!("/month/{month}"), Response::html(html).delay(millis(50)));
     }
     for post in 1..=60u64 {
         let mut links = vec![link(format!("/post/{}", post - 1), "Before"), home()];
@@ -152,7 +152,7 @@ fn journal(mut site: Site, roots: &[String]) -> Site {
             site = site.redirect(&format!("/?from={post}"), "/", 302);
         }
         let html = page(&format!("Entry {post}"), &prose(NAME, post, 6), &links);
-        site = site.page(&format!("/post/{post}"), Answer::html(html).delay(millis(pick(NAME, post, 30, 120))));
+        site = site.page(&format!("/post/{post}"), Response::html(html).delay(millis(pick(NAME, post, 30, 120))));
     }
     site
 }
@@ -165,15 +165,15 @@ fn field_guide(mut site: Site, roots: &[String]) -> Site {
     links.push(link("/family/unknown-spider", "unknown"));
     links.push(link("/plate.png", "The coloured plate"));
     links.push(link(roots[0].as_str(), "The journal that began it all"));
-    site = site.page("/", Answer::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(40)));
-    site = site.page("/plate.png", Answer::bytes(PIXEL).content_type("image/png").delay(millis(30)));
+    site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(40)));
+    site = site.page("/plate.png", Response::bytes(PIXEL).content_type("image/png").delay(millis(30)));
     for (f, family) in families.iter().enumerate() {
         let species: Vec<_> =
             (1..=9).map(|n| link(format!("/species/{family}-{n}"), format!("{family}, no. {n}"))).collect();
         let old = link(format!("/old/{family}"), "An earlier version of this page");
         let html = page(family, &prose(NAME, 100 + f as u64, 2), &[species, vec![old, home()]].concat());
         site = site
-            .page(&format!("/family/{family}"), Answer::html(html).delay(millis(60)))
+            .page(&format!("/family/{family}"), Response::html(html).delay(millis(60)))
             .redirect(&format!("/old/{family}"), &format!("/older/{family}"), 301)
             .redirect(&format!("/older/{family}"), &format!("/family/{family}"), 301);
         for n in 1..=9u64 {
@@ -183,7 +183,7 @@ fn field_guide(mut site: Site, roots: &[String]) -> Site {
                 [link(format!("/family/{family}"), "The family"), link(neighbour, "Often confused with"), home()];
             let html = page(&format!("{family}, no. {n}"), &prose(NAME, 200 + key, 5), &links);
             site = site
-                .page(&format!("/species/{family}-{n}"), Answer::html(html).delay(millis(pick(NAME, key, 20, 140))));
+                .page(&format!("/species/{family}-{n}"), Response::html(html).delay(millis(pick(NAME, key, 20, 140))));
         }
     }
     site
@@ -194,12 +194,12 @@ fn library(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Library of Silk";
     let mut links: Vec<_> = (1..=5).map(|shelf| link(format!("/shelf/{shelf}"), format!("Shelf {shelf}"))).collect();
     links.push(link(roots[6].as_str(), "The monastery, where the oldest volumes are"));
-    site = site.page("/", Answer::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(70)));
+    site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(70)));
     for shelf in 1..=5u64 {
         let books: Vec<_> =
             (1..=8).map(|book| link(format!("/book/{shelf}-{book}"), format!("Volume {shelf}.{book}"))).collect();
         let html = page(&format!("Shelf {shelf}"), &prose(NAME, shelf, 2), &[books, vec![home()]].concat());
-        site = site.page(&format!("/shelf/{shelf}"), Answer::html(html).chunked([100, 1000]).delay(millis(50)));
+        site = site.page(&format!("/shelf/{shelf}"), Response::html(html).chunked([100, 1000]).delay(millis(50)));
         for book in 1..=8u64 {
             let key = shelf * 10 + book;
             let html = page(
@@ -209,7 +209,7 @@ fn library(mut site: Site, roots: &[String]) -> Site {
             );
             site = site.page(
                 &format!("/book/{shelf}-{book}"),
-                Answer::html(html).gzip().delay(millis(pick(NAME, key, 40, 160))),
+                Response::html(html).gzip().delay(millis(pick(NAME, key, 40, 160))),
             );
         }
     }
@@ -222,14 +222,14 @@ fn meadow(mut site: Site, _roots: &[String]) -> Site {
     let mut links: Vec<_> = (1..=18).map(|blade| link(format!("/blade/{blade}"), format!("Blade {blade}"))).collect();
     links.push(link("/snail", "The snail"));
     links.push(link("/drops", "Dew, drop by drop"));
-    site = site.page("/", Answer::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(300)));
+    site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(300)));
     for blade in 1..=18 {
         let html = page(&format!("Blade {blade}"), &prose(NAME, blade, 3), &[home()]);
-        site = site.page(&format!("/blade/{blade}"), Answer::html(html).delay(millis(pick(NAME, blade, 300, 900))));
+        site = site.page(&format!("/blade/{blade}"), Response::html(html).delay(millis(pick(NAME, blade, 300, 900))));
     }
     let drops = page("Dew, drop by drop", &prose(NAME, 99, 4), &[home()]);
-    site.page("/snail", Answer::html(page("The snail", "It arrived.", &[home()])).delay(millis(3000)))
-        .page("/drops", Answer::html(drops).drip(64, millis(60)))
+    site.page("/snail", Response::html(page("The snail", "It arrived.", &[home()])).delay(millis(3000)))
+        .page("/drops", Response::html(drops).drip(64, millis(60)))
 }
 
 /// The same greeting in the encodings of many years.
@@ -253,17 +253,19 @@ fn museum(mut site: Site, _roots: &[String]) -> Site {
     ];
     let links: Vec<_> =
         rooms.iter().map(|(label, _)| link(format!("/room/{label}"), format!("Room {label}"))).collect();
-    site = site
-        .page("/", Answer::html(page("The Museum of Old Encodings", &prose("museum", 0, 3), &links)).delay(millis(50)));
+    site = site.page(
+        "/",
+        Response::html(page("The Museum of Old Encodings", &prose("museum", 0, 3), &links)).delay(millis(50)),
+    );
     for (n, (label, text)) in rooms.iter().enumerate() {
         let html = page(text, text, &[home()]);
         // Every third room does not name its encoding in the header but in the page itself, as pages used to.
         let answer = if n % 3 == 2 {
-            Answer::html(html.replacen("<head>", &format!("<head><meta charset=\"{label}\">"), 1))
+            Response::html(html.replacen("<head>", &format!("<head><meta charset=\"{label}\">"), 1))
                 .encoded(label)
                 .content_type("text/html")
         } else {
-            Answer::html(html).encoded(label)
+            Response::html(html).encoded(label)
         };
         site = site.page(&format!("/room/{label}"), answer.delay(millis(pick("museum", n as u64, 40, 150))));
     }
@@ -272,7 +274,7 @@ fn museum(mut site: Site, _roots: &[String]) -> Site {
 
 /// Everything that goes wrong, and what recovers.
 fn attic(mut site: Site, _roots: &[String]) -> Site {
-    let fine = |title: &str| Answer::html(page(title, &prose("attic", title.len() as u64, 3), &[home()]));
+    let fine = |title: &str| Response::html(page(title, &prose("attic", title.len() as u64, 3), &[home()]));
     let mut links: Vec<_> = (1..=20).map(|box_| link(format!("/box/{box_}"), format!("Box {box_}"))).collect();
     for (path, label) in [
         ("/attic/lost-letter", "A letter that was lost"),
@@ -290,7 +292,7 @@ fn attic(mut site: Site, _roots: &[String]) -> Site {
     ] {
         links.push(link(path, label));
     }
-    site = site.page("/", Answer::html(page("The Attic", &prose("attic", 0, 3), &links)).delay(millis(60)));
+    site = site.page("/", Response::html(page("The Attic", &prose("attic", 0, 3), &links)).delay(millis(60)));
     for box_ in 1..=20u64 {
         let answer = fine(&format!("Box {box_}")).delay(millis(pick("attic", box_, 30, 200)));
         site = site.page(&format!("/box/{box_}"), answer);
@@ -301,14 +303,14 @@ fn attic(mut site: Site, _roots: &[String]) -> Site {
     site.page("/attic/stairs/5", fine("The top of the stairs"))
         .redirect("/attic/mirror/left", "/attic/mirror/right", 302)
         .redirect("/attic/mirror/right", "/attic/mirror/left", 302)
-        .page("/attic/gone", Answer::status(410))
-        .page("/attic/locked", Answer::status(403))
-        .fail_times("/attic/loose-board", 2, Answer::reset(), fine("A loose board"))
-        .fail_times("/attic/old-bulb", 1, Answer::status(503).header("Retry-After", "1"), fine("An old bulb"))
-        .fail_times("/attic/cold-engine", 1, Answer::status(504).delay(millis(1500)), fine("A cold engine"))
-        .page("/attic/broken-clock", Answer::status(500).delay(millis(100)))
+        .page("/attic/gone", Response::status(410))
+        .page("/attic/locked", Response::status(403))
+        .fail_times("/attic/loose-board", 2, Response::reset(), fine("A loose board"))
+        .fail_times("/attic/old-bulb", 1, Response::status(503).header("Retry-After", "1"), fine("An old bulb"))
+        .fail_times("/attic/cold-engine", 1, Response::status(504).delay(millis(1500)), fine("A cold engine"))
+        .page("/attic/broken-clock", Response::status(500).delay(millis(100)))
         .page("/attic/torn-page", fine("A torn page, of which half is").truncate_at(300))
-        .page("/attic/note.txt", Answer::text("Turn off the light.\n"))
+        .page("/attic/note.txt", Response::text("Turn off the light.\n"))
 }
 
 /// One request every quarter of a second, and never to the cells.
@@ -319,19 +321,19 @@ fn monastery(mut site: Site, _roots: &[String]) -> Site {
     links.push(link("/cells/garden", "The garden"));
     site = site
         .robots("# Silence, please.\nUser-agent: *\nCrawl-delay: 0.25\nDisallow: /cells/\nAllow: /cells/garden$\n")
-        .page("/", Answer::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(40)))
-        .page("/cells/garden", Answer::html(page("The garden", &prose(NAME, 77, 3), &[home()])));
+        .page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(40)))
+        .page("/cells/garden", Response::html(page("The garden", &prose(NAME, 77, 3), &[home()])));
     for hour in 1..=18 {
         let html = page(
             &format!("Hour {hour}"),
             &prose(NAME, hour, 3),
             &[home(), link(format!("/hour/{}", hour % 18 + 1), "The next hour")],
         );
-        site = site.page(&format!("/hour/{hour}"), Answer::html(html).delay(millis(pick(NAME, hour, 30, 90))));
+        site = site.page(&format!("/hour/{hour}"), Response::html(html).delay(millis(pick(NAME, hour, 30, 90))));
     }
     for cell in 1..=6 {
         site = site
-            .page(&format!("/cells/{cell}"), Answer::html(page("A cell", "Somebody is sleeping.", &[])).forbidden());
+            .page(&format!("/cells/{cell}"), Response::html(page("A cell", "Somebody is sleeping.", &[])).forbidden());
     }
     site
 }
@@ -346,15 +348,15 @@ fn warehouse(mut site: Site, roots: &[String]) -> Site {
     links.push(link("/rope", "A rope that ends where it ends"));
     links.push(link("/list.json", "The list"));
     links.push(link(roots[1].as_str(), "What lives between the crates"));
-    site = site.page("/", Answer::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(50)));
+    site = site.page("/", Response::html(page(NAME, &prose(NAME, 0, 3), &links)).delay(millis(50)));
     for crate_ in 1..=40 {
         let html = page(&format!("Crate {crate_}"), &prose(NAME, crate_, 150), &[home()]);
-        let answer = Answer::html(html).delay(millis(pick(NAME, crate_, 40, 160)));
+        let answer = Response::html(html).delay(millis(pick(NAME, crate_, 40, 160)));
         site = site.page(&format!("/crate/{crate_}?aisle={}", crate_ % 7), answer);
     }
-    site.page("/bale", Answer::filled(page("A bale", "It goes on and on.", &[home()]), 3 << 20).delay(millis(100)))
-        .page("/rope", Answer::html(page("A rope", &prose(NAME, 50, 30), &[home()])).until_close().delay(millis(80)))
-        .page("/list.json", Answer::text("{\"crates\":40}\n").content_type("application/json"))
+    site.page("/bale", Response::filled(page("A bale", "It goes on and on.", &[home()]), 3 << 20).delay(millis(100)))
+        .page("/rope", Response::html(page("A rope", &prose(NAME, 50, 30), &[home()])).until_close().delay(millis(80)))
+        .page("/list.json", Response::text("{\"crates\":40}\n").content_type("application/json"))
 }
 
 /// A picture of one yellow pixel.

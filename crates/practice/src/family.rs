@@ -18,12 +18,12 @@
 //!
 //! Invariant: the same flags give the same web in every process; only the port may differ.
 
-use crate::answer::Answer;
-use crate::certificate::Certificate;
-use crate::graph::{Graph, Plan, Shape};
-use crate::log::Manners;
+use crate::certificate::CertificateKind;
+use crate::graph::{Graph, GraphPlan, Shape};
+use crate::log::PolitenessLimits;
+use crate::response::Response;
 use crate::site::Site;
-use crate::web::Web;
+use crate::web::PracticeWeb;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ use std::time::Duration;
 
 /// What to serve, and how.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Order {
+pub struct ServeOptions {
     pub family: Family,
-    pub plan: Plan,
+    pub plan: GraphPlan,
     pub port: u16,
     pub threads: usize,
-    pub tls: Option<Certificate>,
+    pub tls: Option<CertificateKind>,
     pub resume: bool,
     pub robots: Option<String>,
-    pub manners: Manners,
+    pub manners: PolitenessLimits,
     /// The folder whose files are served.
     pub folder: Option<PathBuf>,
     /// Where to write the authority's certificate.
@@ -66,8 +66,8 @@ pub enum Family {
 }
 
 /// A web ready to start, and where a crawl of it begins.
-pub struct Opened {
-    pub web: Web,
+pub struct OpenedWeb {
+    pub web: PracticeWeb,
     pub roots: Vec<String>,
     /// The graph, where the web is one: its oracle knows what is to be found.
     pub graph: Option<Arc<Graph>>,
@@ -120,17 +120,17 @@ The first line of output is JSON: pid, addresses, roots, ca. Then \"stats\" on s
 as JSON, \"stop\" or the end of input ends the server.
 ";
 
-impl Default for Order {
-    fn default() -> Order {
-        Order {
+impl Default for ServeOptions {
+    fn default() -> ServeOptions {
+        ServeOptions {
             family: Family::Graph,
-            plan: Plan::default(),
+            plan: GraphPlan::default(),
             port: 0,
             threads: 1,
             tls: None,
             resume: true,
             robots: None,
-            manners: Manners::default(),
+            manners: PolitenessLimits::default(),
             folder: None,
             ca_out: None,
             roots_out: None,
@@ -139,10 +139,10 @@ impl Default for Order {
     }
 }
 
-impl Order {
+impl ServeOptions {
     /// Reads flags, as they come after `serve`.
-    pub fn parse(flags: impl IntoIterator<Item = String>) -> Result<Order, String> {
-        let mut order = Order::default();
+    pub fn parse(flags: impl IntoIterator<Item = String>) -> Result<ServeOptions, String> {
+        let mut order = ServeOptions::default();
         let mut flags = flags.into_iter();
         while let Some(flag) = flags.next() {
             // Both `--flag value` and `--flag=value`.
@@ -201,11 +201,11 @@ impl Order {
             "--robots" => self.robots = Some(value.replace("\\n", "\n")),
             "--tls" => {
                 self.tls = Some(match value {
-                    "good" => Certificate::Good,
-                    "self-signed" => Certificate::SelfSigned,
-                    "expired" => Certificate::Expired,
-                    "not-yet-valid" => Certificate::NotYetValid,
-                    "wrong-name" => Certificate::WrongName,
+                    "good" => CertificateKind::Good,
+                    "self-signed" => CertificateKind::SelfSigned,
+                    "expired" => CertificateKind::Expired,
+                    "not-yet-valid" => CertificateKind::NotYetValid,
+                    "wrong-name" => CertificateKind::WrongName,
                     _ => {
                         return Err(format!(
                             "--tls {value}: choose good, self-signed, expired, not-yet-valid or wrong-name"
@@ -226,7 +226,7 @@ impl Order {
     }
 
     /// Opens the listeners. The web is not served before it is started.
-    pub fn open(&self) -> io::Result<Opened> {
+    pub fn open(&self) -> io::Result<OpenedWeb> {
         let mut opened = match self.family {
             Family::Graph => self.open_graph()?,
             Family::Silent => self.open_silent()?,
@@ -234,7 +234,7 @@ impl Order {
             Family::Files => self.open_files()?,
             Family::Demo => {
                 let (web, roots) = crate::demo::web()?;
-                Opened { web, roots, graph: None }
+                OpenedWeb { web, roots, graph: None }
             }
         };
         opened.web = opened.web.threads(self.threads).manners(self.manners).counts_only();
@@ -257,38 +257,38 @@ impl Order {
         })
     }
 
-    fn open_graph(&self) -> io::Result<Opened> {
+    fn open_graph(&self) -> io::Result<OpenedWeb> {
         let site = self.site()?;
         let graph = Arc::new(Graph::new(self.plan.clone(), site.address().port(), self.tls.is_some()));
         let roots = graph.roots().map(|id| graph.url(id)).collect();
-        Ok(Opened { web: Web::new().site(site.graph(&graph)), roots, graph: Some(graph) })
+        Ok(OpenedWeb { web: PracticeWeb::new().site(site.graph(&graph)), roots, graph: Some(graph) })
     }
 
-    fn open_silent(&self) -> io::Result<Opened> {
+    fn open_silent(&self) -> io::Result<OpenedWeb> {
         let mut site = self.site()?;
         let graph = Graph::new(self.plan.clone(), site.address().port(), self.tls.is_some());
         if self.robots.is_none() {
-            site = site.page("/robots.txt", Answer::status(404));
+            site = site.page("/robots.txt", Response::status(404));
         }
         let site = site
-            .page("/", Answer::links((1..=self.plan.pages).map(|page| format!("/p{page}"))))
-            .fallback(Answer::hang());
+            .page("/", Response::links((1..=self.plan.pages).map(|page| format!("/p{page}"))))
+            .fallback(Response::hang());
         let roots = (0..graph.plan().hosts).map(|host| graph.url(crate::graph::PageId { host, page: 0 })).collect();
-        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+        Ok(OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None })
     }
 
-    fn open_files(&self) -> io::Result<Opened> {
+    fn open_files(&self) -> io::Result<OpenedWeb> {
         let folder = self.folder.as_deref().ok_or_else(|| io::Error::other("--family files needs --folder DIR"))?;
         let site = crate::files::serve(self.site()?, folder)?;
         let roots = vec![site.url("/")];
-        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+        Ok(OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None })
     }
 
-    fn open_big(&self) -> io::Result<Opened> {
+    fn open_big(&self) -> io::Result<OpenedWeb> {
         let mut site = self.site()?;
         let mut links = Vec::new();
         for megabytes in [1u64, 10, 100] {
-            let answer = Answer::filled(format!("<title>{megabytes} MB</title>\n<p>"), megabytes << 20);
+            let answer = Response::filled(format!("<title>{megabytes} MB</title>\n<p>"), megabytes << 20);
             let plain = format!("/{megabytes}");
             let packed = format!("/{megabytes}.gz");
             site = site.page(&format!("{plain}?*"), answer.clone()).page(&format!("{packed}?*"), answer.gzip());
@@ -298,9 +298,9 @@ impl Order {
                 links.push(format!("{packed}?{copy}"));
             }
         }
-        let site = site.page("/", Answer::links(links));
+        let site = site.page("/", Response::links(links));
         let roots = vec![site.url("/")];
-        Ok(Opened { web: Web::new().site(site), roots, graph: None })
+        Ok(OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None })
     }
 }
 
@@ -321,8 +321,8 @@ fn micros(flag: &str, value: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Order, String> {
-        Order::parse(line.split_whitespace().map(str::to_owned))
+    fn parse(line: &str) -> Result<ServeOptions, String> {
+        ServeOptions::parse(line.split_whitespace().map(str::to_owned))
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
                 .unwrap();
         assert_eq!((order.plan.shape, order.plan.hosts, order.plan.close), (Shape::Blog, 3, true));
         assert_eq!((order.plan.latency_us, order.plan.drip), ((1_000_000, 3_000_000), (50, 20_000)));
-        assert_eq!(order.tls, Some(Certificate::Good));
+        assert_eq!(order.tls, Some(CertificateKind::Good));
         assert_eq!(order.manners.min_gap, Some(Duration::from_micros(500)));
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Invariant: what is served is what the files were when the server started.
 
-use crate::answer::Answer;
+use crate::response::Response;
 use crate::site::Site;
 use std::io;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) fn serve(mut site: Site, folder: &Path) -> io::Result<Site> {
             if data.is_dir() && depth < DEEPEST {
                 folders.push((entry.path(), format!("{path}{name}/"), depth + 1));
             } else if data.is_file() && name.ends_with(".html") {
-                let answer = Answer::html(std::fs::read(entry.path()).map_err(named)?);
+                let answer = Response::html(std::fs::read(entry.path()).map_err(named)?);
                 if name == "index.html" {
                     site = site.page(&path, answer.clone());
                 }

@@ -1,6 +1,6 @@
 //! Webs of any size that are never stored: every page is a pure function of the plan, the host and the page's number.
 //!
-//! A [`Plan`] says how many hosts and pages there are, how large and how slow they are, and how they are linked. A
+//! A [`GraphPlan`] says how many hosts and pages there are, how large and how slow they are, and how they are linked. A
 //! [`Graph`] is a plan at a port: it knows every page's address, links, bytes and latency, with or without a server.
 //!
 //! How pages hang together: the pages of a host form a tree (page `p` links to its children), so that all of them can be
@@ -29,7 +29,7 @@ pub enum Shape {
 /// What a web of any size looks like. All shares are counted in thousandths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Plan {
+pub struct GraphPlan {
     pub seed: u64,
     pub shape: Shape,
     pub hosts: u32,
@@ -59,9 +59,9 @@ pub struct Plan {
     pub close: bool,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
+impl Default for GraphPlan {
+    fn default() -> GraphPlan {
+        GraphPlan {
             seed: 1,
             shape: Shape::Random,
             hosts: 1,
@@ -94,7 +94,7 @@ pub(crate) const ROBOTS: u32 = u32::MAX;
 
 /// What a page does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PageKind {
     /// An HTML page with links.
     Page,
     /// 404 or 500.
@@ -108,7 +108,7 @@ pub enum Kind {
 /// A plan at a port.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    plan: Plan,
+    plan: GraphPlan,
     port: u16,
     tls: bool,
     /// Pages of each host; empty where all have the same number.
@@ -134,7 +134,7 @@ const HOST_FANOUT: u32 = 10;
 
 impl Graph {
     /// A graph whose URLs have this port, with `https` where `tls` is set.
-    pub fn new(mut plan: Plan, port: u16, tls: bool) -> Graph {
+    pub fn new(mut plan: GraphPlan, port: u16, tls: bool) -> Graph {
         plan.hosts = plan.hosts.clamp(1, 254 * 256 * 254);
         plan.pages = plan.pages.clamp(1, u32::MAX / 2);
         plan.seeds = plan.seeds.clamp(1, plan.hosts);
@@ -143,7 +143,7 @@ impl Graph {
         Graph { plan, port, tls, counts }
     }
 
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &GraphPlan {
         &self.plan
     }
 
@@ -231,30 +231,30 @@ impl Graph {
     }
 
     /// What a page does.
-    pub fn kind(&self, id: PageId) -> Kind {
+    pub fn kind(&self, id: PageId) -> PageKind {
         let plan = &self.plan;
         if plan.dead > 0
             && id.host > 0
             && below(self.random(PageId { host: id.host, page: 0 }, 2), 1000) < plan.dead.into()
         {
-            return Kind::Dead;
+            return PageKind::Dead;
         }
         let (missing, broken, redirects): (u64, u64, u64) =
             (plan.missing.into(), plan.broken.into(), plan.redirects.into());
         if missing + broken + redirects == 0 || !self.is_leaf(id) {
-            return Kind::Page;
+            return PageKind::Page;
         }
         let roll = below(self.random(id, 3), 1000);
         if roll < missing {
-            Kind::Error(404)
+            PageKind::Error(404)
         } else if roll < missing + broken {
-            Kind::Error(500)
+            PageKind::Error(500)
         } else if roll < missing + broken + redirects {
             // Parents are no leaves, so a redirect never leads to another one.
             let page = if plan.shape == Shape::Random { (id.page - 1) / self.arity() } else { 0 };
-            Kind::Redirect(PageId { host: id.host, page })
+            PageKind::Redirect(PageId { host: id.host, page })
         } else {
-            Kind::Page
+            PageKind::Page
         }
     }
 
@@ -272,7 +272,7 @@ impl Graph {
 
     /// Calls `each` for every link of a page, in the order of the page. Links may repeat.
     pub fn links(&self, id: PageId, mut each: impl FnMut(PageId)) {
-        if self.kind(id) != Kind::Page {
+        if self.kind(id) != PageKind::Page {
             return;
         }
         let PageId { host, page } = id;
@@ -318,20 +318,20 @@ impl Graph {
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
             _ if id.page == ROBOTS => self.head(404, "", 0, out),
-            Kind::Page => return self.render_page(id, out),
-            Kind::Error(status) => self.head(status, "", 0, out),
-            Kind::Redirect(to) => {
+            PageKind::Page => return self.render_page(id, out),
+            PageKind::Error(status) => self.head(status, "", 0, out),
+            PageKind::Redirect(to) => {
                 let location = format!("Location: {}\r\n", self.url(to));
                 self.head(302, &location, 0, out);
             }
-            Kind::Dead => {}
+            PageKind::Dead => {}
         }
         0
     }
 
     fn head(&self, status: u16, extra: &str, length: u64, out: &mut Vec<u8>) {
         let close = if self.plan.close { "Connection: close\r\n" } else { "" };
-        let words = crate::answer::reason(status);
+        let words = crate::response::reason(status);
         // Writing into a Vec cannot fail.
         let _ = write!(
             out,

@@ -14,7 +14,7 @@
 //!
 //! Invariant: every bound holds for every schedule. Nothing in here knows about a crawler.
 
-use crate::graph::{Graph, Kind, PageId};
+use crate::graph::{Graph, PageId, PageKind};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -60,7 +60,7 @@ impl Graph {
         let mut ideal = Ideal::default();
         let mut all = Vec::new();
         for (host, (robots, fetches)) in by_host {
-            let dead = self.kind(PageId { host, page: 0 }) == Kind::Dead;
+            let dead = self.kind(PageId { host, page: 0 }) == PageKind::Dead;
             ideal.pages += if dead { 0 } else { fetches.len() as u64 };
             all.extend(robots);
             all.extend(&fetches);
@@ -74,7 +74,7 @@ impl Graph {
 
     /// How long the answer for a page takes, to its last byte.
     fn takes(&self, id: PageId, may: Allowance) -> f64 {
-        if self.kind(id) == Kind::Dead {
+        if self.kind(id) == PageKind::Dead {
             return may.patience.as_secs_f64();
         }
         let (bytes, every) = self.plan().drip;
@@ -121,7 +121,7 @@ fn earliest(graph: &Graph, may: Allowance) -> ByHost {
         }
         let (start, end) = (start.seconds(), end.seconds());
         // A dead host's robots.txt is waited for as long as a page; then there is nothing more to ask it for.
-        if !(may.robots && graph.kind(id) == Kind::Dead) {
+        if !(may.robots && graph.kind(id) == PageKind::Dead) {
             by_host.entry(id.host).or_default().1.push(Fetch { start, takes: end - start });
         }
         graph.links(id, |target| {
@@ -190,7 +190,7 @@ fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest
 }
 
 /// Reads the flags of `argiope-practice ideal`: those of `serve`, and what a crawler may do.
-pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::Order, Allowance), String> {
+pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::ServeOptions, Allowance), String> {
     let mut may =
         Allowance { at_once: 1, per_host: 1, delay: Duration::ZERO, robots: true, patience: Duration::from_secs(10) };
     let mut web = Vec::new();
@@ -213,13 +213,13 @@ pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::O
             _ => may.patience = Duration::from_millis(number),
         }
     }
-    Ok((crate::Order::parse(web)?, may))
+    Ok((crate::ServeOptions::parse(web)?, may))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Plan, Shape};
+    use crate::graph::{GraphPlan, Shape};
 
     const TENTH: Duration = Duration::from_millis(100);
 
@@ -229,9 +229,9 @@ mod tests {
     }
 
     /// Every page takes a tenth of a second.
-    fn web(plan: Plan) -> Graph {
+    fn web(plan: GraphPlan) -> Graph {
         let micros = TENTH.as_micros() as u64;
-        Graph::new(Plan { latency_us: (micros, micros), ..plan }, 80, false)
+        Graph::new(GraphPlan { latency_us: (micros, micros), ..plan }, 80, false)
     }
 
     fn close(ideal: f64, wanted: f64) -> bool {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn one_by_one_it_is_the_sum() {
-        let graph = web(Plan { pages: 5, ..Plan::default() });
+        let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(may(1, 1, 0));
         assert!(close(ideal.ideal, 0.6), "robots.txt and five pages: {ideal:?}");
         assert_eq!(ideal.pages, 5);
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn with_room_for_all_the_longest_chain_decides() {
         // robots.txt, the first page, and all that it links to.
-        let graph = web(Plan { pages: 5, ..Plan::default() });
+        let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 100, 0));
         assert!(close(ideal.ideal, 0.3) && close(ideal.depth, 0.3), "{ideal:?}");
     }
@@ -257,14 +257,14 @@ mod tests {
     #[test]
     fn what_is_found_late_is_counted_from_then_on() {
         // robots.txt, the first page, 30 archives; then 1,469 posts in fifteen rounds of a hundred.
-        let graph = web(Plan { shape: Shape::Blog, pages: 1500, ..Plan::default() });
+        let graph = web(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 100, 0));
         assert!(close(ideal.ideal, 1.8), "{ideal:?}");
     }
 
     #[test]
     fn pauses_count_between_starts() {
-        let graph = web(Plan { pages: 5, ..Plan::default() });
+        let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         // After robots.txt five starts with pauses of a second, and the last answer.
         let ideal = graph.ideal(may(10, 1, 1000));
         assert!(close(ideal.host, 0.1 + 4.0 + 0.1), "{ideal:?}");
@@ -274,14 +274,14 @@ mod tests {
 
     #[test]
     fn hosts_found_on_the_way_start_later() {
-        let graph = web(Plan { hosts: 2, seeds: 1, pages: 1, ..Plan::default() });
+        let graph = web(GraphPlan { hosts: 2, seeds: 1, pages: 1, ..GraphPlan::default() });
         let ideal = graph.ideal(may(10, 1, 0));
         assert!(close(ideal.depth, 0.4), "robots.txt and page, twice: {ideal:?}");
     }
 
     #[test]
     fn a_dead_host_takes_one_patience() {
-        let graph = web(Plan { hosts: 50, seeds: 50, pages: 2, dead: 500, ..Plan::default() });
+        let graph = web(GraphPlan { hosts: 50, seeds: 50, pages: 2, dead: 500, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 1, 0));
         assert!(close(ideal.ideal, 10.0), "{ideal:?}");
         assert!(ideal.pages < 100 && ideal.pages.is_multiple_of(2), "{ideal:?}");
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn drops_take_their_time() {
-        let graph = web(Plan { pages: 1, drip: (50, 20_000), ..Plan::default() });
+        let graph = web(GraphPlan { pages: 1, drip: (50, 20_000), ..GraphPlan::default() });
         let ideal = graph.ideal(may(1, 1, 0));
         assert!(close(ideal.ideal, 2.0 * (0.1 + 49.0 * 0.02)), "{ideal:?}");
     }

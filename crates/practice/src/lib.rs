@@ -3,21 +3,21 @@
 //! A crawler has to be tried on a web that can be described exactly, that can be as slow, as large and as hostile as one
 //! likes, and that remembers who asked for what and when. This crate serves such webs on loopback addresses:
 //!
-//! - [`Site`] and [`Answer`]: scripted sites, page by page, good manners and bad ones;
-//! - [`Plan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
-//! - [`Web`] and [`Running`]: the server, over HTTP and HTTPS with its own [`Authority`], and what it saw;
+//! - [`Site`] and [`Response`]: scripted sites, page by page, good manners and bad ones;
+//! - [`GraphPlan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
+//! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and what it saw;
 //! - [`demo`]: a small web worth looking at, for `argiope demo`;
 //! - [`hostile`]: a web that does to a crawler what can be done to one, case by case;
 //! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
 //!
 //! ```
-//! use argiope_practice::{Answer, Site, Web};
+//! use argiope_practice::{Response, Site, PracticeWeb};
 //! use std::io::{Read, Write};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! let site = Site::http("127.0.0.1:0")?.page("/", Answer::text("hello").close_after());
+//! let site = Site::http("127.0.0.1:0")?.page("/", Response::text("hello").close_after());
 //! let address = site.address();
-//! let web = Web::new().site(site).start()?;
+//! let web = PracticeWeb::new().site(site).start()?;
 //!
 //! let mut client = std::net::TcpStream::connect(address)?;
 //! client.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")?;
@@ -30,9 +30,8 @@
 //! # }
 //! ```
 //!
-//! Reading order: `answer` (what is said), `score` (as steps), `connection` (playing them), `server` (the loop), `graph`.
+//! Reading order: `response` (what is said), `script` (as steps), `connection` (playing them), `server` (the loop), `graph`.
 
-mod answer;
 mod certificate;
 mod child;
 mod connection;
@@ -48,7 +47,8 @@ mod oracle;
 mod pages;
 mod proxy;
 mod request;
-mod score;
+mod response;
+mod script;
 mod serve;
 mod server;
 mod site;
@@ -56,15 +56,15 @@ mod timer;
 mod web;
 mod wire;
 
-pub use answer::{Answer, Body, Drip, Ending, Framing};
-pub use certificate::{Authority, Certificate};
-pub use child::{Child, spawn_child};
-pub use family::{Family, Opened, Order};
-pub use graph::{Graph, Kind, PageId, Plan, Shape};
+pub use certificate::{CertificateKind, TestAuthority};
+pub use child::{ServerProcess, spawn_child};
+pub use family::{Family, OpenedWeb, ServeOptions};
+pub use graph::{Graph, GraphPlan, PageId, PageKind, Shape};
 pub use ideal::{Allowance, Ideal};
-pub use log::{HostCount, Manners, Seen, SiteCount, Stats};
-pub use oracle::{Expected, Reach};
-pub use proxy::{Proxy, RunningProxy};
-pub use serve::{Ready, serve_main};
+pub use log::{HostCount, PolitenessLimits, SeenRequest, SiteCount, Stats};
+pub use oracle::{CrawlReach, ExpectedRecord};
+pub use proxy::{PracticeProxy, RunningProxy};
+pub use response::{Body, BodyFraming, Drip, Response, ResponseEnd};
+pub use serve::{ReadyLine, serve_main};
 pub use site::Site;
-pub use web::{Running, Web};
+pub use web::{PracticeWeb, RunningWeb};

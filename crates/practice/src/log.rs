@@ -2,7 +2,7 @@
 //!
 //! The server's word is the one that counts in a test of politeness: how many requests a host had at once, how soon one
 //! followed the other, whether a forbidden page was asked for. Counts are atomics, so that threads need no common lock on the
-//! path of a request; the list of [`Seen`] entries is behind a mutex and can be switched off for long runs.
+//! path of a request; the list of [`SeenRequest`] entries is behind a mutex and can be switched off for long runs.
 //!
 //! Invariant: `begin` and `end` are called exactly once each for a request, whatever becomes of its connection.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// One request as the server saw it. Times are counted from the start of the web.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Seen {
+pub struct SeenRequest {
     /// Which connection, counted from 0 in the order of acceptance.
     pub connection: u64,
     /// Position of the site in the web.
@@ -27,7 +27,7 @@ pub struct Seen {
     /// Path and query.
     pub path: String,
     pub user_agent: String,
-    /// All headers, where [`crate::Web::keep_headers`] was asked for; empty otherwise.
+    /// All headers, where [`crate::PracticeWeb::keep_headers`] was asked for; empty otherwise.
     pub headers: Vec<(String, String)>,
     /// The status given, 0 where the answer has none (raw bytes, hang, reset).
     pub status: u16,
@@ -39,7 +39,7 @@ pub struct Seen {
 
 /// What hosts expect of a visitor. What goes against it is counted as a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manners {
+pub struct PolitenessLimits {
     /// Least time from the start of one request to the start of the next on the same host name.
     /// A tenth less is tolerated: what the server sees is later than what was sent, and not always by as much.
     pub min_gap: Option<Duration>,
@@ -125,7 +125,7 @@ struct SiteLevels {
 
 /// Running counts of one host.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostState {
     pub(crate) name: Box<str>,
     requests: AtomicU64,
     now: AtomicU32,
@@ -136,17 +136,17 @@ pub(crate) struct Host {
 }
 
 /// The list position of a request in progress, if there is a list.
-pub(crate) type Entry = Option<usize>;
+pub(crate) type LogIndex = Option<usize>;
 
 /// Everything that is counted, shared by all threads of a web.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct RequestLog {
     epoch: Instant,
     keep: bool,
     keep_headers: bool,
-    manners: Manners,
-    entries: Mutex<Vec<Seen>>,
-    hosts: Mutex<HashMap<Box<str>, Arc<Host>>>,
+    manners: PolitenessLimits,
+    entries: Mutex<Vec<SeenRequest>>,
+    hosts: Mutex<HashMap<Box<str>, Arc<HostState>>>,
     pages: Mutex<Pages>,
     waiters: AtomicUsize,
     wait_lock: Mutex<()>,
@@ -170,10 +170,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Log {
-    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, manners: Manners) -> Log {
+impl RequestLog {
+    pub(crate) fn new(sites: usize, keep: bool, keep_headers: bool, manners: PolitenessLimits) -> RequestLog {
         let zero = || AtomicU64::new(0);
-        Log {
+        RequestLog {
             epoch: Instant::now(),
             keep,
             keep_headers,
@@ -204,12 +204,12 @@ impl Log {
     }
 
     /// The counts of this host name, made at its first request.
-    pub(crate) fn host(&self, name: &str) -> Arc<Host> {
+    pub(crate) fn host(&self, name: &str) -> Arc<HostState> {
         let mut hosts = locked(&self.hosts);
         if let Some(host) = hosts.get(name) {
             return Arc::clone(host);
         }
-        let host = Arc::new(Host {
+        let host = Arc::new(HostState {
             name: name.into(),
             requests: AtomicU64::new(0),
             now: AtomicU32::new(0),
@@ -244,12 +244,12 @@ impl Log {
     /// A request's head is complete.
     pub(crate) fn begin(
         &self,
-        host: &Host,
+        host: &HostState,
         request: &Request<'_>,
         (connection, site): (u64, usize),
         (status, forbidden): (u16, bool),
         now: Instant,
-    ) -> Entry {
+    ) -> LogIndex {
         let start = now.saturating_duration_since(self.epoch);
         let nanos = start.as_nanos() as u64;
         self.first_start.fetch_min(nanos, Relaxed);
@@ -281,7 +281,7 @@ impl Log {
                 false => Vec::new(),
             };
             let mut entries = locked(&self.entries);
-            entries.push(Seen {
+            entries.push(SeenRequest {
                 connection,
                 site,
                 method: request.method.to_owned(),
@@ -301,7 +301,7 @@ impl Log {
     }
 
     /// The answer was given to its end (`whole`), or the connection is gone.
-    pub(crate) fn end(&self, host: &Host, site: usize, entry: Entry, whole: bool, now: Instant) {
+    pub(crate) fn end(&self, host: &HostState, site: usize, entry: LogIndex, whole: bool, now: Instant) {
         host.now.fetch_sub(1, Relaxed);
         self.at_once.down();
         if let Some(site) = self.sites.get(site) {
@@ -348,7 +348,7 @@ impl Log {
         held
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequest> {
         locked(&self.entries).clone()
     }
 

@@ -3,12 +3,12 @@
 //! Invariant: the oracle asks the graph only for what a page does and links to, never for its bytes; that the bytes say
 //! the same is checked by tests which read the rendered pages.
 
-use crate::graph::{Graph, Kind, PageId};
+use crate::graph::{Graph, PageId, PageKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 /// How far a crawl may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum CrawlReach {
     /// Only the hosts of the roots.
     RootHosts,
     /// Every host.
@@ -17,7 +17,7 @@ pub enum Reach {
 
 /// What must be recorded for a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedRecord {
     /// 0 for a host that never answers.
     pub status: u16,
     /// Distinct URLs that the page links to, in scope or not.
@@ -28,7 +28,11 @@ pub struct Expected {
 
 impl Graph {
     /// Every URL that a crawl from these roots must visit, and what it must find there.
-    pub fn reachable(&self, roots: impl IntoIterator<Item = PageId>, reach: Reach) -> BTreeMap<String, Expected> {
+    pub fn reachable(
+        &self,
+        roots: impl IntoIterator<Item = PageId>,
+        reach: CrawlReach,
+    ) -> BTreeMap<String, ExpectedRecord> {
         let mut queue: VecDeque<PageId> = roots.into_iter().collect();
         let homes: HashSet<u32> = queue.iter().map(|id| id.host).collect();
         let mut known: HashSet<PageId> = queue.iter().copied().collect();
@@ -36,22 +40,22 @@ impl Graph {
         while let Some(id) = queue.pop_front() {
             let mut targets = BTreeSet::new();
             let expected = match self.kind(id) {
-                Kind::Page => {
+                PageKind::Page => {
                     self.links(id, |target| {
                         targets.insert(target);
                     });
-                    Expected { status: 200, links: targets.len() as u32, redirect: None }
+                    ExpectedRecord { status: 200, links: targets.len() as u32, redirect: None }
                 }
-                Kind::Error(status) => Expected { status, links: 0, redirect: None },
-                Kind::Redirect(to) => {
+                PageKind::Error(status) => ExpectedRecord { status, links: 0, redirect: None },
+                PageKind::Redirect(to) => {
                     targets.insert(to);
-                    Expected { status: 302, links: 0, redirect: Some(self.url(to)) }
+                    ExpectedRecord { status: 302, links: 0, redirect: Some(self.url(to)) }
                 }
-                Kind::Dead => Expected { status: 0, links: 0, redirect: None },
+                PageKind::Dead => ExpectedRecord { status: 0, links: 0, redirect: None },
             };
             found.insert(self.url(id), expected);
             for target in targets {
-                if (reach == Reach::Everywhere || homes.contains(&target.host)) && known.insert(target) {
+                if (reach == CrawlReach::Everywhere || homes.contains(&target.host)) && known.insert(target) {
                     queue.push_back(target);
                 }
             }

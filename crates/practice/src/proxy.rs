@@ -5,7 +5,7 @@
 //!
 //! Invariant: it connects to loopback addresses only.
 
-use crate::hostile::Talk;
+use crate::hostile::RawConnection;
 use crate::hostile::raw::RawServer;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A proxy that is to be.
 #[derive(Default)]
-pub struct Proxy {
+pub struct PracticeProxy {
     socks: bool,
     login: Option<(String, String)>,
     names: Vec<(String, IpAddr)>,
@@ -26,29 +26,29 @@ pub struct RunningProxy {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Proxy {
-    pub fn http() -> Proxy {
-        Proxy::default()
+impl PracticeProxy {
+    pub fn http() -> PracticeProxy {
+        PracticeProxy::default()
     }
 
-    pub fn socks5() -> Proxy {
-        Proxy { socks: true, ..Proxy::default() }
+    pub fn socks5() -> PracticeProxy {
+        PracticeProxy { socks: true, ..PracticeProxy::default() }
     }
 
     /// Lets in only those who know this.
-    pub fn login(mut self, name: &str, password: &str) -> Proxy {
+    pub fn login(mut self, name: &str, password: &str) -> PracticeProxy {
         self.login = Some((name.to_owned(), password.to_owned()));
         self
     }
 
     /// It knows where this host is.
-    pub fn name(mut self, name: &str, address: IpAddr) -> Proxy {
+    pub fn name(mut self, name: &str, address: IpAddr) -> PracticeProxy {
         self.names.push((name.to_owned(), address));
         self
     }
 
     /// Whatever it is asked for, it says this and closes.
-    pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> Proxy {
+    pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> PracticeProxy {
         self.answer = Some(answer.into());
         self
     }
@@ -63,11 +63,11 @@ impl Proxy {
     }
 
     /// Serves one client; `note` is told what it asks for.
-    pub(crate) fn serve(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+    pub(crate) fn serve(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
         if self.socks { self.serve_socks(talk, note) } else { self.serve_http(talk, note) }
     }
 
-    fn serve_http(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+    fn serve_http(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
         let mut client = talk.stream();
         let head = read_head(client)?;
         note(head.clone());
@@ -105,7 +105,7 @@ impl Proxy {
         io::copy(&mut host, &mut client).map(drop)
     }
 
-    fn serve_socks(&self, talk: &Talk, note: impl Fn(String)) -> io::Result<()> {
+    fn serve_socks(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
         let mut client = talk.stream();
         let [_, count] = read(client)?;
         let mut methods = vec![0; usize::from(count)];

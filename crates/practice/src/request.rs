@@ -21,7 +21,7 @@ pub(crate) struct Request<'a> {
 
 /// What `parse` found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParsedHead<'a> {
     /// A whole head, and how many bytes it took.
     Whole(Request<'a>, usize),
     /// More bytes are needed.
@@ -33,20 +33,20 @@ pub(crate) enum Parsed<'a> {
 /// The longest head a practice server reads.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > MAX_HEAD { Parsed::Nonsense } else { Parsed::Partial };
+        return if bytes.len() > MAX_HEAD { ParsedHead::Nonsense } else { ParsedHead::Partial };
     };
     let head = &bytes[..end + 2];
     let first_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
     let (first, lines) = head.split_at(first_end);
-    let Ok(first) = str::from_utf8(first) else { return Parsed::Nonsense };
+    let Ok(first) = str::from_utf8(first) else { return ParsedHead::Nonsense };
     let mut words = first.trim_end().split(' ');
     let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
-        return Parsed::Nonsense;
+        return ParsedHead::Nonsense;
     };
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
-        return Parsed::Nonsense;
+        return ParsedHead::Nonsense;
     }
     let mut request =
         Request { method, target: path_of(target), host: "", last: version == "HTTP/1.0", user_agent: "", lines };
@@ -67,7 +67,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
             _ => {}
         }
     }
-    Parsed::Whole(request, end + 4)
+    ParsedHead::Whole(request, end + 4)
 }
 
 impl<'a> Request<'a> {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_head_is_read_and_counted() {
         let bytes = b"GET /a?b HTTP/1.1\r\nHost: x.test:80\r\nUser-Agent: me/1\r\nX: y\r\n\r\nGET /next";
-        let Parsed::Whole(request, used) = parse(bytes) else { panic!("not whole") };
+        let ParsedHead::Whole(request, used) = parse(bytes) else { panic!("not whole") };
         assert_eq!((request.method, request.target, request.host_name()), ("GET", "/a?b", "x.test"));
         assert_eq!((request.user_agent, request.last), ("me/1", false));
         assert_eq!(request.header("x"), Some("y"));
@@ -132,13 +132,13 @@ mod tests {
     fn every_cut_of_a_head_is_partial() {
         let bytes = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         for cut in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..cut]), Parsed::Partial, "cut at {cut}");
+            assert_eq!(parse(&bytes[..cut]), ParsedHead::Partial, "cut at {cut}");
         }
     }
 
     #[test]
     fn keep_alive_follows_version_and_header() {
-        let last = |text: &str| matches!(parse(text.as_bytes()), Parsed::Whole(r, _) if r.last);
+        let last = |text: &str| matches!(parse(text.as_bytes()), ParsedHead::Whole(r, _) if r.last);
         assert!(!last("GET / HTTP/1.1\r\n\r\n"));
         assert!(last("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
         assert!(last("GET / HTTP/1.0\r\n\r\n"));
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_told_apart() {
-        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), Parsed::Nonsense);
-        assert_eq!(parse(b"GET /\r\n\r\n"), Parsed::Nonsense);
-        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), Parsed::Nonsense);
+        assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedHead::Nonsense);
+        assert_eq!(parse(b"GET /\r\n\r\n"), ParsedHead::Nonsense);
+        assert_eq!(parse(&vec![b'a'; MAX_HEAD + 1]), ParsedHead::Nonsense);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: standard output carries nothing but lines of JSON, so that a parent process can read it blindly.
 
-use crate::family::{Family, HELP, Order};
+use crate::family::{Family, HELP, ServeOptions};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The first line of output: where everything is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyLine {
     pub pid: u32,
     pub addresses: Vec<SocketAddr>,
     /// Where a crawl begins: the first thousand roots (`--roots-out` writes all).
@@ -32,8 +32,8 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
         let _ = writeln!(io::stderr(), "argiope-practice: {text}");
     };
     let order = match args.next().as_deref() {
-        Some("serve") => Order::parse(args),
-        Some("demo") => Order::parse(args).map(|order| Order { family: Family::Demo, ..order }),
+        Some("serve") => ServeOptions::parse(args),
+        Some("demo") => ServeOptions::parse(args).map(|order| ServeOptions { family: Family::Demo, ..order }),
         Some("help" | "--help" | "-h") => {
             let _ = io::stdout().write_all(HELP.as_bytes());
             return 0;
@@ -88,7 +88,7 @@ fn tell_ideal(flags: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::f
     }
 }
 
-fn run(order: &Order) -> io::Result<()> {
+fn run(order: &ServeOptions) -> io::Result<()> {
     allow_many_files();
     let opened = order.open()?;
     if let Some(file) = &order.roots_out {
@@ -98,7 +98,7 @@ fn run(order: &Order) -> io::Result<()> {
     if let Some(file) = &order.ca_out {
         std::fs::write(file, web.ca_pem())?;
     }
-    let ready = Ready {
+    let ready = ReadyLine {
         pid: std::process::id(),
         addresses: web.addresses(),
         roots: opened.roots.into_iter().take(ROOTS_SHOWN).collect(),

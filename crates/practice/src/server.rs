@@ -5,10 +5,10 @@
 //!
 //! Invariant: nothing in here blocks but the wait for events.
 
-use crate::connection::{Bench, Connection, Fate};
-use crate::timer::Timers;
-use crate::web::Shared;
-use crate::wire::Wire;
+use crate::connection::{ClientConnection, ConnectionContext, Disposition};
+use crate::timer::DeadlineQueue;
+use crate::web::WebState;
+use crate::wire::ClientStream;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -28,30 +28,30 @@ const RELISTEN: u64 = u64::MAX - 2;
 const LISTENER: u64 = 1 << 63;
 
 /// One thread of a web.
-pub(crate) struct Server {
-    shared: Arc<Shared>,
+pub(crate) struct ServerThread {
+    shared: Arc<WebState>,
     epoll: OwnedFd,
-    timers: Timers,
+    timers: DeadlineQueue,
     slots: Slab<Slot>,
     /// Counts up with every connection, so that a late event cannot hit a slot's next owner.
     generation: u32,
 }
 
 struct Slot {
-    connection: Connection,
+    connection: ClientConnection,
     generation: u32,
     /// What the timers and epoll were told.
     alarm: Option<Instant>,
     watching: EventFlags,
 }
 
-impl Server {
-    pub(crate) fn new(shared: &Arc<Shared>, stop: &OwnedFd) -> io::Result<Server> {
+impl ServerThread {
+    pub(crate) fn new(shared: &Arc<WebState>, stop: &OwnedFd) -> io::Result<ServerThread> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let timers = Timers::new()?;
+        let timers = DeadlineQueue::new()?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
         epoll::add(&epoll, timers.alarm(), EventData::new_u64(ALARM), EventFlags::IN)?;
-        let server = Server { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0 };
+        let server = ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0 };
         server.listen()?;
         Ok(server)
     }
@@ -80,7 +80,8 @@ impl Server {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let mut bench = Bench { shared: &shared, now: Instant::now(), buffer: &mut buffer, page: &mut page };
+            let mut bench =
+                ConnectionContext { shared: &shared, now: Instant::now(), buffer: &mut buffer, page: &mut page };
             for event in &events {
                 match event.data.u64() {
                     STOP if shared.stop.load(SeqCst) => return Ok(()),
@@ -99,7 +100,7 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, index: usize, bench: &mut Bench<'_>) {
+    fn accept(&mut self, index: usize, bench: &mut ConnectionContext<'_>) {
         let shared = Arc::clone(&self.shared);
         let Some(site) = shared.sites.get(index) else { return };
         loop {
@@ -126,7 +127,7 @@ impl Server {
         }
     }
 
-    fn greet(&mut self, socket: OwnedFd, index: usize, bench: &mut Bench<'_>) -> io::Result<()> {
+    fn greet(&mut self, socket: OwnedFd, index: usize, bench: &mut ConnectionContext<'_>) -> io::Result<()> {
         rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
         let site = &bench.shared.sites[index];
         let tls = match &site.tls {
@@ -142,14 +143,14 @@ impl Server {
         let entry = self.slots.vacant_entry();
         let token = token(self.generation, entry.key());
         epoll::add(&self.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
-        let connection = Connection::new(Wire::new(socket, tls), index, &bench.shared.log);
+        let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &bench.shared.log);
         entry.insert(Slot { connection, generation: self.generation, alarm: None, watching: EventFlags::IN });
         // Most clients have sent their request by now; if not, epoll will tell.
         self.with(token, bench, |connection, bench| connection.readable(bench));
         Ok(())
     }
 
-    fn happened(&mut self, token: u64, flags: EventFlags, bench: &mut Bench<'_>) {
+    fn happened(&mut self, token: u64, flags: EventFlags, bench: &mut ConnectionContext<'_>) {
         if flags.intersects(EventFlags::OUT) {
             self.with(token, bench, |connection, bench| connection.writable(bench));
         }
@@ -158,7 +159,7 @@ impl Server {
         }
     }
 
-    fn rang(&mut self, token: u64, bench: &mut Bench<'_>) {
+    fn rang(&mut self, token: u64, bench: &mut ConnectionContext<'_>) {
         if let Some(slot) = self.slots.get_mut(slot_of(token)) {
             slot.alarm = None;
         }
@@ -166,7 +167,12 @@ impl Server {
     }
 
     /// Lets a connection work, then does what it now waits for, or drops it.
-    fn with(&mut self, token: u64, bench: &mut Bench<'_>, work: impl FnOnce(&mut Connection, &mut Bench<'_>) -> Fate) {
+    fn with(
+        &mut self,
+        token: u64,
+        bench: &mut ConnectionContext<'_>,
+        work: impl FnOnce(&mut ClientConnection, &mut ConnectionContext<'_>) -> Disposition,
+    ) {
         let key = slot_of(token);
         let Some(slot) = self.slots.get_mut(key).filter(|slot| u64::from(slot.generation) == token >> 32) else {
             return;
@@ -176,13 +182,13 @@ impl Server {
             true => EventFlags::IN | EventFlags::OUT,
             false => EventFlags::IN,
         };
-        if fate == Fate::Keep && wanted != slot.watching {
+        if fate == Disposition::Keep && wanted != slot.watching {
             slot.watching = wanted;
             if epoll::modify(&self.epoll, slot.connection.wire().fd(), EventData::new_u64(token), wanted).is_err() {
-                fate = Fate::Drop;
+                fate = Disposition::Drop;
             }
         }
-        let alarm = slot.connection.wake.filter(|_| fate == Fate::Keep);
+        let alarm = slot.connection.wake.filter(|_| fate == Disposition::Keep);
         if alarm != slot.alarm {
             if let Some(due) = slot.alarm {
                 self.timers.cancel(due, token);
@@ -192,7 +198,7 @@ impl Server {
             }
             slot.alarm = alarm;
         }
-        if fate == Fate::Drop {
+        if fate == Disposition::Drop {
             self.slots.remove(key);
         }
     }

@@ -7,11 +7,11 @@
 //!
 //! Invariant: a site answers every request; what was not scripted is the graph's, or else the fallback's (a 404).
 
-use crate::answer::Answer;
-use crate::certificate::Certificate;
+use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
 use crate::request::Request;
-use crate::score::Score;
+use crate::response::Response;
+use crate::script::Script;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::HashMap;
 use std::io;
@@ -22,26 +22,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// One listening address with its pages.
 ///
 /// ```
-/// # use argiope_practice::{Answer, Site, Web};
+/// # use argiope_practice::{Response, Site, PracticeWeb};
 /// # fn main() -> std::io::Result<()> {
 /// let site = Site::http("127.0.0.1:0")?
-///     .page("/", Answer::links(["/a", "/old"]))
-///     .page("/a", Answer::html("<title>A</title>"))
+///     .page("/", Response::links(["/a", "/old"]))
+///     .page("/a", Response::html("<title>A</title>"))
 ///     .redirect("/old", "/a", 301)
 ///     .robots("User-agent: *\nDisallow: /secret/\n");
 /// let root = site.url("/");
-/// let web = Web::new().site(site).start()?;
+/// let web = PracticeWeb::new().site(site).start()?;
 /// # drop(root); drop(web);
 /// # Ok(()) }
 /// ```
 pub struct Site {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
-    pub(crate) tls: Option<Certificate>,
+    pub(crate) tls: Option<CertificateKind>,
     pub(crate) resume: bool,
     pub(crate) names: Vec<String>,
-    pages: HashMap<Box<str>, Vec<Answer>>,
-    fallback: Answer,
+    pages: HashMap<Box<str>, Vec<Response>>,
+    fallback: Response,
     graph: Option<Arc<Graph>>,
 }
 
@@ -53,11 +53,11 @@ impl Site {
     }
 
     /// An HTTPS site with this kind of certificate.
-    pub fn https(address: &str, certificate: Certificate) -> io::Result<Site> {
+    pub fn https(address: &str, certificate: CertificateKind) -> io::Result<Site> {
         Site::bind(address, Some(certificate))
     }
 
-    fn bind(address: &str, tls: Option<Certificate>) -> io::Result<Site> {
+    fn bind(address: &str, tls: Option<CertificateKind>) -> io::Result<Site> {
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}"));
         let wanted: SocketAddr = address.parse().map_err(|_| wrong("not an address with a port, as in 127.0.0.1:0"))?;
         if !wanted.ip().is_loopback() && wanted.ip() != IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
@@ -72,7 +72,7 @@ impl Site {
             resume: true,
             names: Vec::new(),
             pages: HashMap::new(),
-            fallback: Answer::status(404),
+            fallback: Response::status(404),
             graph: None,
         })
     }
@@ -110,34 +110,34 @@ impl Site {
     }
 
     /// A page that always answers the same.
-    pub fn page(self, path: &str, answer: Answer) -> Site {
+    pub fn page(self, path: &str, answer: Response) -> Site {
         self.sequence(path, [answer])
     }
 
     /// A page that gives these answers one after the other; the last one repeats.
-    pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Answer>) -> Site {
+    pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Response>) -> Site {
         self.pages.insert(path.into(), answers.into_iter().collect());
         self
     }
 
     /// A page that fails `times` times in this way, and then succeeds.
-    pub fn fail_times(self, path: &str, times: usize, failure: Answer, success: Answer) -> Site {
+    pub fn fail_times(self, path: &str, times: usize, failure: Response, success: Response) -> Site {
         let failures = std::iter::repeat_n(failure, times);
         self.sequence(path, failures.chain([success]))
     }
 
     /// A page that redirects.
     pub fn redirect(self, path: &str, target: &str, status: u16) -> Site {
-        self.page(path, Answer::redirect(target, status))
+        self.page(path, Response::redirect(target, status))
     }
 
     /// What robots.txt says. For odd behaviour of robots.txt, script `/robots.txt` as a page.
     pub fn robots(self, text: &str) -> Site {
-        self.page("/robots.txt", Answer::text(text))
+        self.page("/robots.txt", Response::text(text))
     }
 
     /// What is said where nothing was scripted (a 404 unless changed).
-    pub fn fallback(mut self, answer: Answer) -> Site {
+    pub fn fallback(mut self, answer: Response) -> Site {
         self.fallback = answer;
         self
     }
@@ -151,7 +151,7 @@ impl Site {
     /// Scripted paths and where the last answer of each links or redirects to.
     #[cfg(test)]
     pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
-        use crate::answer::Body;
+        use crate::response::Body;
         self.pages.iter().map(|(path, answers)| {
             let answer = answers.last().unwrap();
             let location = answer.headers.iter().find(|(name, _)| name == "Location");
@@ -165,17 +165,17 @@ impl Site {
     }
 
     /// Makes everything ready to be served.
-    pub(crate) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> SiteContent {
         let by_host = self.pages.keys().any(|path| path.starts_with("//"));
-        let scripted = |answers: &Vec<Answer>| Scripted {
-            scores: answers.iter().map(|answer| Arc::new(Score::of(answer))).collect(),
+        let scripted = |answers: &Vec<Response>| Scripted {
+            scores: answers.iter().map(|answer| Arc::new(Script::of(answer))).collect(),
             asked: AtomicUsize::new(0),
         };
-        Content {
+        SiteContent {
             pages: self.pages.iter().map(|(path, answers)| (path.clone(), scripted(answers))).collect(),
             by_host,
             any_query: self.pages.keys().any(|path| path.ends_with("?*")),
-            fallback: Arc::new(Score::of(&self.fallback)),
+            fallback: Arc::new(Script::of(&self.fallback)),
             graph: self.graph.clone(),
         }
     }
@@ -197,12 +197,12 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// A page and how often it was asked for.
 struct Scripted {
-    scores: Vec<Arc<Score>>,
+    scores: Vec<Arc<Script>>,
     asked: AtomicUsize,
 }
 
 impl Scripted {
-    fn next(&self) -> Option<&Arc<Score>> {
+    fn next(&self) -> Option<&Arc<Script>> {
         match &self.scores[..] {
             [] => None,
             [only] => Some(only),
@@ -215,22 +215,22 @@ impl Scripted {
 }
 
 /// What a site says, ready to be served.
-pub(crate) struct Content {
+pub(crate) struct SiteContent {
     pages: HashMap<Box<str>, Scripted>,
     by_host: bool,
     any_query: bool,
-    fallback: Arc<Score>,
+    fallback: Arc<Script>,
     graph: Option<Arc<Graph>>,
 }
 
 /// Where an answer comes from.
-pub(crate) enum Found {
-    Scripted(Arc<Score>),
+pub(crate) enum ResponseSource {
+    Scripted(Arc<Script>),
     Page(Arc<Graph>, PageId),
 }
 
-impl Content {
-    pub(crate) fn find(&self, request: &Request<'_>) -> Found {
+impl SiteContent {
+    pub(crate) fn find(&self, request: &Request<'_>) -> ResponseSource {
         let mut page = None;
         if self.by_host {
             page = self.pages.get(format!("//{}{}", request.host_name(), request.target).as_str());
@@ -240,13 +240,13 @@ impl Content {
             page = request.target.split_once('?').and_then(|(path, _)| self.pages.get(format!("{path}?*").as_str()));
         }
         if let Some(score) = page.and_then(Scripted::next) {
-            return Found::Scripted(Arc::clone(score));
+            return ResponseSource::Scripted(Arc::clone(score));
         }
         if let Some(graph) = &self.graph
             && let Some(id) = graph.page_at(request.host_name(), request.target)
         {
-            return Found::Page(Arc::clone(graph), id);
+            return ResponseSource::Page(Arc::clone(graph), id);
         }
-        Found::Scripted(Arc::clone(&self.fallback))
+        ResponseSource::Scripted(Arc::clone(&self.fallback))
     }
 }

@@ -13,18 +13,18 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Deadlines of one server thread.
-pub(crate) struct Timers {
+pub(crate) struct DeadlineQueue {
     order: BTreeSet<(Instant, u64)>,
     alarm: OwnedFd,
     /// What the alarm is set to.
     armed: Option<Instant>,
 }
 
-impl Timers {
-    pub(crate) fn new() -> io::Result<Timers> {
+impl DeadlineQueue {
+    pub(crate) fn new() -> io::Result<DeadlineQueue> {
         let alarm =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        Ok(Timers { order: BTreeSet::new(), alarm, armed: None })
+        Ok(DeadlineQueue { order: BTreeSet::new(), alarm, armed: None })
     }
 
     /// What to watch for reading; no need to read from it.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn tokens_come_in_the_order_of_their_deadlines() {
-        let mut timers = Timers::new().unwrap();
+        let mut timers = DeadlineQueue::new().unwrap();
         let now = Instant::now();
         timers.set(now + Duration::from_secs(3), 3);
         timers.set(now + Duration::from_secs(1), 1);

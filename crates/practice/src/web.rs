@@ -2,10 +2,10 @@
 //!
 //! Invariant: when `start` returns, every site answers; when the handle is dropped or stopped, every thread has ended.
 
-use crate::certificate::{Authority, TlsSide};
-use crate::log::{Log, Manners, Seen, Stats};
-use crate::server::Server;
-use crate::site::{Content, Site};
+use crate::certificate::{TestAuthority, TlsSide};
+use crate::log::{PolitenessLimits, RequestLog, SeenRequest, Stats};
+use crate::server::ServerThread;
+use crate::site::{Site, SiteContent};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use std::io;
@@ -16,75 +16,75 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Sites that are about to be served.
-pub struct Web {
+pub struct PracticeWeb {
     sites: Vec<Site>,
     threads: usize,
     keep_log: bool,
     keep_headers: bool,
-    manners: Manners,
-    authority: Option<Arc<Authority>>,
+    manners: PolitenessLimits,
+    authority: Option<Arc<TestAuthority>>,
 }
 
-impl Default for Web {
-    fn default() -> Web {
-        Web::new()
+impl Default for PracticeWeb {
+    fn default() -> PracticeWeb {
+        PracticeWeb::new()
     }
 }
 
-impl Web {
+impl PracticeWeb {
     /// A web without sites, served by one thread, with a log of every request.
-    pub fn new() -> Web {
-        Web {
+    pub fn new() -> PracticeWeb {
+        PracticeWeb {
             sites: Vec::new(),
             threads: 1,
             keep_log: true,
             keep_headers: false,
-            manners: Manners::default(),
+            manners: PolitenessLimits::default(),
             authority: None,
         }
     }
 
     /// Adds a site.
-    pub fn site(mut self, site: Site) -> Web {
+    pub fn site(mut self, site: Site) -> PracticeWeb {
         self.sites.push(site);
         self
     }
 
     /// How many threads serve (at least one).
-    pub fn threads(mut self, threads: usize) -> Web {
+    pub fn threads(mut self, threads: usize) -> PracticeWeb {
         self.threads = threads.max(1);
         self
     }
 
     /// Keeps no entry for each request, only counts: for runs of millions of requests.
-    pub fn counts_only(mut self) -> Web {
+    pub fn counts_only(mut self) -> PracticeWeb {
         self.keep_log = false;
         self
     }
 
     /// Keeps all headers of every request in the log.
-    pub fn keep_headers(mut self) -> Web {
+    pub fn keep_headers(mut self) -> PracticeWeb {
         self.keep_headers = true;
         self
     }
 
     /// What the hosts expect of visitors; see [`Stats::violations`].
-    pub fn manners(mut self, manners: Manners) -> Web {
+    pub fn manners(mut self, manners: PolitenessLimits) -> PracticeWeb {
         self.manners = manners;
         self
     }
 
     /// Uses this authority instead of a new one.
-    pub fn authority(mut self, authority: Arc<Authority>) -> Web {
+    pub fn authority(mut self, authority: Arc<TestAuthority>) -> PracticeWeb {
         self.authority = Some(authority);
         self
     }
 
     /// Starts to serve.
-    pub fn start(self) -> io::Result<Running> {
+    pub fn start(self) -> io::Result<RunningWeb> {
         let authority = match self.authority {
             Some(authority) => authority,
-            None => Arc::new(Authority::new()?),
+            None => Arc::new(TestAuthority::new()?),
         };
         let open = |site: Site| -> io::Result<OpenSite> {
             let tls = match site.tls {
@@ -94,12 +94,12 @@ impl Web {
             Ok(OpenSite { content: site.content(), listener: site.listener, address: site.address, tls })
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        let log = Arc::new(Log::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
-        let shared = Arc::new(Shared { sites, log, stop: AtomicBool::new(false) });
+        let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
+        let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false) });
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let mut running = Running { shared, authority, stop, threads: Vec::new() };
+        let mut running = RunningWeb { shared, authority, stop, threads: Vec::new() };
         for index in 0..self.threads {
-            let server = Server::new(&running.shared, &running.stop)?;
+            let server = ServerThread::new(&running.shared, &running.stop)?;
             let thread = std::thread::Builder::new().name(format!("practice-{index}")).spawn(move || server.run())?;
             running.threads.push(thread);
         }
@@ -108,9 +108,9 @@ impl Web {
 }
 
 /// What all threads of a web share.
-pub(crate) struct Shared {
+pub(crate) struct WebState {
     pub(crate) sites: Vec<OpenSite>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<RequestLog>,
     pub(crate) stop: AtomicBool,
 }
 
@@ -118,19 +118,19 @@ pub(crate) struct Shared {
 pub(crate) struct OpenSite {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
-    pub(crate) content: Content,
+    pub(crate) content: SiteContent,
     pub(crate) tls: Option<TlsSide>,
 }
 
 /// A web that is being served. Dropping it stops it.
-pub struct Running {
-    shared: Arc<Shared>,
-    authority: Arc<Authority>,
+pub struct RunningWeb {
+    shared: Arc<WebState>,
+    authority: Arc<TestAuthority>,
     stop: OwnedFd,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
-impl Running {
+impl RunningWeb {
     /// Where the sites listen, in the order they were added.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.shared.sites.iter().map(|site| site.address).collect()
@@ -142,12 +142,12 @@ impl Running {
     }
 
     /// The authority that signs the sites' certificates.
-    pub fn authority(&self) -> &Arc<Authority> {
+    pub fn authority(&self) -> &Arc<TestAuthority> {
         &self.authority
     }
 
-    /// Every request so far, in the order of arrival (empty with [`Web::counts_only`]).
-    pub fn log(&self) -> Vec<Seen> {
+    /// Every request so far, in the order of arrival (empty with [`PracticeWeb::counts_only`]).
+    pub fn log(&self) -> Vec<SeenRequest> {
         self.shared.log.seen()
     }
 
@@ -187,7 +187,7 @@ impl Running {
     }
 
     /// Blocks until `met` holds; it is asked again after everything that happens on the web.
-    pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&Running) -> bool) -> bool {
+    pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&RunningWeb) -> bool) -> bool {
         self.shared.log.wait(timeout, || met(self))
     }
 
@@ -206,7 +206,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWeb {
     fn drop(&mut self) {
         // `stop` is for those who want to know.
         let _ = self.halt();

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 /// One accepted connection's way to the client.
-pub(crate) struct Wire {
+pub(crate) struct ClientStream {
     socket: OwnedFd,
     tls: Option<Box<ServerConnection>>,
     handshaking: bool,
@@ -34,10 +34,10 @@ pub(crate) enum Handshake {
     Failed,
 }
 
-impl Wire {
-    pub(crate) fn new(socket: OwnedFd, tls: Option<ServerConnection>) -> Wire {
+impl ClientStream {
+    pub(crate) fn new(socket: OwnedFd, tls: Option<ServerConnection>) -> ClientStream {
         let handshaking = tls.is_some();
-        Wire { socket, tls: tls.map(Box::new), handshaking }
+        ClientStream { socket, tls: tls.map(Box::new), handshaking }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

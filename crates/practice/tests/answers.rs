@@ -2,7 +2,7 @@
 
 mod client;
 
-use argiope_practice::{Answer, Ending, Manners, Site, Web};
+use argiope_practice::{PolitenessLimits, PracticeWeb, Response, ResponseEnd, Site};
 use client::*;
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn site() -> Site {
 
 #[test]
 fn pages_links_redirects_and_the_404() {
-    let (_web, at) = serve(site().page("/", Answer::links(["/a", "/b?x=1&y=2"])).redirect("/old", "/a", 301));
+    let (_web, at) = serve(site().page("/", Response::links(["/a", "/b?x=1&y=2"])).redirect("/old", "/a", 301));
     let (head, body) = get(at, "/");
     assert_eq!((status(&head), header(&head, "content-type")), (200, Some("text/html; charset=utf-8")));
     let text = String::from_utf8(body).unwrap();
@@ -26,7 +26,7 @@ fn pages_links_redirects_and_the_404() {
 #[test]
 fn one_connection_serves_many_requests_also_at_once() {
     let (web, at) =
-        serve(site().page("/a", Answer::text("A")).page("/b", Answer::text("B").delay(Duration::from_millis(5))));
+        serve(site().page("/a", Response::text("A")).page("/b", Response::text("B").delay(Duration::from_millis(5))));
     let mut stream = connect(at);
     for path in ["/a", "/b", "/a"] {
         ask(&mut stream, path);
@@ -39,7 +39,7 @@ fn one_connection_serves_many_requests_also_at_once() {
 
 #[test]
 fn a_request_may_come_byte_by_byte() {
-    let (_web, at) = serve(site().page("/", Answer::text("patient")));
+    let (_web, at) = serve(site().page("/", Response::text("patient")));
     let mut stream = connect(at);
     for byte in b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" {
         stream.write_all(&[*byte]).unwrap();
@@ -50,7 +50,7 @@ fn a_request_may_come_byte_by_byte() {
 #[test]
 fn delays_wait_and_do_not_hold_up_others() {
     let slow = Duration::from_millis(150);
-    let (_web, at) = serve(site().page("/slow", Answer::text("s").delay(slow)).page("/", Answer::text("q")));
+    let (_web, at) = serve(site().page("/slow", Response::text("s").delay(slow)).page("/", Response::text("q")));
     let begin = Instant::now();
     let mut waiting = connect(at);
     ask(&mut waiting, "/slow");
@@ -62,7 +62,7 @@ fn delays_wait_and_do_not_hold_up_others() {
 
 #[test]
 fn a_head_may_come_before_a_late_body() {
-    let (_web, at) = serve(site().page("/", Answer::text("late").body_delay(Duration::from_millis(60))));
+    let (_web, at) = serve(site().page("/", Response::text("late").body_delay(Duration::from_millis(60))));
     let mut stream = connect(at);
     ask(&mut stream, "/");
     head(&mut stream);
@@ -74,7 +74,7 @@ fn a_head_may_come_before_a_late_body() {
 
 #[test]
 fn a_body_drips() {
-    let (_web, at) = serve(site().page("/", Answer::text("0123456789").drip(3, Duration::from_millis(20))));
+    let (_web, at) = serve(site().page("/", Response::text("0123456789").drip(3, Duration::from_millis(20))));
     let begin = Instant::now();
     assert_eq!(get(at, "/").1, b"0123456789");
     assert!(begin.elapsed() >= Duration::from_millis(60), "three pauses between four pieces");
@@ -82,7 +82,7 @@ fn a_body_drips() {
 
 #[test]
 fn a_head_drips_too() {
-    let (_web, at) = serve(site().page("/", Answer::text("x").drip_all(20, Duration::from_millis(5))));
+    let (_web, at) = serve(site().page("/", Response::text("x").drip_all(20, Duration::from_millis(5))));
     let begin = Instant::now();
     assert_eq!(get(at, "/").1, b"x");
     assert!(begin.elapsed() >= Duration::from_millis(10));
@@ -92,8 +92,8 @@ fn a_head_drips_too() {
 fn raw_bytes_are_sent_as_they_are() {
     let (_web, at) = serve(
         site()
-            .page("/close", Answer::raw("HTTP/1.1 200 Fine\nX: y\n\nhm"))
-            .page("/stay", Answer::raw("??").ending(Ending::Hang)),
+            .page("/close", Response::raw("HTTP/1.1 200 Fine\nX: y\n\nhm"))
+            .page("/stay", Response::raw("??").ending(ResponseEnd::Hang)),
     );
     let mut stream = connect(at);
     ask(&mut stream, "/close");
@@ -109,8 +109,9 @@ fn raw_bytes_are_sent_as_they_are() {
 
 #[test]
 fn hang_reset_and_close_give_no_answer() {
-    let (web, at) =
-        serve(site().page("/hang", Answer::hang()).page("/reset", Answer::reset()).page("/close", Answer::close()));
+    let (web, at) = serve(
+        site().page("/hang", Response::hang()).page("/reset", Response::reset()).page("/close", Response::close()),
+    );
     let mut stream = connect(at);
     ask(&mut stream, "/close");
     assert_eq!(all(&mut stream).unwrap(), b"");
@@ -132,11 +133,11 @@ fn hang_reset_and_close_give_no_answer() {
 fn bodies_end_by_chunk_by_close_or_too_early() {
     let (_web, at) = serve(
         site()
-            .page("/chunked", Answer::text("hello world").chunked([5, 1]).close_after())
-            .page("/until-close", Answer::text("the end").until_close())
-            .page("/old", Answer::text("ten").http10())
-            .page("/cut", Answer::text("0123456789").truncate_at(4))
-            .page("/false", Answer::text("abc").false_length(100).close_after()),
+            .page("/chunked", Response::text("hello world").chunked([5, 1]).close_after())
+            .page("/until-close", Response::text("the end").until_close())
+            .page("/old", Response::text("ten").http10())
+            .page("/cut", Response::text("0123456789").truncate_at(4))
+            .page("/false", Response::text("abc").false_length(100).close_after()),
     );
     let whole = |path: &str| {
         let mut stream = connect(at);
@@ -159,7 +160,7 @@ fn bodies_end_by_chunk_by_close_or_too_early() {
 
 #[test]
 fn a_stale_connection_is_closed_after_a_promise() {
-    let (_web, at) = serve(site().page("/", Answer::text("soon gone").keep_alive_then_close()));
+    let (_web, at) = serve(site().page("/", Response::text("soon gone").keep_alive_then_close()));
     let mut stream = connect(at);
     ask(&mut stream, "/");
     let (head, _) = one(&mut stream);
@@ -169,8 +170,8 @@ fn a_stale_connection_is_closed_after_a_promise() {
 
 #[test]
 fn failures_come_first_and_then_success() {
-    let down = Answer::status(503).header("Retry-After", "1");
-    let (_web, at) = serve(site().fail_times("/flaky", 2, down, Answer::text("ok")));
+    let down = Response::status(503).header("Retry-After", "1");
+    let (_web, at) = serve(site().fail_times("/flaky", 2, down, Response::text("ok")));
     let seen: Vec<u16> = (0..4).map(|_| status(&get(at, "/flaky").0)).collect();
     assert_eq!(seen, [503, 503, 200, 200]);
 }
@@ -179,8 +180,8 @@ fn failures_come_first_and_then_success() {
 fn interim_answers_and_huge_heads() {
     let (_web, at) = serve(
         site()
-            .page("/early", Answer::text("x").interim(103, &[("Link", "</s.css>; rel=preload")]).interim(102, &[]))
-            .page("/huge", Answer::text("x").huge_head(300, 1000)),
+            .page("/early", Response::text("x").interim(103, &[("Link", "</s.css>; rel=preload")]).interim(102, &[]))
+            .page("/huge", Response::text("x").huge_head(300, 1000)),
     );
     let mut stream = connect(at);
     ask(&mut stream, "/early");
@@ -193,10 +194,10 @@ fn interim_answers_and_huge_heads() {
 fn charsets_codings_and_types_are_as_told() {
     let (_web, at) = serve(
         site()
-            .page("/latin", Answer::html("<title>Fuß</title>").encoded("iso-8859-1"))
-            .page("/gz", Answer::html("packed ".repeat(100)).gzip())
-            .page("/br", Answer::bytes([0x21, 0x00]).content_encoding("br").content_type("text/plain"))
-            .page("/none", Answer::html("x").content_type(None)),
+            .page("/latin", Response::html("<title>Fuß</title>").encoded("iso-8859-1"))
+            .page("/gz", Response::html("packed ".repeat(100)).gzip())
+            .page("/br", Response::bytes([0x21, 0x00]).content_encoding("br").content_type("text/plain"))
+            .page("/none", Response::html("x").content_type(None)),
     );
     let (head, body) = get(at, "/latin");
     assert_eq!(header(&head, "content-type"), Some("text/html; charset=iso-8859-1"));
@@ -212,7 +213,7 @@ fn charsets_codings_and_types_are_as_told() {
 
 #[test]
 fn a_page_of_many_megabytes_is_exact() {
-    let (_web, at) = serve(site().page("/big", Answer::filled("<title>big</title>", 30_000_000)));
+    let (_web, at) = serve(site().page("/big", Response::filled("<title>big</title>", 30_000_000)));
     let (_, body) = get(at, "/big");
     assert_eq!(body.len(), 30_000_000);
     assert!(body.starts_with(b"<title>big</title>"));
@@ -221,7 +222,7 @@ fn a_page_of_many_megabytes_is_exact() {
 #[test]
 fn validators_are_honoured() {
     let (_web, at) =
-        serve(site().page("/", Answer::text("v").etag("one").last_modified("Sat, 01 Jan 2000 00:00:00 GMT")));
+        serve(site().page("/", Response::text("v").etag("one").last_modified("Sat, 01 Jan 2000 00:00:00 GMT")));
     let mut stream = connect(at);
     let mut with = |line: &str| {
         write!(stream, "GET / HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n").unwrap();
@@ -235,7 +236,7 @@ fn validators_are_honoured() {
 
 #[test]
 fn head_requests_get_a_head() {
-    let (_web, at) = serve(site().page("/", Answer::text("body")));
+    let (_web, at) = serve(site().page("/", Response::text("body")));
     let mut stream = connect(at);
     write!(stream, "HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
     let text = String::from_utf8(all(&mut stream).unwrap()).unwrap();
@@ -244,7 +245,7 @@ fn head_requests_get_a_head() {
 
 #[test]
 fn one_address_can_be_several_hosts() {
-    let (_web, at) = serve(site().page("//b.test/", Answer::text("b")).page("/", Answer::text("anyone")));
+    let (_web, at) = serve(site().page("//b.test/", Response::text("b")).page("/", Response::text("anyone")));
     let ask_as = |host: &str| {
         let mut stream = connect(at);
         write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
@@ -256,7 +257,7 @@ fn one_address_can_be_several_hosts() {
 
 #[test]
 fn a_page_can_stand_for_every_query() {
-    let (_web, at) = serve(site().page("/find?*", Answer::text("any")).page("/find?q=1", Answer::text("one")));
+    let (_web, at) = serve(site().page("/find?*", Response::text("any")).page("/find?q=1", Response::text("one")));
     assert_eq!(get(at, "/find?q=2").1, b"any");
     assert_eq!(get(at, "/find?q=1").1, b"one");
     assert_eq!(status(&get(at, "/find").0), 404);
@@ -264,9 +265,9 @@ fn a_page_can_stand_for_every_query() {
 
 #[test]
 fn the_log_tells_who_asked_for_what_and_when() {
-    let site = site().page("/x?y", Answer::text("x").delay(Duration::from_millis(20)));
+    let site = site().page("/x?y", Response::text("x").delay(Duration::from_millis(20)));
     let at = site.address();
-    let web = Web::new().site(site).keep_headers().start().unwrap();
+    let web = PracticeWeb::new().site(site).keep_headers().start().unwrap();
     get(at, "/x?y");
     assert!(web.wait_answered(1, PATIENCE));
     let log = web.log();
@@ -281,12 +282,12 @@ fn the_log_tells_who_asked_for_what_and_when() {
 #[test]
 fn crowds_haste_and_trespass_are_violations() {
     let site = site()
-        .page("/", Answer::text("x"))
-        .page("/secret", Answer::text("x").forbidden())
-        .page("/hang", Answer::hang());
+        .page("/", Response::text("x"))
+        .page("/secret", Response::text("x").forbidden())
+        .page("/hang", Response::hang());
     let at = site.address();
-    let manners = Manners { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };
-    let web = Web::new().site(site).manners(manners).start().unwrap();
+    let manners = PolitenessLimits { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };
+    let web = PracticeWeb::new().site(site).manners(manners).start().unwrap();
     get(at, "/");
     assert_eq!(web.stats().violations, 0);
     get(at, "/secret");
@@ -328,7 +329,7 @@ fn only_loopback_addresses_are_served() {
 #[expect(clippy::print_stderr, reason = "what a machine cannot test is said aloud")]
 fn ipv6_loopback_is_served() {
     let site = match Site::http("[::1]:0") {
-        Ok(site) => site.page("/", Answer::text("six")),
+        Ok(site) => site.page("/", Response::text("six")),
         Err(error) => {
             eprintln!("LEFT OUT: this machine has no IPv6 loopback ({error})");
             return;
@@ -341,9 +342,9 @@ fn ipv6_loopback_is_served() {
 
 #[test]
 fn several_threads_serve_one_site() {
-    let site = site().page("/", Answer::text("x").delay(Duration::from_millis(1)));
+    let site = site().page("/", Response::text("x").delay(Duration::from_millis(1)));
     let at = site.address();
-    let web = Web::new().site(site).threads(3).start().unwrap();
+    let web = PracticeWeb::new().site(site).threads(3).start().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

@@ -2,7 +2,9 @@
 
 mod client;
 
-use argiope_practice::{Expected, Graph, Kind, PageId, Plan, Reach, Running, Shape, Site, Web, spawn_child};
+use argiope_practice::{
+    CrawlReach, ExpectedRecord, Graph, GraphPlan, PageId, PageKind, PracticeWeb, RunningWeb, Shape, Site, spawn_child,
+};
 use client::*;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,11 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn serve_plan(plan: Plan) -> (Running, Arc<Graph>, u16) {
+fn serve_plan(plan: GraphPlan) -> (RunningWeb, Arc<Graph>, u16) {
     let site = Site::http("0.0.0.0:0").unwrap();
     let port = site.address().port();
     let graph = Arc::new(Graph::new(plan, port, false));
-    (Web::new().site(site.graph(&graph)).start().unwrap(), graph, port)
+    (PracticeWeb::new().site(site.graph(&graph)).start().unwrap(), graph, port)
 }
 
 fn split(url: &str) -> (SocketAddr, &str, &str) {
@@ -25,7 +27,7 @@ fn split(url: &str) -> (SocketAddr, &str, &str) {
 }
 
 /// One page after the other, on one connection for each host.
-fn crawl(roots: Vec<String>) -> BTreeMap<String, Expected> {
+fn crawl(roots: Vec<String>) -> BTreeMap<String, ExpectedRecord> {
     let mut connections: BTreeMap<SocketAddr, TcpStream> = BTreeMap::new();
     let mut found = BTreeMap::new();
     let mut queue = roots;
@@ -49,14 +51,14 @@ fn crawl(roots: Vec<String>) -> BTreeMap<String, Expected> {
         let redirect = header(&head, "location").map(str::to_owned);
         let links_found = links.len() as u32;
         queue.extend(links.into_iter().chain(redirect.clone()));
-        found.insert(url, Expected { status: status(&head), links: links_found, redirect });
+        found.insert(url, ExpectedRecord { status: status(&head), links: links_found, redirect });
     }
     found
 }
 
 #[test]
 fn a_crawl_finds_what_the_oracle_says() {
-    let random = Plan {
+    let random = GraphPlan {
         hosts: 12,
         pages: 40,
         cross: 100,
@@ -64,12 +66,12 @@ fn a_crawl_finds_what_the_oracle_says() {
         broken: 30,
         redirects: 100,
         zipf: 1.1,
-        ..Plan::default()
+        ..GraphPlan::default()
     };
-    let blog = Plan { shape: Shape::Blog, pages: 200, size: 8192, ..Plan::default() };
+    let blog = GraphPlan { shape: Shape::Blog, pages: 200, size: 8192, ..GraphPlan::default() };
     for plan in [random, blog] {
         let (web, graph, _) = serve_plan(plan);
-        let expected = graph.reachable(graph.roots(), Reach::Everywhere);
+        let expected = graph.reachable(graph.roots(), CrawlReach::Everywhere);
         let found = crawl(graph.roots().map(|id| graph.url(id)).collect());
         assert_eq!(found.len() as u64, graph.total_pages());
         assert_eq!(found, expected);
@@ -79,7 +81,7 @@ fn a_crawl_finds_what_the_oracle_says() {
 
 #[test]
 fn latency_is_kept_and_never_shorter() {
-    let (_web, graph, _) = serve_plan(Plan { latency_us: (20_000, 40_000), ..Plan::default() });
+    let (_web, graph, _) = serve_plan(GraphPlan { latency_us: (20_000, 40_000), ..GraphPlan::default() });
     let mut total = Duration::ZERO;
     let begin = Instant::now();
     for page in 0..10 {
@@ -96,7 +98,7 @@ fn latency_is_kept_and_never_shorter() {
 
 #[test]
 fn a_dripping_page_arrives_whole_and_late() {
-    let (_web, graph, port) = serve_plan(Plan { size: 3000, drip: (10, 5_000), ..Plan::default() });
+    let (_web, graph, port) = serve_plan(GraphPlan { size: 3000, drip: (10, 5_000), ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
     let begin = Instant::now();
@@ -107,7 +109,7 @@ fn a_dripping_page_arrives_whole_and_late() {
 
 #[test]
 fn connections_are_closed_where_the_plan_says_so() {
-    let (web, graph, port) = serve_plan(Plan { close: true, ..Plan::default() });
+    let (web, graph, port) = serve_plan(GraphPlan { close: true, ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
     write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -118,7 +120,7 @@ fn connections_are_closed_where_the_plan_says_so() {
 
 #[test]
 fn unknown_hosts_and_pages_are_404_and_robots_too() {
-    let (_web, graph, port) = serve_plan(Plan { pages: 10, ..Plan::default() });
+    let (_web, graph, port) = serve_plan(GraphPlan { pages: 10, ..GraphPlan::default() });
     let address = graph.address_of(0);
     let mut stream = connect((address, port).into());
     for (host, path, wanted) in [
@@ -136,14 +138,14 @@ fn unknown_hosts_and_pages_are_404_and_robots_too() {
 
 #[test]
 fn dead_hosts_take_requests_and_stay_silent() {
-    let (web, graph, port) = serve_plan(Plan { hosts: 50, seeds: 50, dead: 500, ..Plan::default() });
-    let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == Kind::Dead).unwrap();
+    let (web, graph, port) = serve_plan(GraphPlan { hosts: 50, seeds: 50, dead: 500, ..GraphPlan::default() });
+    let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).unwrap();
     let address = graph.address_of(dead);
     let mut stream = connect((address, port).into());
     write!(stream, "GET /robots.txt HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     assert!(web.wait_requests(1, PATIENCE));
     assert_eq!((web.log()[0].status, web.stats().answered), (0, 0));
-    let found = graph.reachable(graph.roots(), Reach::RootHosts);
+    let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found[&graph.url(PageId { host: dead, page: 0 })].status, 0);
 }
 

@@ -2,7 +2,7 @@
 
 mod client;
 
-use argiope_practice::{Child, spawn_child};
+use argiope_practice::{ServerProcess, spawn_child};
 use client::*;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_argiope-practice");
 
-fn spawn(line: &str) -> Child {
+fn spawn(line: &str) -> ServerProcess {
     spawn_child(Path::new(BINARY), line.split_whitespace()).unwrap()
 }
 

@@ -2,18 +2,18 @@
 
 mod client;
 
-use argiope_practice::{Answer, Certificate, Graph, PageId, Plan, Site, Web};
+use argiope_practice::{CertificateKind, Graph, GraphPlan, PageId, PracticeWeb, Response, Site};
 use client::*;
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 
-fn site(kind: Certificate) -> Site {
-    Site::https("127.0.0.1:0", kind).unwrap().name("good.test").page("/", Answer::text("sealed"))
+fn site(kind: CertificateKind) -> Site {
+    Site::https("127.0.0.1:0", kind).unwrap().name("good.test").page("/", Response::text("sealed"))
 }
 
 #[test]
 fn a_good_certificate_is_good_for_name_and_address() {
-    let (web, at) = serve(site(Certificate::Good));
+    let (web, at) = serve(site(CertificateKind::Good));
     let config = trusting(web.authority());
     for name in ["good.test", "127.0.0.1"] {
         let mut stream = connect_tls(at, &config, name);
@@ -26,10 +26,10 @@ fn a_good_certificate_is_good_for_name_and_address() {
 #[test]
 fn bad_certificates_are_bad_each_in_its_way() {
     for (kind, fault) in [
-        (Certificate::SelfSigned, "UnknownIssuer"),
-        (Certificate::Expired, "expired"),
-        (Certificate::NotYetValid, "not valid yet"),
-        (Certificate::WrongName, "not valid for name"),
+        (CertificateKind::SelfSigned, "UnknownIssuer"),
+        (CertificateKind::Expired, "expired"),
+        (CertificateKind::NotYetValid, "not valid yet"),
+        (CertificateKind::WrongName, "not valid for name"),
     ] {
         let (web, at) = serve(site(kind));
         let mut stream = connect_tls(at, &trusting(web.authority()), "good.test");
@@ -43,7 +43,7 @@ fn bad_certificates_are_bad_each_in_its_way() {
 
 #[test]
 fn sessions_are_resumed_unless_refused() {
-    for (site, resumed) in [(site(Certificate::Good), 2), (site(Certificate::Good).without_resumption(), 0)] {
+    for (site, resumed) in [(site(CertificateKind::Good), 2), (site(CertificateKind::Good).without_resumption(), 0)] {
         let (web, at) = serve(site);
         let config = trusting(web.authority());
         for _ in 0..3 {
@@ -58,8 +58,8 @@ fn sessions_are_resumed_unless_refused() {
 
 #[test]
 fn a_large_page_passes_whole() {
-    let site = Site::https("127.0.0.1:0", Certificate::Good).unwrap();
-    let (web, at) = serve(site.page("/", Answer::filled("<p>", 5_000_000).close_after()));
+    let site = Site::https("127.0.0.1:0", CertificateKind::Good).unwrap();
+    let (web, at) = serve(site.page("/", Response::filled("<p>", 5_000_000).close_after()));
     let mut stream = connect_tls(at, &trusting(web.authority()), "127.0.0.1");
     ask(&mut stream, "/");
     let bytes = all(&mut stream).unwrap();
@@ -69,8 +69,8 @@ fn a_large_page_passes_whole() {
 
 #[test]
 fn a_truncated_answer_ends_without_goodbye() {
-    let site = Site::https("127.0.0.1:0", Certificate::Good).unwrap();
-    let (web, at) = serve(site.page("/", Answer::text("0123456789").truncate_at(3)));
+    let site = Site::https("127.0.0.1:0", CertificateKind::Good).unwrap();
+    let (web, at) = serve(site.page("/", Response::text("0123456789").truncate_at(3)));
     let mut stream = connect_tls(at, &trusting(web.authority()), "127.0.0.1");
     ask(&mut stream, "/");
     assert_eq!(all(&mut stream).unwrap_err().kind(), ErrorKind::UnexpectedEof);
@@ -78,7 +78,7 @@ fn a_truncated_answer_ends_without_goodbye() {
 
 #[test]
 fn plain_http_to_a_tls_site_is_turned_away() {
-    let (web, at) = serve(site(Certificate::Good));
+    let (web, at) = serve(site(CertificateKind::Good));
     let mut stream = connect(at);
     ask(&mut stream, "/");
     let bytes = all(&mut stream).unwrap_or_default();
@@ -89,10 +89,10 @@ fn plain_http_to_a_tls_site_is_turned_away() {
 
 #[test]
 fn every_host_of_a_graph_has_its_own_certificate() {
-    let site = Site::https("0.0.0.0:0", Certificate::Good).unwrap();
+    let site = Site::https("0.0.0.0:0", CertificateKind::Good).unwrap();
     let port = site.address().port();
-    let graph = Arc::new(Graph::new(Plan { hosts: 300, ..Plan::default() }, port, true));
-    let web = Web::new().site(site.graph(&graph)).start().unwrap();
+    let graph = Arc::new(Graph::new(GraphPlan { hosts: 300, ..GraphPlan::default() }, port, true));
+    let web = PracticeWeb::new().site(site.graph(&graph)).start().unwrap();
     let config = trusting(web.authority());
     for host in [0, 1, 299] {
         let address = graph.address_of(host);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use argiope_core::rules::Config;
 use argiope_core::schedule::keeper::Settled;
 use argiope_engine::{Clock, EngineKind};
-use argiope_practice::{Answer, Site, Web};
+use argiope_practice::{PracticeWeb, Response, Site};
 use argiope_runtime::keeping::{Keeping, Setting, Taker};
 use argiope_runtime::writing::Desk;
 use argiope_store::MemoryFrontier;
@@ -24,9 +24,9 @@ impl Taker for Faulty {
 fn a_writer_that_panics_ends_the_crawl() {
     let site = Site::http("127.5.3.1:0").expect("a loopback address");
     // The second page hangs for much longer than anybody waits for a test.
-    let site = site.page("/", Answer::links(["/hang"])).page("/hang", Answer::hang());
+    let site = site.page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
-    let _web = Web::new().site(site).start().expect("the practice web starts");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
     let config = Config { roots: vec![root], ..Config::default() };
     let rules = Arc::new(argiope_runtime::rules(&config).expect("settings that make sense"));
     let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);

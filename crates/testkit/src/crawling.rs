@@ -10,7 +10,7 @@ use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
 use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
-use argiope_practice::Running;
+use argiope_practice::RunningWeb;
 use argiope_runtime::keeping::{Keeping, Setting, Summary, Taker};
 use argiope_runtime::writing::Desk;
 use argiope_store::MemoryFrontier;
@@ -40,7 +40,7 @@ pub fn config(engine: EngineName, roots: &[&str]) -> Config {
 }
 
 /// Trusts the web's own authority.
-pub fn trust(config: &mut Config, web: &Running) -> tempfile::TempPath {
+pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(web.ca_pem().as_bytes()).expect("the certificate is written");
     config.ca_cert = Some(file.path().to_owned());

@@ -12,7 +12,7 @@ use argiope_core::rules::{Config, FailOn, Rules};
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_engine::Clock;
-use argiope_practice::{Running, demo as practice};
+use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::atomic_file::Aside;
 use argiope_runtime::directory::{self, Directory};
 use argiope_runtime::keeping::{Keeping, Mail, Setting, Taker};
@@ -217,7 +217,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
 
 /// Crawls the built-in practice web.
 pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
-    let (web, roots): (Running, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
+    let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => {
             return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}")));

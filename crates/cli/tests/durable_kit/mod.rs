@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_practice::{Expected, Graph, Plan, Reach, Running, Site, Web};
+use argiope_practice::{CrawlReach, ExpectedRecord, Graph, GraphPlan, PracticeWeb, RunningWeb, Site};
 use serde_json::Value;
 
 /// Long enough for anything that works, on a busy machine.
@@ -16,18 +16,18 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A web that is the same every time, and what a crawl of it must find.
 pub struct Practice {
-    pub web: Running,
+    pub web: RunningWeb,
     pub roots: Vec<String>,
-    pub expected: BTreeMap<String, Expected>,
+    pub expected: BTreeMap<String, ExpectedRecord>,
 }
 
 impl Practice {
-    pub fn serve(plan: Plan) -> Self {
+    pub fn serve(plan: GraphPlan) -> Self {
         let site = Site::http("0.0.0.0:0").expect("a port");
         let graph = Arc::new(Graph::new(plan, site.address().port(), false));
         let roots = graph.roots().map(|id| graph.url(id)).collect();
-        let expected = graph.reachable(graph.roots(), Reach::Everywhere);
-        let web = Web::new().site(site.graph(&graph)).start().expect("a server");
+        let expected = graph.reachable(graph.roots(), CrawlReach::Everywhere);
+        let web = PracticeWeb::new().site(site.graph(&graph)).start().expect("a server");
         Self { web, roots, expected }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use argiope_practice::hostile::{Expect, Showing, catalogue};
+use argiope_practice::hostile::{CaseSetup, Expect, catalogue};
 use serde_json::Value;
 
 /// Cases of the catalogue, those of HTTP/2 left out.
@@ -23,7 +23,7 @@ fn published() -> Option<BTreeMap<String, Value>> {
 #[test]
 fn what_is_shown_elsewhere_is_shown_there() {
     for case in catalogue() {
-        let whole = if let Showing::Elsewhere { file, test } = case.showing { Some((file, test)) } else { None };
+        let whole = if let CaseSetup::Elsewhere { file, test } = case.showing { Some((file, test)) } else { None };
         for (file, test) in whole.into_iter().chain(case.also) {
             let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
             let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {file}: {error}", case.id));

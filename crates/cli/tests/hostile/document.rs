@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use argiope_practice::hostile::{Case, Category, Showing, catalogue};
+use argiope_practice::hostile::{Case, CaseSetup, Category, catalogue};
 
 const BEGIN: &str =
     "<!-- hostile web: written by `UPDATE_CONFORMANCE=1 cargo test -p argiope-cli --test hostile document` -->\n";
@@ -27,7 +27,7 @@ fn render(cases: &[Case]) -> String {
     let mut text = String::from("\n| category | crawled | shown by another test | cases |\n|---|---|---|---|\n");
     let mut row = |name: &str, of: &dyn Fn(&Case) -> bool| {
         let total = cases.iter().filter(|case| of(case)).count();
-        let crawled = cases.iter().filter(|case| of(case) && matches!(case.showing, Showing::Here(_))).count();
+        let crawled = cases.iter().filter(|case| of(case) && matches!(case.showing, CaseSetup::Here(_))).count();
         writeln!(text, "| {name} | {crawled} | {} | {total} |", total - crawled).expect("text");
     };
     for category in Category::ALL {
@@ -36,7 +36,7 @@ fn render(cases: &[Case]) -> String {
     row("all", &|_| true);
     text.push_str("\n**What one crawl cannot show, or not all of**\n\n");
     for case in cases {
-        if let Showing::Elsewhere { file, test } = case.showing {
+        if let CaseSetup::Elsewhere { file, test } = case.showing {
             writeln!(text, "- {} ({}): `{test}` in `{file}`", case.id, case.title).expect("text");
         }
         if let Some((file, test)) = case.also {

@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use argiope_practice::hostile::{Showing, catalogue as cases};
+use argiope_practice::hostile::{CaseSetup, catalogue as cases};
 
 const ENGINES: [&str; 4] = ["tokio", "coroutines", "callbacks", "threads"];
 
@@ -47,7 +47,7 @@ fn every_case_ends_as_it_must() {
             for _ in 0..AT_ONCE {
                 scope.spawn(|| {
                     while let Some((ordinal, case)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Showing::Here(_) = case.showing
+                        if let CaseSetup::Here(_) = case.showing
                             && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
                         {
                             let words = format!("{} on {engine}: {fault}\n", case.id);

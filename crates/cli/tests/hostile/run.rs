@@ -1,4 +1,4 @@
-//! One case: set the stage, crawl it with the command, judge.
+//! One case: start its servers, crawl it with the command, judge.
 //!
 //! Invariant: the command is a process of its own, so that a crash, a leak or a hang of one case is seen as that.
 
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use argiope_practice::hostile::{Case, Report, Verdict, demand};
-use argiope_practice::{Answer, Running, Site, Web};
+use argiope_practice::hostile::{Case, CaseReport, CaseVerdict, demand};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::{Value, json};
 
 /// The catalogue's profile of limits, as settings. One size limit holds for the body on the wire and decoded.
@@ -38,7 +38,7 @@ const GROWTH: u64 = 64 << 10;
 /// A host that does nothing wrong, crawled beside every case.
 pub struct Control {
     root: String,
-    _web: Running,
+    _web: RunningWeb,
 }
 
 const CONTROL_PAGES: usize = 20;
@@ -49,13 +49,13 @@ impl Control {
         for page in 0..CONTROL_PAGES {
             let next = format!("/{}", page + 1);
             let links: &[&str] = if page + 1 < CONTROL_PAGES { &[&next] } else { &[] };
-            site = site.page(&format!("/{page}"), Answer::links(links));
+            site = site.page(&format!("/{page}"), Response::links(links));
         }
         let root = site.url("/0");
-        Control { root, _web: Web::new().site(site).start().expect("the control host starts") }
+        Control { root, _web: PracticeWeb::new().site(site).start().expect("the control host starts") }
     }
 
-    fn complete(&self, report: &Report) -> Verdict {
+    fn complete(&self, report: &CaseReport) -> CaseVerdict {
         let origin = self.root.trim_end_matches('0');
         let found = report
             .pages()
@@ -75,41 +75,41 @@ pub fn alone(engine: &str, control: &Control) -> u64 {
 }
 
 /// Crawls one case and says what is wrong.
-pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> Verdict {
+pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> CaseVerdict {
     let words = |error: std::io::Error| error.to_string();
-    let Some(stage) = case.stage(ordinal).map_err(words)? else { return Ok(()) };
-    let scene = stage.start().map_err(words)?;
+    let Some(builder) = case.builder(ordinal).map_err(words)? else { return Ok(()) };
+    let running = builder.start().map_err(words)?;
     let folder = tempfile::tempdir().map_err(words)?;
     let mut settings: BTreeMap<&str, Value> = BTreeMap::new();
-    if let Some(address) = scene.dns() {
+    if let Some(address) = running.dns() {
         settings.insert("dns", address.to_string().into());
     }
-    if scene.roots.iter().any(|root| root.starts_with("https:")) {
+    if running.roots.iter().any(|root| root.starts_with("https:")) {
         let file = folder.path().join("ca.pem");
-        std::fs::write(&file, scene.ca_pem()).map_err(words)?;
+        std::fs::write(&file, running.ca_pem()).map_err(words)?;
         settings.insert("ca-cert", json!(file));
     }
-    settings.extend(scene.settings.iter().cloned());
+    settings.extend(running.settings.iter().cloned());
     let config = write_config(folder.path(), settings);
-    let (mut report, peak) = crawl(engine, &scene.roots, control, &config, folder.path())?;
-    report.seen = scene.seen();
-    report.names_asked = scene.names_asked();
-    report.judged.clone_from(&scene.judged);
-    for url in &scene.judged {
+    let (mut report, peak) = crawl(engine, &running.roots, control, &config, folder.path())?;
+    report.seen = running.seen();
+    report.names_asked = running.names_asked();
+    report.judged.clone_from(&running.judged);
+    for url in &running.judged {
         report.judge(url, case.expect)?;
     }
-    for check in &scene.checks {
+    for check in &running.checks {
         (check.decide)(&report).map_err(|fault| format!("{}: {fault}", check.what))?;
     }
     demand(report.exit == Some(0), format!("exit code {:?}: {}", report.exit, report.words))?;
     control.complete(&report)?;
-    let expensive = scene.settings.iter().any(|(key, _)| *key == "timeout");
+    let expensive = running.settings.iter().any(|(key, _)| *key == "timeout");
     always(&report, if expensive { LONGEST_EXPENSIVE_FETCH } else { LONGEST_FETCH })?;
     demand(peak <= baseline + GROWTH, format!("memory grew from {baseline} to {peak} KiB"))
 }
 
 /// What holds for every crawl.
-fn always(report: &Report, longest: Duration) -> Verdict {
+fn always(report: &CaseReport, longest: Duration) -> CaseVerdict {
     let mut urls = BTreeSet::new();
     for page in report.pages() {
         let url = page["url"].as_str().unwrap_or_default();
@@ -139,7 +139,7 @@ fn crawl(
     control: &Control,
     config: &Path,
     folder: &Path,
-) -> Result<(Report, u64), String> {
+) -> Result<(CaseReport, u64), String> {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_argiope"));
     let directory = folder.join("crawl");
     let mut child = Command::new(&program)
@@ -192,7 +192,7 @@ fn crawl(
     let exit = child.wait().map_err(|error| error.to_string())?.code();
     let _ = reader.join();
     let words = words.join().map_err(|_| "the reader of standard error panicked")?;
-    Ok((Report { records, words, exit, directory, program, ..Report::default() }, peak))
+    Ok((CaseReport { records, words, exit, directory, program, ..CaseReport::default() }, peak))
 }
 
 /// The peak of a process's memory in KiB, while it lives.

@@ -1,15 +1,15 @@
 //! The graph agrees with itself: its pages say what its oracle says.
 
 use super::*;
-use crate::oracle::Reach;
+use crate::oracle::CrawlReach;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = GraphPlan> {
     let sizes = (any::<u64>(), any::<bool>(), 1u32..40, 1u32..120, prop_oneof![Just(0.0), Just(1.1)], 0u64..20_000);
     let shares = (0u32..30, 0u32..600, 1u32..50, 0u32..200, 0u32..200, 0u32..200);
     (sizes, shares).prop_map(
-        |((seed, blog, hosts, pages, zipf, size), (links, cross, seeds, missing, broken, redirects))| Plan {
+        |((seed, blog, hosts, pages, zipf, size), (links, cross, seeds, missing, broken, redirects))| GraphPlan {
             seed,
             shape: if blog { Shape::Blog } else { Shape::Random },
             hosts,
@@ -22,7 +22,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             missing,
             broken,
             redirects,
-            ..Plan::default()
+            ..GraphPlan::default()
         },
     )
 }
@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn every_page_is_reachable_where_no_host_is_dead(plan in plans()) {
         let graph = Graph::new(plan, 8000, false);
-        let found = graph.reachable(graph.roots(), Reach::Everywhere);
+        let found = graph.reachable(graph.roots(), CrawlReach::Everywhere);
         prop_assert_eq!(found.len() as u64, graph.total_pages());
     }
 
@@ -59,7 +59,7 @@ proptest! {
         let mut expected = BTreeSet::new();
         graph.links(id, |target| { expected.insert(graph.url(target)); });
         prop_assert_eq!(rendered, expected);
-        if graph.kind(id) == Kind::Page {
+        if graph.kind(id) == PageKind::Page {
             prop_assert!(text.len() as u64 >= graph.plan().size);
             let announced = format!("Content-Length: {}\r\n", text.len());
             prop_assert!(String::from_utf8_lossy(&answer).contains(&announced), "no {announced}");
@@ -79,7 +79,7 @@ proptest! {
 
 #[test]
 fn many_hosts_have_distinct_addresses() {
-    let graph = Graph::new(Plan { hosts: 200_000, ..Plan::default() }, 80, false);
+    let graph = Graph::new(GraphPlan { hosts: 200_000, ..GraphPlan::default() }, 80, false);
     let all: BTreeSet<Ipv4Addr> = (0..200_000).map(|host| graph.address_of(host)).collect();
     assert_eq!(all.len(), 200_000);
     assert!((0..200_000).step_by(997).all(|host| graph.host_at(&graph.address_of(host).to_string()) == Some(host)));
@@ -89,7 +89,7 @@ fn many_hosts_have_distinct_addresses() {
 
 #[test]
 fn a_blog_has_archives_and_neighbours() {
-    let graph = Graph::new(Plan { shape: Shape::Blog, pages: 1500, ..Plan::default() }, 80, false);
+    let graph = Graph::new(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() }, 80, false);
     let links = |page| {
         let mut links = Vec::new();
         graph.links(PageId { host: 0, page }, |to| links.push(to.page));
@@ -103,7 +103,7 @@ fn a_blog_has_archives_and_neighbours() {
 
 #[test]
 fn a_large_page_leaves_its_filler_to_the_caller() {
-    let graph = Graph::new(Plan { size: 100 << 20, ..Plan::default() }, 80, false);
+    let graph = Graph::new(GraphPlan { size: 100 << 20, ..GraphPlan::default() }, 80, false);
     let mut answer = Vec::new();
     let fill = graph.render(PageId { host: 0, page: 0 }, &mut answer);
     assert_eq!(body(&answer).len() as u64 + fill, 100 << 20);
@@ -112,7 +112,7 @@ fn a_large_page_leaves_its_filler_to_the_caller() {
 
 #[test]
 fn zipf_gives_much_to_few() {
-    let graph = Graph::new(Plan { hosts: 1000, pages: 50, zipf: 1.1, ..Plan::default() }, 80, false);
+    let graph = Graph::new(GraphPlan { hosts: 1000, pages: 50, zipf: 1.1, ..GraphPlan::default() }, 80, false);
     let total = graph.total_pages();
     assert!((45_000..55_000).contains(&total), "{total}");
     assert!(graph.pages_of(0) > 5_000 && graph.pages_of(999) < 20);
@@ -120,16 +120,16 @@ fn zipf_gives_much_to_few() {
 
 #[test]
 fn dead_hosts_are_a_share_and_never_the_first() {
-    let graph = Graph::new(Plan { hosts: 2000, dead: 50, seeds: 2000, ..Plan::default() }, 80, false);
-    let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == Kind::Dead).count();
+    let graph = Graph::new(GraphPlan { hosts: 2000, dead: 50, seeds: 2000, ..GraphPlan::default() }, 80, false);
+    let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).count();
     assert!((60..140).contains(&dead), "{dead}");
-    assert_eq!(graph.kind(PageId { host: 0, page: 5 }), Kind::Page);
+    assert_eq!(graph.kind(PageId { host: 0, page: 5 }), PageKind::Page);
 }
 
 #[test]
 fn scope_keeps_the_oracle_at_home() {
-    let graph = Graph::new(Plan { hosts: 5, cross: 500, pages: 10, ..Plan::default() }, 80, false);
-    let found = graph.reachable(graph.roots(), Reach::RootHosts);
+    let graph = Graph::new(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() }, 80, false);
+    let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found.len(), 10);
     assert!(found.keys().all(|url| url.starts_with("http://127.1.0.1:80/")));
 }

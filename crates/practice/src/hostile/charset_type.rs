@@ -1,10 +1,10 @@
 //! Charsets and content types that are missing, wrong or absurd.
 
-use super::{Case, Expect, Report, Verdict, demand};
-use crate::answer::Answer;
+use super::{Case, CaseReport, CaseVerdict, Expect, demand};
+use crate::response::Response;
 
 /// The record of the first judged URL has this value.
-fn has(report: &Report, key: &str, value: &str) -> Verdict {
+fn has(report: &CaseReport, key: &str, value: &str) -> CaseVerdict {
     let record = report.first_judged();
     demand(record[key] == value, format!("{key} is not {value:?}: {record}"))
 }
@@ -14,8 +14,8 @@ fn wide(text: &str) -> Vec<u8> {
 }
 
 /// A page in a charset (as its bytes) that the header names so.
-fn page(kind: &str, bytes: impl Into<Vec<u8>>) -> Answer {
-    Answer::bytes(bytes).content_type(kind)
+fn page(kind: &str, bytes: impl Into<Vec<u8>>) -> Response {
+    Response::bytes(bytes).content_type(kind)
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -26,115 +26,115 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn charsets() -> Vec<Case> {
     vec![
-        Case::new("CHR01", "the header says one charset, the page another", Expect::Ok, |stage| {
+        Case::new("CHR01", "the header says one charset, the page another", Expect::Ok, |case| {
             let meta = "<meta charset=windows-1252><title>caf\u{e9}</title>";
             let bom = [b"\xef\xbb\xbf".as_slice(), "<title>caf\u{e9}</title>".as_bytes()].concat();
-            stage.check("a mark at the start, then the header, then the page", |report| {
+            case.check("a mark at the start, then the header, then the page", |report| {
                 let charsets: Vec<_> = report.judged_records().map(|record| record["charset"].as_str()).collect();
                 let titles = report.judged_records().all(|record| record["title"] == "caf\u{e9}");
                 let expected = [Some("utf-8"), Some("utf-8"), Some("windows-1252")];
                 demand(charsets == expected && titles, format!("{charsets:?}, titles {titles}"))
             });
-            stage.pages([
+            case.pages([
                 ("/header", page("text/html; charset=utf-8", meta)),
                 ("/mark", page("text/html; charset=windows-1252", bom)),
                 ("/meta", page("text/html", b"<meta charset=windows-1252><title>caf\xe9</title>".as_slice())),
             ])
         }),
-        Case::new("CHR03", "UTF-16 without a mark", Expect::Ok, |stage| {
-            stage.check("little-endian", |report| {
+        Case::new("CHR03", "UTF-16 without a mark", Expect::Ok, |case| {
+            case.check("little-endian", |report| {
                 has(report, "charset", "utf-16le").and_then(|()| has(report, "title", "wide"))
             });
-            stage.page(page("text/html; charset=utf-16", wide("<title>wide</title><a href=/x>x</a>")))
+            case.page(page("text/html; charset=utf-16", wide("<title>wide</title><a href=/x>x</a>")))
         }),
-        Case::new("CHR05", "a charset that nobody knows", Expect::Ok, |stage| {
-            stage.check("read by what the bytes are, and told", |report| {
+        Case::new("CHR05", "a charset that nobody knows", Expect::Ok, |case| {
+            case.check("read by what the bytes are, and told", |report| {
                 has(report, "charset", "utf-8")?;
                 has(report, "title", "caf\u{e9}")?;
                 demand(report.first_judged()["odd"][0] == "charset_unknown", "it is not told")
             });
-            stage.page(page("text/html; charset=foo-8", "<title>caf\u{e9}</title>"))
+            case.page(page("text/html; charset=foo-8", "<title>caf\u{e9}</title>"))
         }),
-        Case::new("CHR06", "charsets that are a danger", Expect::Ok, |stage| {
+        Case::new("CHR06", "charsets that are a danger", Expect::Ok, |case| {
             let seven = "+ADw-script+AD4-<title>seven</title><a href=/shown>x</a>+ADw-a href=/hidden+AD4-";
-            stage.check("UTF-7 is never decoded, and the replacement charset hides everything", |report| {
+            case.check("UTF-7 is never decoded, and the replacement charset hides everything", |report| {
                 demand(report.asked("/hidden") == 0 && report.asked("/shown") == 1, "UTF-7 was decoded")?;
                 let replaced = report.judged_records().nth(1).map(|record| record["charset"].clone());
                 demand(replaced == Some("replacement".into()), format!("{replaced:?}"))?;
                 demand(report.asked("/korean") == 0, "links of the replacement charset were followed")
             });
-            stage.pages([
+            case.pages([
                 ("/seven", page("text/html; charset=utf-7", seven)),
                 ("/korean-page", page("text/html; charset=iso-2022-kr", "<a href=/korean>x</a>")),
                 ("/user", page("text/html; charset=x-user-defined", b"<title>\xff</title>".as_slice())),
             ])
         }),
-        Case::new("CHR07", "bytes that are no UTF-8", Expect::Ok, |stage| {
-            stage.expensive();
+        Case::new("CHR07", "bytes that are no UTF-8", Expect::Ok, |case| {
+            case.expensive();
             let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 | 0x80).collect();
             let body = [b"<title>\xff\xfe\xc3(</title>".as_slice(), &noise, b"<a href=/after>x</a>"].concat();
-            stage.check("read with replacement characters", |report| {
+            case.check("read with replacement characters", |report| {
                 let title = report.first_judged()["title"].as_str().unwrap_or_default().to_owned();
                 demand(title.contains('\u{fffd}'), title)?;
                 demand(report.asked("/after") == 1, "the link behind the noise was not found")
             });
-            stage.page(page("text/html; charset=utf-8", body))
+            case.page(page("text/html; charset=utf-8", body))
         }),
-        Case::new("CHR08", "NULs within HTML", Expect::Ok, |stage| {
-            stage.check("nothing ends at a NUL", |report| {
+        Case::new("CHR08", "NULs within HTML", Expect::Ok, |case| {
+            case.check("nothing ends at a NUL", |report| {
                 demand(report.asked("/after") == 1, "the link after it was not found")?;
                 demand(report.asked("/x") == 0, "an attribute with a NUL in its name is another attribute")
             });
-            stage.page(page("text/html", b"<p>\0<a hr\0ef=/x>x</a>\0<a href=/after>y</a>".as_slice()))
+            case.page(page("text/html", b"<p>\0<a hr\0ef=/x>x</a>\0<a href=/after>y</a>".as_slice()))
         }),
     ]
 }
 
 fn types() -> Vec<Case> {
     vec![
-        Case::new("CHR09", "no Content-Type", Expect::Ok, |stage| {
-            stage.check("recognised as HTML", |report| {
+        Case::new("CHR09", "no Content-Type", Expect::Ok, |case| {
+            case.check("recognised as HTML", |report| {
                 has(report, "content_type", "text/html")?;
                 demand(report.asked("/x") == 1, "its link was not followed")
             });
-            stage.page(Answer::bytes("<!doctype html><title>bare</title><a href=/x>x</a>"))
+            case.page(Response::bytes("<!doctype html><title>bare</title><a href=/x>x</a>"))
         }),
-        Case::new("CHR10", "a picture that is called HTML", Expect::Ok, |stage| {
-            stage.expensive();
+        Case::new("CHR10", "a picture that is called HTML", Expect::Ok, |case| {
+            case.expensive();
             let noise = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8);
             let picture: Vec<u8> = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".iter().copied().chain(noise).collect();
-            stage.check("no links", |report| {
+            case.check("no links", |report| {
                 let record = report.first_judged();
                 demand(record["links"] == 0, record.to_string())
             });
-            stage.page(page("text/html", picture))
+            case.page(page("text/html", picture))
         }),
-        Case::new("CHR11", "HTML that is called a picture", Expect::Ok, |stage| {
-            stage.check("not searched", |report| demand(report.asked("/x") == 0, "its link was followed"));
-            stage.page(page("image/png", "<!doctype html><a href=/x>x</a>"))
+        Case::new("CHR11", "HTML that is called a picture", Expect::Ok, |case| {
+            case.check("not searched", |report| demand(report.asked("/x") == 0, "its link was followed"));
+            case.page(page("image/png", "<!doctype html><a href=/x>x</a>"))
         })
         .choosing("what is declared as a picture is not searched for links, whatever it looks like"),
-        Case::new("CHR12", "a Content-Type that is broken", Expect::Ok, |stage| {
-            stage.check("read as HTML all the same", |report| {
+        Case::new("CHR12", "a Content-Type that is broken", Expect::Ok, |case| {
+            case.check("read as HTML all the same", |report| {
                 demand(report.asked("/1") == 1 && report.asked("/2") == 1, "a link was not followed")
             });
             let body = |n| format!("<!doctype html><a href=/{n}>x</a>");
             let pages = [("/empty", page(";;;", body(1))), ("/open", page("text/html;charset=\"", body(2)))];
-            stage.pages(pages)
+            case.pages(pages)
         }),
-        Case::new("CHR14", "a 200 with nothing in it", Expect::Ok, |stage| {
-            stage.check("an empty body", |report| {
+        Case::new("CHR14", "a 200 with nothing in it", Expect::Ok, |case| {
+            case.check("an empty body", |report| {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == 0 && record["links"] == 0, record.to_string())
             });
-            stage.page(Answer::html(""))
+            case.page(Response::html(""))
         }),
-        Case::new("CHR15", "fifty megabytes in one line", Expect::truncated("length", "too_large"), |stage| {
-            stage.expensive();
-            stage.spoken(|talk, _| {
-                talk.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 52428800\r\n\r\n")?;
+        Case::new("CHR15", "fifty megabytes in one line", Expect::truncated("length", "too_large"), |case| {
+            case.expensive();
+            case.spoken(|conn, _| {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 52428800\r\n\r\n")?;
                 for _ in 0..800 {
-                    talk.send([b'x'; 64 << 10])?;
+                    conn.send([b'x'; 64 << 10])?;
                 }
                 Ok(())
             })

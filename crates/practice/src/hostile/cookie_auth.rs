@@ -2,27 +2,27 @@
 //!
 //! Every host sets `own=1` as well: what it hears on the next page shows that cookies are kept, and which.
 
-use super::{Case, Expect, Reply, Report, Stage, Verdict, demand};
-use crate::answer::Answer;
+use super::{Case, CaseBuilder, CaseReport, CaseVerdict, DnsReply, Expect, demand};
+use crate::response::Response;
 use crate::site::Site;
 use std::io;
 use std::net::Ipv4Addr;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("SEC01", "credentials on a redirect to another host", Expect::Ok, |stage| {
-            let (from, to) = (stage.site()?, stage.site()?);
+        Case::new("SEC01", "credentials on a redirect to another host", Expect::Ok, |case| {
+            let (from, to) = (case.site()?, case.site()?);
             let target = to.url_as("b.test", "/");
-            stage.name("a.test", Reply::address(from.address().ip()));
-            stage.name("b.test", Reply::address(to.address().ip()));
-            stage.root(from.url_as("a.test", "/"));
-            stage.judge(target.as_str());
-            stage.open(from.page("/", Answer::redirect(&target, 302).header("Set-Cookie", "own=1; Domain=a.test")));
-            stage.open(to.page("/", Answer::html("b")));
-            stage.set("user", "me:secret");
-            stage.set("header", vec!["X-Key: secret"]);
-            wide_open(stage);
-            stage.check("only the first host is told", |report| {
+            case.name("a.test", DnsReply::address(from.address().ip()));
+            case.name("b.test", DnsReply::address(to.address().ip()));
+            case.root(from.url_as("a.test", "/"));
+            case.judge(target.as_str());
+            case.open(from.page("/", Response::redirect(&target, 302).header("Set-Cookie", "own=1; Domain=a.test")));
+            case.open(to.page("/", Response::html("b")));
+            case.set("user", "me:secret");
+            case.set("header", vec!["X-Key: secret"]);
+            wide_open(case);
+            case.check("only the first host is told", |report| {
                 let told = |host: &str, name: &str| {
                     let of_host = report.seen.iter().filter(|seen| seen.host == host);
                     of_host.flat_map(|seen| &seen.headers).any(|(known, _)| known.eq_ignore_ascii_case(name))
@@ -34,73 +34,73 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("SEC06", "a public suffix in mixed case", Expect::Ok, |stage| {
-            set(stage, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
-            stage.check("the cookie is nobody's", |report| {
+        Case::new("SEC06", "a public suffix in mixed case", Expect::Ok, |case| {
+            set(case, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
+            case.check("the cookie is nobody's", |report| {
                 hears(report, "evil.co.uk", Some("own=1"))?;
                 hears(report, "victim.co.uk", None)
             });
             Ok(())
         }),
-        Case::new("SEC07", "a cookie domain with a trailing dot", Expect::Ok, |stage| {
-            set(stage, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
-            stage.check("the cookie is nobody's", |report| {
+        Case::new("SEC07", "a cookie domain with a trailing dot", Expect::Ok, |case| {
+            set(case, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
+            case.check("the cookie is nobody's", |report| {
                 hears(report, "evil.co.uk.", Some("own=1"))?;
                 hears(report, "victim.co.uk", None)?;
                 hears(report, "victim.co.uk.", None)
             });
             Ok(())
         }),
-        Case::new("SEC08", "a cookie for the end of an IP address", Expect::Ok, |stage| {
-            let host = stage.address().to_string();
+        Case::new("SEC08", "a cookie for the end of an IP address", Expect::Ok, |case| {
+            let host = case.address().to_string();
             let (_, end) = host.split_once('.').unwrap_or_default();
-            set(stage, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
-            stage.check("the cookie is nobody's", move |report| hears(report, &host, Some("own=1")));
+            set(case, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
+            case.check("the cookie is nobody's", move |report| hears(report, &host, Some("own=1")));
             Ok(())
         }),
-        Case::new("SEC09", "a cookie domain that is the tail of another name", Expect::Ok, |stage| {
-            set(stage, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
-            stage.check("the cookie is nobody's", |report| {
+        Case::new("SEC09", "a cookie domain that is the tail of another name", Expect::Ok, |case| {
+            set(case, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
+            case.check("the cookie is nobody's", |report| {
                 hears(report, "notexample.test", Some("own=1"))?;
                 hears(report, "example.test", None)?;
                 hears(report, "www.example.test", None)
             });
             Ok(())
         }),
-        Case::new("SEC10", "secure cookies over http, prefixes that lie", Expect::Ok, |stage| {
+        Case::new("SEC10", "secure cookies over http, prefixes that lie", Expect::Ok, |case| {
             let lines = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
-            set(stage, "a.test", &lines, &[])?;
-            stage.check("none of them is kept", |report| hears(report, "a.test", Some("own=1")));
+            set(case, "a.test", &lines, &[])?;
+            case.check("none of them is kept", |report| hears(report, "a.test", Some("own=1")));
             Ok(())
         }),
-        Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |stage| {
+        Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |case| {
             let lines: Vec<String> = (0..10_000).map(|n| format!("n{n:05}=1")).collect();
-            set(stage, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
+            set(case, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
             // They do not count as header fields: this bounds them, and 50 are read.
-            stage.set("max-head", "512K");
-            stage.check("few are kept", |report| {
+            case.set("max-head", "512K");
+            case.check("few are kept", |report| {
                 let header = heard(report, "a.test").ok_or("the page was not asked for")?.unwrap_or_default();
                 let (count, length) = (header.split("; ").count(), header.len());
                 demand((2..=50).contains(&count) && length < 8_192, format!("{count} cookies, {length} bytes"))
             });
             Ok(())
         }),
-        Case::new("SEC12", "a cookie of 1 MiB", Expect::Ok, |stage| {
-            set(stage, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
+        Case::new("SEC12", "a cookie of 1 MiB", Expect::Ok, |case| {
+            set(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
             // The usual limit refuses the whole answer.
-            stage.set("max-head", "2M");
-            stage.check("it is dropped", |report| hears(report, "a.test", Some("own=1")));
+            case.set("max-head", "2M");
+            case.check("it is dropped", |report| hears(report, "a.test", Some("own=1")));
             Ok(())
         }),
-        Case::new("SEC13", "an age that no number holds", Expect::Ok, |stage| {
+        Case::new("SEC13", "an age that no number holds", Expect::Ok, |case| {
             let lines = [
                 "a=1; Max-Age=99999999999999999999",
                 "b=1; Expires=Fri, 31 Dec 9999 23:59:59 GMT",
                 "c=1; Max-Age=-99999999999999999999",
                 "d=1; Expires=Fri, 31 Dec 99999999999999999999 23:59:59 GMT", // no date at all
             ];
-            set(stage, "a.test", &lines, &[])?;
-            stage.check("it is a long time, or over", |report| hears(report, "a.test", Some("own=1; a=1; b=1; d=1")));
+            set(case, "a.test", &lines, &[])?;
+            case.check("it is a long time, or over", |report| hears(report, "a.test", Some("own=1; a=1; b=1; d=1")));
             Ok(())
         }),
         Case::elsewhere(
@@ -114,37 +114,37 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// All hosts of these cases are on this machine.
-fn wide_open(stage: &mut Stage) {
-    stage.set("scope", "any");
-    stage.set("allow-private", true);
+fn wide_open(case: &mut CaseBuilder) {
+    case.set("scope", "any");
+    case.set("allow-private", true);
 }
 
 /// One address with several names: the first one sets cookies and links to a page on all of them.
-fn set(stage: &mut Stage, first: &str, lines: &[&str], others: &[&str]) -> io::Result<()> {
+fn set(case: &mut CaseBuilder, first: &str, lines: &[&str], others: &[&str]) -> io::Result<()> {
     let site = match first.parse::<Ipv4Addr>() {
         Ok(address) => Site::http(&format!("{address}:0"))?,
-        Err(_) => stage.site()?,
+        Err(_) => case.site()?,
     };
     let hosts: Vec<&str> = std::iter::once(first).chain(others.iter().copied()).collect();
-    let links = Answer::links(hosts.iter().map(|host| site.url_as(host, "/next"))).header("Set-Cookie", "own=1");
+    let links = Response::links(hosts.iter().map(|host| site.url_as(host, "/next"))).header("Set-Cookie", "own=1");
     let front = lines.iter().fold(links, |answer, line| answer.header("Set-Cookie", *line));
     for host in hosts {
-        stage.name(host.trim_end_matches('.'), Reply::address(site.address().ip()));
+        case.name(host.trim_end_matches('.'), DnsReply::address(site.address().ip()));
     }
-    stage.root(site.url_as(first, "/"));
-    stage.open(site.page("/", front).page("/next", Answer::html("next")));
-    wide_open(stage);
+    case.root(site.url_as(first, "/"));
+    case.open(site.page("/", front).page("/next", Response::html("next")));
+    wide_open(case);
     Ok(())
 }
 
 /// The `Cookie` header of the request for the next page on this host; none where there was no such request.
-fn heard(report: &Report, host: &str) -> Option<Option<String>> {
+fn heard(report: &CaseReport, host: &str) -> Option<Option<String>> {
     let seen = report.seen.iter().find(|seen| seen.host == host && seen.path == "/next")?;
     let cookie = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
     Some(cookie.map(|(_, value)| value.clone()))
 }
 
-fn hears(report: &Report, host: &str, expected: Option<&str>) -> Verdict {
+fn hears(report: &CaseReport, host: &str, expected: Option<&str>) -> CaseVerdict {
     let heard = heard(report, host).ok_or_else(|| format!("{host} was not asked for its page"))?;
     demand(heard.as_deref() == expected, format!("{host} hears {heard:?}"))
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What is said about one name.
 #[derive(Clone)]
-pub enum Reply {
+pub enum DnsReply {
     /// These addresses, each to questions for its family, with a time to live of a minute.
     Addresses(Vec<IpAddr>),
     /// These answers in turn, one for every question for an IPv4 address; the last one repeats. Time to live 0.
@@ -31,21 +31,21 @@ pub enum Reply {
     Packet(fn(&[u8]) -> Vec<u8>),
 }
 
-impl Reply {
+impl DnsReply {
     /// An IPv4 address.
-    pub fn address(address: impl Into<IpAddr>) -> Reply {
-        Reply::Addresses(vec![address.into()])
+    pub fn address(address: impl Into<IpAddr>) -> DnsReply {
+        DnsReply::Addresses(vec![address.into()])
     }
 }
 
 /// Names and what is said about them. `*.trap.test` stands for every name below `trap.test`. Other names do not exist.
 #[derive(Clone, Default)]
 pub struct Zone {
-    names: HashMap<String, Reply>,
+    names: HashMap<String, DnsReply>,
 }
 
 impl Zone {
-    pub fn name(&mut self, name: &str, reply: Reply) {
+    pub fn name(&mut self, name: &str, reply: DnsReply) {
         self.names.insert(name.to_ascii_lowercase(), reply);
     }
 
@@ -53,7 +53,7 @@ impl Zone {
         self.names.is_empty()
     }
 
-    fn find(&self, name: &str) -> Option<(&str, &Reply)> {
+    fn find(&self, name: &str) -> Option<(&str, &DnsReply)> {
         if let Some((name, reply)) = self.names.get_key_value(name) {
             return Some((name, reply));
         }
@@ -65,11 +65,11 @@ impl Zone {
 /// A zone that is being served.
 pub struct NameServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<WebState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct WebState {
     zone: Zone,
     turns: HashMap<String, AtomicUsize>,
     asked: Mutex<Vec<String>>,
@@ -87,7 +87,7 @@ impl NameServer {
         let turns = zone.names.keys().map(|name| (name.clone(), AtomicUsize::new(0))).collect();
         let (udp, tcp) = bind()?;
         let address = udp.local_addr()?;
-        let shared = Arc::new(Shared { zone, turns, asked: Mutex::default(), stop: AtomicBool::new(false) });
+        let shared = Arc::new(WebState { zone, turns, asked: Mutex::default(), stop: AtomicBool::new(false) });
         let mut server = NameServer { address, shared, threads: Vec::new() };
         let (for_udp, for_tcp) = (Arc::clone(&server.shared), Arc::clone(&server.shared));
         let named = || std::thread::Builder::new().name("name server".to_owned());
@@ -133,7 +133,7 @@ fn bind() -> io::Result<(UdpSocket, TcpListener)> {
     Err(refused.unwrap_or_else(|| io::Error::other("no port is free")))
 }
 
-fn serve_udp(socket: &UdpSocket, shared: &Shared) {
+fn serve_udp(socket: &UdpSocket, shared: &WebState) {
     let mut packet = [0; 4096];
     while let Ok((n, peer)) = socket.recv_from(&mut packet) {
         if shared.stop.load(SeqCst) {
@@ -145,7 +145,7 @@ fn serve_udp(socket: &UdpSocket, shared: &Shared) {
     }
 }
 
-fn serve_tcp(listener: &TcpListener, shared: &Shared) {
+fn serve_tcp(listener: &TcpListener, shared: &WebState) {
     while let Ok((mut stream, _)) = listener.accept() {
         if shared.stop.load(SeqCst) {
             return;
@@ -168,30 +168,30 @@ fn serve_tcp(listener: &TcpListener, shared: &Shared) {
     }
 }
 
-impl Shared {
+impl WebState {
     /// The answer to a packet, cut at `limit`; `None` where there is nothing to say.
     fn answer(&self, packet: &[u8], limit: usize) -> Option<Vec<u8>> {
         let question = Question::parse(packet)?;
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.name.clone());
         let mut answer = Message::to(packet, &question);
         match self.zone.find(&question.name) {
-            None | Some((_, Reply::NoSuchName)) => answer.code(3),
-            Some((_, Reply::Failure)) => answer.code(2),
-            Some((_, Reply::Silence)) => return None,
-            Some((_, Reply::Packet(make))) => return Some(make(packet)),
-            Some((_, Reply::Alias(name))) => answer.record(CNAME, 60, &labels(name)),
-            Some((_, Reply::Addresses(addresses))) => {
+            None | Some((_, DnsReply::NoSuchName)) => answer.code(3),
+            Some((_, DnsReply::Failure)) => answer.code(2),
+            Some((_, DnsReply::Silence)) => return None,
+            Some((_, DnsReply::Packet(make))) => return Some(make(packet)),
+            Some((_, DnsReply::Alias(name))) => answer.record(CNAME, 60, &labels(name)),
+            Some((_, DnsReply::Addresses(addresses))) => {
                 for address in addresses {
                     answer.address(question.kind, 60, *address);
                 }
             }
-            Some((key, Reply::InTurn(addresses))) if question.kind == A => {
+            Some((key, DnsReply::InTurn(addresses))) if question.kind == A => {
                 let turn = self.turns.get(key).map_or(0, |turn| turn.fetch_add(1, SeqCst));
                 if let Some(address) = addresses.get(turn).or(addresses.last()) {
                     answer.address(question.kind, 0, *address);
                 }
             }
-            Some((_, Reply::InTurn(_))) => {}
+            Some((_, DnsReply::InTurn(_))) => {}
         }
         Some(answer.cut(limit, question.end))
     }

@@ -3,7 +3,7 @@
 //! Where the catalogue expects a limit on cost to bite, reading everything in linear time is as good, and better.
 
 use super::{Case, Expect, demand};
-use crate::answer::Answer;
+use crate::response::Response;
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = expensive();
@@ -14,55 +14,55 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn expensive() -> Vec<Case> {
     vec![
-        Case::new("HTM02", "lists within lists", Expect::Ok, |stage| {
-            stage.expensive();
-            stage.check("read to the end", |report| demand(report.asked("/deep") == 1, "the last link was not found"));
-            stage.page(Answer::html(format!("{}<a href=/deep>x</a>", "<ul><li>".repeat(64_000))))
+        Case::new("HTM02", "lists within lists", Expect::Ok, |case| {
+            case.expensive();
+            case.check("read to the end", |report| demand(report.asked("/deep") == 1, "the last link was not found"));
+            case.page(Response::html(format!("{}<a href=/deep>x</a>", "<ul><li>".repeat(64_000))))
         }),
-        Case::new("HTM03", "elements that close each other", Expect::Ok, |stage| {
-            stage.expensive();
-            stage.check("read to the end", |report| demand(report.asked("/last") == 1, "the last link was not found"));
+        Case::new("HTM03", "elements that close each other", Expect::Ok, |case| {
+            case.expensive();
+            case.check("read to the end", |report| demand(report.asked("/last") == 1, "the last link was not found"));
             let tags = ["<a>", "<i>", "</a>"].map(|tag| tag.repeat(40_000)).concat();
-            stage.page(Answer::html(format!("{tags}<a href=/last>x</a>")))
+            case.page(Response::html(format!("{tags}<a href=/last>x</a>")))
         }),
-        Case::new("HTM04", "a flood of attributes", Expect::Ok, |stage| {
-            stage.expensive();
+        Case::new("HTM04", "a flood of attributes", Expect::Ok, |case| {
+            case.expensive();
             let flood: String = (0..800_000).map(|n| format!(" {n:x}")).collect();
             // The tag is larger than a page may be by the profile.
-            stage.set("max-size", "16M");
-            stage.check("read to the end", |report| demand(report.asked("/after") == 1, "the next link was not found"));
-            stage.page(Answer::html(format!("<p{flood}>x</p><a href=/after>x</a>")))
+            case.set("max-size", "16M");
+            case.check("read to the end", |report| demand(report.asked("/after") == 1, "the next link was not found"));
+            case.page(Response::html(format!("<p{flood}>x</p><a href=/after>x</a>")))
         }),
-        Case::new("HTM06", "a million links", Expect::Ok, |stage| {
-            stage.expensive();
+        Case::new("HTM06", "a million links", Expect::Ok, |case| {
+            case.expensive();
             let links: String = (0..1_000_000).map(|n| format!("<a href={n:x}>")).collect();
-            stage.set("max-size", "32M");
-            stage.set("max-pages", 30);
-            stage.check("ten thousand are kept, and it is told", |report| {
+            case.set("max-size", "32M");
+            case.set("max-pages", 30);
+            case.check("ten thousand are kept, and it is told", |report| {
                 let record = report.first_judged();
                 demand(record["links"] == 10_000 && record["capped"] == true, record.to_string())
             });
-            stage.page(Answer::html(links))
+            case.page(Response::html(links))
         }),
-        Case::new("HTM07", "constructs without an end", Expect::Ok, |stage| {
+        Case::new("HTM07", "constructs without an end", Expect::Ok, |case| {
             let open = ["<!-- ", "<script>", "<title>", "<![CDATA[", "<a href=\"/open", "<textarea>", "<!doctype "];
-            let mut site = stage.site()?;
+            let mut site = case.site()?;
             for (n, open) in open.into_iter().enumerate() {
                 let path = format!("/{n}");
-                stage.root(site.url(&path));
-                stage.judge(site.url(&format!("/before{n}")));
-                site = site.page(&path, Answer::html(format!("<a href=/before{n}>x</a>{open}<a href=/in{n}>")));
+                case.root(site.url(&path));
+                case.judge(site.url(&format!("/before{n}")));
+                site = site.page(&path, Response::html(format!("<a href=/before{n}>x</a>{open}<a href=/in{n}>")));
             }
-            stage.open(site.fallback(Answer::html("page")));
+            case.open(site.fallback(Response::html("page")));
             Ok(())
         }),
-        Case::new("HTM18", "a filter that is slow elsewhere", Expect::Ok, |stage| {
-            let site = stage.site()?.fallback(Answer::html("page"));
+        Case::new("HTM18", "a filter that is slow elsewhere", Expect::Ok, |case| {
+            let site = case.site()?.fallback(Response::html("page"));
             let long = format!("/{}!", "a".repeat(3_000));
-            stage.set("exclude", vec!["(a+)+$"]);
-            stage.root(site.url("/"));
-            stage.judge(site.url(&long));
-            stage.open(site.page("/", Answer::links([&long])));
+            case.set("exclude", vec!["(a+)+$"]);
+            case.root(site.url("/"));
+            case.judge(site.url(&long));
+            case.open(site.page("/", Response::links([&long])));
             Ok(())
         }),
     ]
@@ -70,28 +70,28 @@ fn expensive() -> Vec<Case> {
 
 fn addresses() -> Vec<Case> {
     vec![
-        Case::new("HTM08", "bases that lie", Expect::Ok, |stage| {
-            let evil = stage.site()?.fallback(Answer::html("evil"));
-            let site = stage.site()?.fallback(Answer::html("page"));
+        Case::new("HTM08", "bases that lie", Expect::Ok, |case| {
+            let evil = case.site()?.fallback(Response::html("evil"));
+            let site = case.site()?.fallback(Response::html("page"));
             let bases = format!("<base href=\"{}\"><base href=\"{}\">", evil.url("/"), site.url("/second/"));
             let script = "<base href=\"javascript:alert(1)\"><base href=\"/good/\"><a href=kept>x</a>";
             let pages = site
-                .page("/", Answer::html(format!("{bases}<a href=lost>x</a>")))
-                .page("/script", Answer::html(script));
-            stage.root(pages.url("/"));
-            stage.root(pages.url("/script"));
-            stage.judge(pages.url("/"));
-            stage.judge(pages.url("/script"));
-            stage.open(evil);
-            stage.open(pages);
-            stage.check("the first base counts, and what it makes is judged by scope", |report| {
+                .page("/", Response::html(format!("{bases}<a href=lost>x</a>")))
+                .page("/script", Response::html(script));
+            case.root(pages.url("/"));
+            case.root(pages.url("/script"));
+            case.judge(pages.url("/"));
+            case.judge(pages.url("/script"));
+            case.open(evil);
+            case.open(pages);
+            case.check("the first base counts, and what it makes is judged by scope", |report| {
                 let asked: Vec<&str> = report.seen.iter().map(|seen| seen.path.as_str()).collect();
                 let strayed = ["/lost", "/second/lost", "/good/kept"].iter().any(|path| asked.contains(path));
                 demand(!strayed && asked.contains(&"/kept"), format!("{asked:?}"))
             });
             Ok(())
         }),
-        Case::new("HTM09", "schemes of all sorts", Expect::Ok, |stage| {
+        Case::new("HTM09", "schemes of all sorts", Expect::Ok, |case| {
             let schemes = [
                 "javascript:alert(1)",
                 "data:text/html,<a href=/data>",
@@ -105,26 +105,26 @@ fn addresses() -> Vec<Case> {
                 "ftp://h/",
                 "ws://h/",
             ];
-            stage.check("only http and https", |report| {
+            case.check("only http and https", |report| {
                 let urls: Vec<&str> = report.pages().filter_map(|page| page["url"].as_str()).collect();
                 demand(urls.iter().all(|url| url.starts_with("http://127.")), format!("{urls:?}"))?;
                 demand(report.asked("/data") == 0, "what a data: address holds was followed")
             });
-            stage.page(Answer::links(schemes))
+            case.page(Response::links(schemes))
         }),
-        Case::new("HTM11", "addresses that are too long", Expect::Ok, |stage| {
-            stage.expensive();
+        Case::new("HTM11", "addresses that are too long", Expect::Ok, |case| {
+            case.expensive();
             let longs = [65_536, 8_000_000].map(|length| format!("<a href=/{}>x</a>", "x".repeat(length)));
-            stage.set("max-size", "32M");
-            stage.check("dropped, and told", |report| {
+            case.set("max-size", "32M");
+            case.check("dropped, and told", |report| {
                 demand(report.seen.iter().all(|seen| seen.path.len() < 100), "one was asked for")?;
                 let record = report.first_judged();
                 demand(record["odd"][0] == "url_too_long", format!("it is not told: {record}"))
             });
-            stage.page(Answer::html(format!("{}<a href=/short>x</a>", longs.concat())))
+            case.page(Response::html(format!("{}<a href=/short>x</a>", longs.concat())))
         }),
-        Case::new("HTM12", "line ends within a path", Expect::Ok, |stage| {
-            stage.check("a request is one request", |report| {
+        Case::new("HTM12", "line ends within a path", Expect::Ok, |case| {
+            case.check("a request is one request", |report| {
                 let strange = report.seen.iter().find(|seen| seen.headers.iter().any(|(name, _)| name == "X"));
                 demand(strange.is_none(), format!("a line was smuggled: {strange:?}"))?;
                 let mut asked: Vec<&str> = report.seen.iter().map(|seen| seen.path.as_str()).collect();
@@ -132,18 +132,18 @@ fn addresses() -> Vec<Case> {
                 let expected = ["/", "/a%00b", "/a%0d%0aX:%20y", "/aX:%20y", "/robots.txt"];
                 demand(asked == expected, format!("{asked:?}"))
             });
-            stage.page(Answer::html("<a href='/a%00b'>1</a><a href='/a%0d%0aX: y'>2</a><a href='/a\r\nX: y'>3</a>"))
+            case.page(Response::html("<a href='/a%00b'>1</a><a href='/a%0d%0aX: y'>2</a><a href='/a\r\nX: y'>3</a>"))
         }),
-        Case::new("HTM13", "ports that are none", Expect::Ok, |stage| {
-            let site = stage.site()?;
+        Case::new("HTM13", "ports that are none", Expect::Ok, |case| {
+            let site = case.site()?;
             let ip = site.address().ip();
-            stage.set("allow-private", true);
-            stage.root(site.url("/"));
-            stage.judge(site.url("/"));
+            case.set("allow-private", true);
+            case.root(site.url("/"));
+            case.judge(site.url("/"));
             let links = [format!("http://{ip}:0/"), format!("http://{ip}:65536/"), format!("http://{ip}:/")];
-            stage.open(site.page("/", Answer::links(links)));
+            case.open(site.page("/", Response::links(links)));
             let (zero, empty) = (format!("http://{ip}:0/"), format!("http://{ip}/"));
-            stage.check("0 and 65536 are no ports, an empty one is the usual one", move |report| {
+            case.check("0 and 65536 are no ports, an empty one is the usual one", move |report| {
                 let urls: Vec<&str> = report.pages().filter_map(|page| page["url"].as_str()).collect();
                 demand(!urls.iter().any(|url| url.contains(":65536")), "65536 was taken for a port")?;
                 demand(report.record(&empty).is_some(), format!("{empty} was not tried"))?;
@@ -152,43 +152,43 @@ fn addresses() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("HTM14", "references within an address", Expect::Ok, |stage| {
-            stage.check("read as the standard reads attributes", |report| {
+        Case::new("HTM14", "references within an address", Expect::Ok, |case| {
+            case.check("read as the standard reads attributes", |report| {
                 let asked: Vec<&str> = report.seen.iter().map(|seen| seen.path.as_str()).collect();
                 demand(asked.contains(&"/a?x=1&y=2&copy=3"), format!("{asked:?}"))
             });
-            stage.page(Answer::html("<a href=\"/a?x=1&amp;y=2&copy=3\">x</a>"))
+            case.page(Response::html("<a href=\"/a?x=1&amp;y=2&copy=3\">x</a>"))
         }),
     ]
 }
 
 fn meanings() -> Vec<Case> {
     vec![
-        Case::new("HTM15", "pages that ask not to be followed", Expect::Ok, |stage| {
+        Case::new("HTM15", "pages that ask not to be followed", Expect::Ok, |case| {
             let meta = |name, n| format!("<meta name={name} content=\"noindex,nofollow\"><a href=/{n}>x</a>");
-            stage.check("obeyed, and told", |report| {
+            case.check("obeyed, and told", |report| {
                 let hidden = ["/rel", "/all", "/ours"].iter().any(|path| report.asked(path) > 0);
                 demand(!hidden, "a nofollow link was followed")?;
                 demand(report.asked("/others") == 1, "what is said to others was obeyed")?;
                 let told: Vec<bool> = report.judged_records().map(|record| record["nofollow"] == true).collect();
                 demand(told == [false, true, true, false], format!("{told:?}"))
             });
-            stage.pages([
-                ("/0", Answer::html("<a rel=nofollow href=/rel>x</a>")),
-                ("/1", Answer::html(meta("robots", "all"))),
-                ("/2", Answer::html(meta("argiope", "ours"))),
-                ("/3", Answer::html(meta("otherbot", "others"))),
+            case.pages([
+                ("/0", Response::html("<a rel=nofollow href=/rel>x</a>")),
+                ("/1", Response::html(meta("robots", "all"))),
+                ("/2", Response::html(meta("argiope", "ours"))),
+                ("/3", Response::html(meta("otherbot", "others"))),
             ])
         }),
-        Case::new("HTM17", "template, noscript, svg, srcdoc", Expect::Ok, |stage| {
-            stage.check("as docs/records.md says", |report| {
+        Case::new("HTM17", "template, noscript, svg, srcdoc", Expect::Ok, |case| {
+            case.check("as docs/records.md says", |report| {
                 let asked = |path: &str| report.asked(path) > 0;
                 demand(asked("/noscript") && asked("/svg"), "noscript or svg was left out")?;
                 demand(!asked("/template") && !asked("/srcdoc"), "template or srcdoc was followed")
             });
             let inside = "<template><a href=/template>x</a></template><noscript><a href=/noscript>x</a></noscript>";
             let more = "<svg><a href=/svg>x</a></svg><iframe srcdoc='<a href=/srcdoc>x</a>'></iframe>";
-            stage.page(Answer::html(format!("{inside}{more}")))
+            case.page(Response::html(format!("{inside}{more}")))
         }),
     ]
 }

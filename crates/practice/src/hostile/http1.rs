@@ -1,28 +1,28 @@
 //! Heads and framings of HTTP/1.1 that lie, contradict themselves or never end.
 
-use super::{Case, Expect, Report, Verdict, demand};
-use crate::answer::{Answer, Ending};
+use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::hostile::report::archived;
+use crate::response::{Response, ResponseEnd};
 
 /// A page with these header lines, written as they are, and the connection kept open where the framing allows it.
-fn lines(lines: &str, body: &str) -> Answer {
+fn lines(lines: &str, body: &str) -> Response {
     raw(&format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{lines}\r\n{body}"))
 }
 
-fn raw(wire: &str) -> Answer {
-    Answer::raw(wire).ending(Ending::KeepAlive)
+fn raw(wire: &str) -> Response {
+    Response::raw(wire).ending(ResponseEnd::KeepAlive)
 }
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
 /// The body has so many bytes.
-fn has_bytes(report: &Report, bytes: u64) -> Verdict {
+fn has_bytes(report: &CaseReport, bytes: u64) -> CaseVerdict {
     let record = report.first_judged();
     demand(record["bytes_body"] == bytes, format!("not {bytes} bytes: {record}"))
 }
 
 /// Nothing was asked on the connection that `path` was asked on, after it.
-fn last_on_its_connection(report: &Report, path: &str) -> Verdict {
+fn last_on_its_connection(report: &CaseReport, path: &str) -> CaseVerdict {
     let connection = report.seen.iter().rev().find(|seen| seen.path == path).map(|seen| seen.connection);
     let last = report.seen.iter().rev().find(|seen| Some(seen.connection) == connection);
     demand(last.is_some_and(|seen| seen.path == path), format!("used again: {:?}", report.seen))
@@ -39,35 +39,35 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn lengths() -> Vec<Case> {
     vec![
-        Case::new("H102", "a negative Content-Length", Expect::error("protocol"), |stage| {
-            stage.page(lines("Content-Length: -12\r\n", "hello"))
+        Case::new("H102", "a negative Content-Length", Expect::error("protocol"), |case| {
+            case.page(lines("Content-Length: -12\r\n", "hello"))
         }),
-        Case::new("H103", "a Content-Length that is no number", Expect::error("protocol"), |stage| {
-            stage.page(lines("Content-Length: banana\r\n", "hello"))
+        Case::new("H103", "a Content-Length that is no number", Expect::error("protocol"), |case| {
+            case.page(lines("Content-Length: banana\r\n", "hello"))
         }),
-        Case::new("H104", "a Content-Length beyond all numbers", Expect::error("protocol"), |stage| {
-            stage.page(lines("Content-Length: 99999999999999999999999999\r\n", "hello"))
+        Case::new("H104", "a Content-Length beyond all numbers", Expect::error("protocol"), |case| {
+            case.page(lines("Content-Length: 99999999999999999999999999\r\n", "hello"))
         })
         .choosing("a length that does not fit into 64 bits is refused like one that is no number"),
-        Case::new("H106", "two Content-Length that agree", Expect::Ok, |stage| {
-            stage.check("five bytes", |report| has_bytes(report, 5));
-            stage.page(lines("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"))
+        Case::new("H106", "two Content-Length that agree", Expect::Ok, |case| {
+            case.check("five bytes", |report| has_bytes(report, 5));
+            case.page(lines("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"))
         }),
-        Case::new("H107", "two Content-Length that differ", Expect::error("protocol"), |stage| {
-            stage.page(lines("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!"))
+        Case::new("H107", "two Content-Length that differ", Expect::error("protocol"), |case| {
+            case.page(lines("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!"))
         }),
-        Case::new("H108", "a list of Content-Length", Expect::Ok, |stage| {
-            stage.check("42 bytes", |report| has_bytes(report, 42));
-            stage.page(lines("Content-Length: 42,42\r\n", &"x".repeat(42)))
+        Case::new("H108", "a list of Content-Length", Expect::Ok, |case| {
+            case.check("42 bytes", |report| has_bytes(report, 42));
+            case.page(lines("Content-Length: 42,42\r\n", &"x".repeat(42)))
         }),
-        Case::new("H110", "chunks and a Content-Length", Expect::Ok, |stage| {
+        Case::new("H110", "chunks and a Content-Length", Expect::Ok, |case| {
             let answer = lines(&format!("{CHUNKED}Content-Length: 3\r\n"), "a\r\n0123456789\r\n0\r\n\r\n");
-            let site = stage.site()?.page("/", answer.clone()).page("/next", answer);
-            stage.root(site.url("/"));
-            stage.root(site.url("/next"));
-            stage.open(site);
-            stage.check("chunks win", |report| has_bytes(report, 10));
-            stage.check("the connection is not used again", |report| {
+            let site = case.site()?.page("/", answer.clone()).page("/next", answer);
+            case.root(site.url("/"));
+            case.root(site.url("/next"));
+            case.open(site);
+            case.check("chunks win", |report| has_bytes(report, 10));
+            case.check("the connection is not used again", |report| {
                 last_on_its_connection(report, "/").and_then(|()| last_on_its_connection(report, "/next"))
             });
             Ok(())
@@ -77,40 +77,40 @@ fn lengths() -> Vec<Case> {
 
 fn chunks() -> Vec<Case> {
     vec![
-        Case::new("H111", "a chunk size beyond all numbers", Expect::error("protocol"), |stage| {
-            stage.page(lines(CHUNKED, "ffffffffffffffff0\r\nhello"))
+        Case::new("H111", "a chunk size beyond all numbers", Expect::error("protocol"), |case| {
+            case.page(lines(CHUNKED, "ffffffffffffffff0\r\nhello"))
         }),
-        Case::new("H113", "chunks without a last one", Expect::truncated("disconnect", "reset"), |stage| {
-            stage.page(lines(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(Ending::SilentClose))
+        Case::new("H113", "chunks without a last one", Expect::truncated("disconnect", "reset"), |case| {
+            case.page(lines(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(ResponseEnd::SilentClose))
         }),
-        Case::new("H114", "chunks for ever", Expect::truncated("length", "too_large"), |stage| {
-            stage.expensive();
-            stage.spoken(|talk, _| {
-                talk.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
+        Case::new("H114", "chunks for ever", Expect::truncated("length", "too_large"), |case| {
+            case.expensive();
+            case.spoken(|conn, _| {
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
                 let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
-                talk.send_forever(&chunk)
+                conn.send_forever(&chunk)
             })
         }),
-        Case::new("H115", "a million chunks of one byte", Expect::Ok, |stage| {
-            stage.expensive();
-            stage.check("a megabyte", |report| has_bytes(report, 1 << 20));
-            stage.page(Answer::filled("<title>crumbs</title>", 1 << 20).chunked([1]))
+        Case::new("H115", "a million chunks of one byte", Expect::Ok, |case| {
+            case.expensive();
+            case.check("a megabyte", |report| has_bytes(report, 1 << 20));
+            case.page(Response::filled("<title>crumbs</title>", 1 << 20).chunked([1]))
         }),
-        Case::new("H116", "chunks with large extensions", Expect::error("protocol"), |stage| {
-            stage.spoken(|talk, _| {
-                talk.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
+        Case::new("H116", "chunks with large extensions", Expect::error("protocol"), |case| {
+            case.spoken(|conn, _| {
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
                 let chunk = format!("1;{}\r\nx\r\n", "e".repeat(16 << 10));
-                talk.send_forever(chunk.as_bytes())
+                conn.send_forever(chunk.as_bytes())
             })
         }),
-        Case::new("H117", "ten megabytes of trailers", Expect::error("header_too_large"), |stage| {
-            stage.spoken(|talk, _| {
-                talk.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n5\r\nhello\r\n0\r\n"))?;
+        Case::new("H117", "ten megabytes of trailers", Expect::error("header_too_large"), |case| {
+            case.spoken(|conn, _| {
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n5\r\nhello\r\n0\r\n"))?;
                 let trailer = format!("X-Trailer: {}\r\n", "t".repeat(1 << 10));
                 for _ in 0..10 << 10 {
-                    talk.send(&trailer)?;
+                    conn.send(&trailer)?;
                 }
-                talk.send("\r\n")
+                conn.send("\r\n")
             })
         }),
     ]
@@ -118,31 +118,31 @@ fn chunks() -> Vec<Case> {
 
 fn status_lines() -> Vec<Case> {
     vec![
-        Case::new("H121", "an answer of HTTP/0.9", Expect::error("protocol"), |stage| {
-            stage.page(Answer::raw("<html>hi"))
+        Case::new("H121", "an answer of HTTP/0.9", Expect::error("protocol"), |case| {
+            case.page(Response::raw("<html>hi"))
         }),
-        Case::new("H123", "a negative status", Expect::error("protocol"), |stage| {
-            stage.page(raw("HTTP/1.1 -12 OK\r\nContent-Length: 5\r\n\r\nhello"))
+        Case::new("H123", "a negative status", Expect::error("protocol"), |case| {
+            case.page(raw("HTTP/1.1 -12 OK\r\nContent-Length: 5\r\n\r\nhello"))
         }),
-        Case::new("H124", "a status of one digit, of a hundred", Expect::error("protocol"), |stage| {
+        Case::new("H124", "a status of one digit, of a hundred", Expect::error("protocol"), |case| {
             let long = format!("HTTP/1.1 2{} OK\r\nContent-Length: 5\r\n\r\nhello", "0".repeat(99));
             let short = raw("HTTP/1.1 2 OK\r\nContent-Length: 5\r\n\r\nhello");
-            stage.pages([("/one", short), ("/hundred", raw(&long))])
+            case.pages([("/one", short), ("/hundred", raw(&long))])
         }),
-        Case::new("H125", "statuses that nobody knows", Expect::Status, |stage| {
-            stage.check("the body is there", |report| {
+        Case::new("H125", "statuses that nobody knows", Expect::Status, |case| {
+            case.check("the body is there", |report| {
                 demand(report.judged_records().all(|record| record["bytes_body"] == 6), "the body is not")
             });
-            let answer = |status| Answer::html("denied").with_status(status).reason("Request denied");
-            stage.pages([("/999", answer(999)), ("/600", answer(600))])
+            let answer = |status| Response::html("denied").with_status(status).reason("Request denied");
+            case.pages([("/999", answer(999)), ("/600", answer(600))])
         }),
-        Case::new("H126", "no reason phrase", Expect::Ok, |stage| {
-            stage.check("five bytes", |report| has_bytes(report, 5));
-            stage.page(raw("HTTP/1.1 200\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"))
+        Case::new("H126", "no reason phrase", Expect::Ok, |case| {
+            case.check("five bytes", |report| has_bytes(report, 5));
+            case.page(raw("HTTP/1.1 200\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"))
         }),
-        Case::new("H127", "lines that end in LF alone", Expect::Ok, |stage| {
-            stage.check("five bytes", |report| has_bytes(report, 5));
-            stage.page(raw("HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 5\n\nhello"))
+        Case::new("H127", "lines that end in LF alone", Expect::Ok, |case| {
+            case.check("five bytes", |report| has_bytes(report, 5));
+            case.page(raw("HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 5\n\nhello"))
         })
         .choosing("a bare LF ends a line in heads and between chunks alike, as RFC 9112 2.2 allows"),
     ]
@@ -150,103 +150,103 @@ fn status_lines() -> Vec<Case> {
 
 fn fields() -> Vec<Case> {
     vec![
-        Case::new("H128", "a lone CR in a field", Expect::error("protocol"), |stage| {
-            let site = stage.site()?.page("/after", Answer::html("after"));
+        Case::new("H128", "a lone CR in a field", Expect::error("protocol"), |case| {
+            let site = case.site()?.page("/after", Response::html("after"));
             let wire = "HTTP/1.1 200 OK\r\nX-A: a\rSet-Cookie: evil=1\r\nContent-Length: 5\r\n\r\nhello";
             let site = site.page("/", raw(wire));
-            stage.root(site.url("/"));
-            stage.judge(site.url("/"));
+            case.root(site.url("/"));
+            case.judge(site.url("/"));
             // Asked for later, since a host is crawled in order.
-            stage.root(site.url("/after"));
-            stage.open(site);
-            stage.check("no cookie of it is sent", |report| {
+            case.root(site.url("/after"));
+            case.open(site);
+            case.check("no cookie of it is sent", |report| {
                 let sent = report.seen.iter().flat_map(|seen| &seen.headers);
                 demand(!sent.clone().any(|(name, _)| name.eq_ignore_ascii_case("cookie")), "a cookie was sent")
             });
             Ok(())
         }),
-        Case::new("H130", "a field without a colon", Expect::error("protocol"), |stage| {
-            stage.page(lines("JustText\r\nContent-Length: 5\r\n", "hello"))
+        Case::new("H130", "a field without a colon", Expect::error("protocol"), |case| {
+            case.page(lines("JustText\r\nContent-Length: 5\r\n", "hello"))
         }),
-        Case::new("H131", "a space before the colon", Expect::error("protocol"), |stage| {
-            stage.page(lines("Content-Length : 5\r\n", "hello"))
+        Case::new("H131", "a space before the colon", Expect::error("protocol"), |case| {
+            case.page(lines("Content-Length : 5\r\n", "hello"))
         }),
-        Case::new("H132", "a field that goes on in the next line", Expect::Ok, |stage| {
-            stage.set("with", vec!["headers"]);
-            stage.check("joined by one space, and never a field of its own", |report| {
+        Case::new("H132", "a field that goes on in the next line", Expect::Ok, |case| {
+            case.set("with", vec!["headers"]);
+            case.check("joined by one space, and never a field of its own", |report| {
                 let headers = &report.first_judged()["headers"];
                 let text = headers.to_string();
                 demand(text.contains("one X-B: two") && !text.to_ascii_lowercase().contains("\"x-b\""), text)
             });
-            stage.page(lines("X-A: one\r\n X-B: two\r\nContent-Length: 5\r\n", "hello"))
+            case.page(lines("X-A: one\r\n X-B: two\r\nContent-Length: 5\r\n", "hello"))
         })
         .choosing("a folded value is joined by one space"),
-        Case::new("H133", "a field of ten megabytes", Expect::error("header_too_large"), |stage| {
-            stage.spoken(|talk, _| {
-                talk.send("HTTP/1.1 200 OK\r\nX-Big: ")?;
+        Case::new("H133", "a field of ten megabytes", Expect::error("header_too_large"), |case| {
+            case.spoken(|conn, _| {
+                conn.send("HTTP/1.1 200 OK\r\nX-Big: ")?;
                 for _ in 0..160 {
-                    talk.send([b'a'; 64 << 10])?;
+                    conn.send([b'a'; 64 << 10])?;
                 }
-                talk.send("\r\nContent-Length: 0\r\n\r\n")
+                conn.send("\r\nContent-Length: 0\r\n\r\n")
             })
         }),
-        Case::new("H134", "ten thousand fields", Expect::error("header_too_large"), |stage| {
-            stage.page(lines(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(10_000)), "hello"))
+        Case::new("H134", "ten thousand fields", Expect::error("header_too_large"), |case| {
+            case.page(lines(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(10_000)), "hello"))
         }),
-        Case::new("H135", "150 and 256 fields", Expect::Ok, |stage| {
+        Case::new("H135", "150 and 256 fields", Expect::Ok, |case| {
             let many = |count: usize| lines(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(count - 2)), "hello");
-            stage.pages([("/150", many(150)), ("/256", many(256))])
+            case.pages([("/150", many(150)), ("/256", many(256))])
         }),
-        Case::new("H136", "fields that are not ASCII", Expect::Ok, |stage| {
-            stage.set("warc", true);
-            stage.set("with", vec!["headers"]);
+        Case::new("H136", "fields that are not ASCII", Expect::Ok, |case| {
+            case.set("warc", true);
+            case.set("with", vec!["headers"]);
             let disposition: &[u8] = b"attachment; filename=\"\xc3\xa9 \xe9\"";
-            stage.check("the archive has the very bytes", move |report| {
+            case.check("the archive has the very bytes", move |report| {
                 let archive = archived(report)?;
                 let kept = memchr::memmem::find(&archive, disposition).is_some();
                 demand(kept, "the field is not in the archive as it was sent")
             });
-            let answer = Answer::html("page").header("Location", b"/\xe9\xc3\xa9".as_slice());
-            stage.page(answer.header("Content-Disposition", disposition))
+            let answer = Response::html("page").header("Location", b"/\xe9\xc3\xa9".as_slice());
+            case.page(answer.header("Content-Disposition", disposition))
         }),
     ]
 }
 
 fn unexpected_bodies() -> Vec<Case> {
     vec![
-        Case::new("H137", "204 and 304 with a body", Expect::Ok, |stage| {
+        Case::new("H137", "204 and 304 with a body", Expect::Ok, |case| {
             let bodily = |status| raw(&format!("HTTP/1.1 {status} Nothing\r\nContent-Length: 5\r\n\r\nhello"));
-            let site = stage.site()?.page("/204", bodily(204)).page("/304", bodily(304));
+            let site = case.site()?.page("/204", bodily(204)).page("/304", bodily(304));
             let unchanged = site.url("/304");
-            stage.root(site.url("/204"));
-            stage.root(&*unchanged);
-            stage.judge(site.url("/204"));
-            stage.open(site);
-            stage.check("nothing is taken for a body", move |report| {
+            case.root(site.url("/204"));
+            case.root(&*unchanged);
+            case.judge(site.url("/204"));
+            case.open(site);
+            case.check("nothing is taken for a body", move |report| {
                 has_bytes(report, 0)?;
                 let record = report.record(&unchanged).ok_or("304 has no record")?;
                 demand(record["status"] == 304 && record["outcome"] == "http_error", record.to_string())?;
                 demand(record["bytes_body"].as_u64().unwrap_or(0) == 0, record.to_string())
             });
-            stage.check("the connections are not used again", |report| {
+            case.check("the connections are not used again", |report| {
                 last_on_its_connection(report, "/204").and_then(|()| last_on_its_connection(report, "/304"))
             });
             Ok(())
         }),
-        Case::new("H138", "bytes where there is no body (a crawl never asks HEAD)", Expect::Ok, |stage| {
-            let site = stage.site()?.page("/next", Answer::html("<title>next</title>"));
+        Case::new("H138", "bytes where there is no body (a crawl never asks HEAD)", Expect::Ok, |case| {
+            let site = case.site()?.page("/next", Response::html("<title>next</title>"));
             let evil = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
             let link = format!("HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\nContent-Length: 0\r\n\r\nhello{evil}");
             let site = site.page("/", raw(&link));
-            stage.root(site.url("/"));
-            stage.judge(site.url("/"));
-            stage.judge(site.url("/next"));
-            stage.open(site);
-            stage.check("they do not become the next answer", |report| {
+            case.root(site.url("/"));
+            case.judge(site.url("/"));
+            case.judge(site.url("/next"));
+            case.open(site);
+            case.check("they do not become the next answer", |report| {
                 let titles: Vec<_> = report.judged_records().map(|record| record["title"].as_str()).collect();
                 demand(titles == [None, Some("next")], format!("{titles:?}"))
             });
-            stage.check("HEAD is never asked", |report| {
+            case.check("HEAD is never asked", |report| {
                 demand(report.seen.iter().all(|seen| seen.method == "GET"), format!("{:?}", report.seen))
             });
             Ok(())

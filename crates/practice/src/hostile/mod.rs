@@ -7,37 +7,37 @@
 //! # How a case is added
 //!
 //! Each category is a file with one function `cases()`. A case is a name, a title, what is expected, and a function that
-//! sets the stage:
+//! builds its servers:
 //!
 //! ```ignore
 //! // One site whose front page answers so. It is the root, and it is what is judged.
-//! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |stage| stage.page(Answer::hang())),
+//! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |case| case.page(Response::hang())),
 //!
 //! // Several pages; the judged URL is not the root; a setting; a check of one's own.
-//! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |stage| {
-//!     let site = stage.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
-//!     stage.root(site.url("/"));
-//!     stage.judge(site.url("/private"));
-//!     stage.open(site);
-//!     stage.set("max-redirects", 5);
-//!     stage.check("the private page is never asked for", |report| {
+//! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |case| {
+//!     let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
+//!     case.root(site.url("/"));
+//!     case.judge(site.url("/private"));
+//!     case.open(site);
+//!     case.set("max-redirects", 5);
+//!     case.check("the private page is never asked for", |report| {
 //!         demand(report.asked("/private") == 0, "it was asked for")
 //!     });
 //!     Ok(())
 //! }),
 //!
 //! // Bytes by hand: the function is called in a thread of its own for every connection.
-//! Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |stage| {
-//!     let address = stage.raw(|talk| { talk.shut()?; talk.request().map(|_| ()) })?;
-//!     stage.set("robots", "ignore");
-//!     stage.root(format!("http://{address}/"));
+//! Case::new("CON17", "half-close before the request is read", Expect::error("empty_reply"), |case| {
+//!     let address = case.raw(|conn| { conn.shut()?; conn.request().map(|_| ()) })?;
+//!     case.set("robots", "ignore");
+//!     case.root(format!("http://{address}/"));
 //!     Ok(())
 //! }),
 //!
-//! // Names: the stage has a name server of its own, which `--dns` points to.
-//! Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |stage| {
-//!     stage.name("gone.test", Reply::NoSuchName);
-//!     stage.root("http://gone.test/");
+//! // Names: the case has a name server of its own, which `--dns` points to.
+//! Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |case| {
+//!     case.name("gone.test", DnsReply::NoSuchName);
+//!     case.root("http://gone.test/");
 //!     Ok(())
 //! }),
 //!
@@ -52,8 +52,9 @@
 //! control host beside every case. `ARGIOPE_HOSTILE=RED,H11` runs only the cases whose names begin so;
 //! `ARGIOPE_HOSTILE_ENGINES=all` (or `threads,tokio`) chooses engines.
 //!
-//! Invariant: cases share nothing. Every stage has its own addresses, threads, log and name server.
+//! Invariant: cases share nothing. Every case has its own addresses, threads, log and name server.
 
+mod builder;
 mod charset_type;
 mod coding;
 mod connection;
@@ -69,23 +70,22 @@ mod robots;
 mod serve;
 mod sitemap;
 mod ssrf_dns;
-mod stage;
 mod status;
 mod tls;
 mod trap;
 
-pub use dns::{NameServer, Reply, Zone};
-pub use raw::Talk;
-pub use report::{Report, Verdict, demand};
+pub use builder::{CaseBuilder, Check, RunningCase};
+pub use dns::{DnsReply, NameServer, Zone};
+pub use raw::RawConnection;
+pub use report::{CaseReport, CaseVerdict, demand};
 pub use serve::{HELP, serve};
-pub use stage::{Check, Scene, Stage};
 
 use std::io;
 
 /// A group of cases, as in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
-    Connection,
+    ClientConnection,
     Http1,
     Redirect,
     CookieAuth,
@@ -104,7 +104,7 @@ pub enum Category {
 impl Category {
     /// Every category that is served, in the order of the catalogue.
     pub const ALL: [Category; 14] = [
-        Category::Connection,
+        Category::ClientConnection,
         Category::Http1,
         Category::Redirect,
         Category::CookieAuth,
@@ -123,7 +123,7 @@ impl Category {
     /// As the catalogue writes it.
     pub fn name(self) -> &'static str {
         match self {
-            Category::Connection => "connection",
+            Category::ClientConnection => "connection",
             Category::Http1 => "http1",
             Category::Redirect => "redirect",
             Category::CookieAuth => "cookie_auth",
@@ -142,7 +142,7 @@ impl Category {
 
     fn cases(self) -> Vec<Case> {
         match self {
-            Category::Connection => connection::cases(),
+            Category::ClientConnection => connection::cases(),
             Category::Http1 => http1::cases(),
             Category::Redirect => redirect::cases(),
             Category::CookieAuth => cookie_auth::cases(),
@@ -208,9 +208,9 @@ impl std::fmt::Display for Expect {
 
 /// How a case is shown.
 #[derive(Clone, Copy)]
-pub enum Showing {
+pub enum CaseSetup {
     /// By a crawl of what this function sets up.
-    Here(fn(&mut Stage) -> io::Result<()>),
+    Here(fn(&mut CaseBuilder) -> io::Result<()>),
     /// By another test: its file, from the top of the repository, and the name of its function.
     Elsewhere { file: &'static str, test: &'static str },
 }
@@ -222,7 +222,7 @@ pub struct Case {
     pub category: Category,
     pub title: &'static str,
     pub expect: Expect,
-    pub showing: Showing,
+    pub showing: CaseSetup,
     /// Where two behaviours are defensible: which one is chosen, and why.
     pub choice: Option<&'static str>,
     /// Another test (file and function) for the part of it that a crawl cannot show.
@@ -230,14 +230,14 @@ pub struct Case {
 }
 
 impl Case {
-    fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut Stage) -> io::Result<()>) -> Case {
+    fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut CaseBuilder) -> io::Result<()>) -> Case {
         // The category is that of the file, and is filled in by `catalogue`.
         Case {
             id,
-            category: Category::Connection,
+            category: Category::ClientConnection,
             title,
             expect,
-            showing: Showing::Here(set),
+            showing: CaseSetup::Here(set),
             choice: None,
             also: None,
         }
@@ -250,8 +250,8 @@ impl Case {
         file: &'static str,
         test: &'static str,
     ) -> Case {
-        let showing = Showing::Elsewhere { file, test };
-        Case { id, category: Category::Connection, title, expect, showing, choice: None, also: None }
+        let showing = CaseSetup::Elsewhere { file, test };
+        Case { id, category: Category::ClientConnection, title, expect, showing, choice: None, also: None }
     }
 
     fn choosing(mut self, words: &'static str) -> Case {
@@ -266,11 +266,11 @@ impl Case {
     }
 
     /// Sets up the other side; `None` for what is shown elsewhere.
-    pub fn stage(&self, ordinal: usize) -> io::Result<Option<Stage>> {
-        let Showing::Here(set) = self.showing else { return Ok(None) };
-        let mut stage = Stage::new(ordinal);
-        set(&mut stage)?;
-        Ok(Some(stage))
+    pub fn builder(&self, ordinal: usize) -> io::Result<Option<CaseBuilder>> {
+        let CaseSetup::Here(set) = self.showing else { return Ok(None) };
+        let mut case = CaseBuilder::new(ordinal);
+        set(&mut case)?;
+        Ok(Some(case))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What tries to get out of the output files and onto the terminal.
 
-use super::report::{Report, Verdict};
-use super::{Case, Expect, Stage, demand};
-use crate::answer::Answer;
+use super::report::{CaseReport, CaseVerdict};
+use super::{Case, CaseBuilder, Expect, demand};
+use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -11,54 +11,55 @@ const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("OUT01", "paths that climb", Expect::Ok, |stage| {
+        Case::new("OUT01", "paths that climb", Expect::Ok, |case| {
             let paths = ["/..%2f..%2f..%2fetc%2fcron.d%2fx", "/%2e%2e/%2e%2e/x", "/..\\..\\y", "/a/../../z"];
-            stage.set("warc", true);
-            stays_inside(stage);
-            let site = stage.site()?.page("/", Answer::links(paths));
+            case.set("warc", true);
+            stays_inside(case);
+            let site = case.site()?.page("/", Response::links(paths));
             for path in ["/", "/..%2f..%2f..%2fetc%2fcron.d%2fx", "/x", "/y", "/z"] {
-                stage.judge(site.url(path));
+                case.judge(site.url(path));
             }
-            stage.root(site.url("/"));
-            stage.open(site.fallback(Answer::html("here")));
+            case.root(site.url("/"));
+            case.open(site.fallback(Response::html("here")));
             Ok(())
         }),
-        Case::new("OUT02", "file names that climb", Expect::Ok, |stage| {
-            stage.set("warc", true);
-            stays_inside(stage);
-            let named = |name: &str| Answer::bytes("here").header("Content-Disposition", format!("attachment; {name}"));
-            stage.pages([
+        Case::new("OUT02", "file names that climb", Expect::Ok, |case| {
+            case.set("warc", true);
+            stays_inside(case);
+            let named =
+                |name: &str| Response::bytes("here").header("Content-Disposition", format!("attachment; {name}"));
+            case.pages([
                 ("/a", named("filename=\"../../../../tmp/evil\"")),
                 ("/b", named("filename*=UTF-8''..%2f..%2fx")),
                 ("/c", named("filename=\"/etc/cron.d/x\"")),
             ])
         }),
-        Case::new("OUT04", "names that mean something to a system", Expect::Ok, |stage| {
+        Case::new("OUT04", "names that mean something to a system", Expect::Ok, |case| {
             let long = format!("/{}", "n".repeat(300));
             let paths = ["/CON", "/NUL.txt", "/a.", "/a%20", "/a:b", &long, "/%00", "/.bashrc", "/-rf"];
-            stage.set("warc", true);
-            stays_inside(stage);
-            all_kept(stage, &paths)
+            case.set("warc", true);
+            stays_inside(case);
+            all_kept(case, &paths)
         }),
-        Case::new("OUT07", "one letter in two forms", Expect::Ok, |stage| {
-            stays_inside(stage);
-            all_kept(stage, &["/%C3%A9", "/e%CC%81"])
+        Case::new("OUT07", "one letter in two forms", Expect::Ok, |case| {
+            stays_inside(case);
+            all_kept(case, &["/%C3%A9", "/e%CC%81"])
         }),
-        Case::new("OUT08", "text that acts on a terminal", Expect::Ok, |stage| {
-            let site = stage.site()?;
+        Case::new("OUT08", "text that acts on a terminal", Expect::Ok, |case| {
+            let site = case.site()?;
             let page =
                 format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
             let root = site.url("/");
-            stage.root(root.as_str());
-            stage.judge(root.as_str());
-            stage.set("with", vec!["headers", "links"]);
-            let odd = Answer::html(page).header("X-Odd", "a\u{9b}31m\u{202e}").header("Server", b"\xff\x9b".to_vec());
+            case.root(root.as_str());
+            case.judge(root.as_str());
+            case.set("with", vec!["headers", "links"]);
+            let odd = Response::html(page).header("X-Odd", "a\u{9b}31m\u{202e}").header("Server", b"\xff\x9b".to_vec());
             let site = site
                 .page("/", odd)
-                .page("/moved", Answer::redirect("http://[\u{9b}31m\u{202e}", 302))
-                .page("/odd", Answer::raw("HTTP/1.1 200 \u{1b}[2J\r\nX: \u{1b}\r\n\r\n"));
-            stage.open(site);
-            stage.check("nothing of it is raw in any output", move |report| {
+                .page("/moved", Response::redirect("http://[\u{9b}31m\u{202e}", 302))
+                .page("/odd", Response::raw("HTTP/1.1 200 \u{1b}[2J\r\nX: \u{1b}\r\n\r\n"));
+            case.open(site);
+            case.check("nothing of it is raw in any output", move |report| {
                 let folder = report.directory.to_string_lossy().into_owned();
                 for arguments in [
                     vec!["report", &folder],
@@ -82,18 +83,18 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("OUT10", "titles that are formulas", Expect::Ok, |stage| {
+        Case::new("OUT10", "titles that are formulas", Expect::Ok, |case| {
             let titles = ["=HYPERLINK(\"http://evil\",\"x\")", "+cmd|' /C calc'!A0", "-1+1", "@SUM(1+1)"];
-            let site = stage.site()?;
+            let site = case.site()?;
             let pages: Vec<String> = (0..titles.len()).map(|n| format!("/{n}")).collect();
-            let mut site = site.page("/", Answer::links(&pages));
+            let mut site = site.page("/", Response::links(&pages));
             for (path, title) in pages.iter().zip(titles) {
-                site = site.page(path, Answer::html(format!("<title>{title}</title>")));
-                stage.judge(site.url(path));
+                site = site.page(path, Response::html(format!("<title>{title}</title>")));
+                case.judge(site.url(path));
             }
-            stage.root(site.url("/"));
-            stage.open(site);
-            stage.check("a table has none, and records have them all", move |report| {
+            case.root(site.url("/"));
+            case.open(site);
+            case.check("a table has none, and records have them all", move |report| {
                 for title in titles {
                     demand(report.pages().any(|page| page["title"] == title), format!("{title} is not in a record"))?;
                 }
@@ -108,18 +109,18 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("OUT11", "markup for the report", Expect::Ok, |stage| {
+        Case::new("OUT11", "markup for the report", Expect::Ok, |case| {
             let hostile = "<img src=x onerror=alert(1)>";
-            let site = stage.site()?;
+            let site = case.site()?;
             let page =
                 format!("<title>{hostile}</title><a href='/\"><script>alert(1)</script>'>x</a><a href=/moved>y</a>");
-            stage.root(site.url("/"));
-            stage.judge(site.url("/"));
+            case.root(site.url("/"));
+            case.judge(site.url("/"));
             let site = site
-                .page("/", Answer::html(page).content_type("text/html;<script>alert(1)</script>"))
-                .page("/moved", Answer::redirect("javascript:alert(1)", 302));
-            stage.open(site);
-            stage.check("the page of the report has none of it", |report| {
+                .page("/", Response::html(page).content_type("text/html;<script>alert(1)</script>"))
+                .page("/moved", Response::redirect("javascript:alert(1)", 302));
+            case.open(site);
+            case.check("the page of the report has none of it", |report| {
                 let folder = report.directory.to_string_lossy();
                 let page = report.run(&["report", &folder, "--html", "-"]).map_err(|error| error.to_string())?;
                 let page = String::from_utf8_lossy(&page.stdout).into_owned();
@@ -129,33 +130,33 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("OUT13", "archives within archives", Expect::Ok, |stage| {
+        Case::new("OUT13", "archives within archives", Expect::Ok, |case| {
             let record = "WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n";
-            stage.set("warc", true);
-            let site = stage.site()?;
+            case.set("warc", true);
+            let site = case.site()?;
             let crlf = "/a%0d%0aWARC-Type:%20metadata%0d%0a";
             let site = site
-                .page("/", Answer::links([crlf, "/body"]))
-                .page(crlf, Answer::html("here").header("X-Odd", "WARC/1.1"))
-                .page("/body", Answer::bytes(format!("\r\n\r\n{record}{record}")));
-            stage.root(site.url("/"));
+                .page("/", Response::links([crlf, "/body"]))
+                .page(crlf, Response::html("here").header("X-Odd", "WARC/1.1"))
+                .page("/body", Response::bytes(format!("\r\n\r\n{record}{record}")));
+            case.root(site.url("/"));
             for path in ["/", "/body", crlf] {
-                stage.judge(site.url(path));
+                case.judge(site.url(path));
             }
-            stage.open(site);
-            stage.check("every archive has the records that it should have, and no others", |report| {
+            case.open(site);
+            case.check("every archive has the records that it should have, and no others", |report| {
                 let answers = archived(&report.directory.join("archive"))?;
                 let told = report.records.iter().filter(|record| record["warc"].is_object()).count();
                 demand(answers == told && told > 3, format!("{answers} answers in the archive, {told} in the records"))
             });
             Ok(())
         }),
-        Case::new("OUT14", "bytes that are no text", Expect::Ok, |stage| {
-            stage.set("with", vec!["headers", "links"]);
+        Case::new("OUT14", "bytes that are no text", Expect::Ok, |case| {
+            case.set("with", vec!["headers", "links"]);
             let odd = |bytes: &[u8]| bytes.to_vec();
             // Every line of the output is parsed by whoever runs this.
-            stage.page(
-                Answer::html(odd(b"<title>\xff\xfe\xed\xa0\x80</title><a href=\"/\xff\">x</a>"))
+            case.page(
+                Response::html(odd(b"<title>\xff\xfe\xed\xa0\x80</title><a href=\"/\xff\">x</a>"))
                     .header("X-Odd", odd(b"\xff\xed\xa0\x80"))
                     .header("ETag", odd(b"\"\xff\""))
                     .header("Last-Modified", odd(b"\xc3\x28")),
@@ -172,24 +173,24 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A page with links to all of these. Each is asked for once, as it is written.
-fn all_kept(stage: &mut Stage, paths: &[&str]) -> io::Result<()> {
-    let site = stage.site()?.page("/", Answer::links(paths));
-    stage.root(site.url("/"));
+fn all_kept(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
+    let site = case.site()?.page("/", Response::links(paths));
+    case.root(site.url("/"));
     for path in paths {
-        stage.judge(site.url(path));
+        case.judge(site.url(path));
     }
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-    stage.check("each is asked for once", move |report| {
+    case.check("each is asked for once", move |report| {
         let wrong: Vec<_> = paths.iter().filter(|path| report.asked(path) != 1).collect();
         demand(wrong.is_empty(), format!("{wrong:?} are not"))
     });
-    stage.open(site.fallback(Answer::html("here")));
+    case.open(site.fallback(Response::html("here")));
     Ok(())
 }
 
 /// Beside the crawl directory there is nothing but what was there before, and in it nothing that the web named.
-fn stays_inside(stage: &mut Stage) {
-    stage.check("nothing is written but what a crawl writes", |report: &Report| -> Verdict {
+fn stays_inside(case: &mut CaseBuilder) {
+    case.check("nothing is written but what a crawl writes", |report: &CaseReport| -> CaseVerdict {
         let around = report.directory.parent().ok_or("no folder around it")?;
         let names = |folder: &Path| -> Result<Vec<String>, String> {
             let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;

@@ -5,26 +5,26 @@
 //!
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
 
-use crate::log::Seen;
-use crate::request::{Parsed, parse};
+use crate::log::SeenRequest;
+use crate::request::{ParsedHead, parse};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-type Behaviour = dyn Fn(&mut Talk) -> io::Result<()> + Send + Sync;
+type Behaviour = dyn Fn(&mut RawConnection) -> io::Result<()> + Send + Sync;
 
 /// One connection of a client, to be treated badly. It is closed when the behaviour returns.
-pub struct Talk {
-    /// The only owner, so that the end of the talk is the end of the connection; the server keeps a weak handle.
+pub struct RawConnection {
+    /// The only owner, so that the end of the conn is the end of the connection; the server keeps a weak handle.
     stream: Arc<TcpStream>,
     nth: usize,
-    shared: Arc<Shared>,
+    shared: Arc<WebState>,
     input: Vec<u8>,
 }
 
-impl Talk {
+impl RawConnection {
     /// Which connection this is, counted from 0.
     pub fn nth(&self) -> usize {
         self.nth
@@ -34,9 +34,9 @@ impl Talk {
     pub fn request(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0; 4096];
         loop {
-            if let Parsed::Whole(request, used) = parse(&self.input) {
+            if let ParsedHead::Whole(request, used) = parse(&self.input) {
                 let path = request.target.to_owned();
-                locked(&self.shared.seen).push(Seen {
+                locked(&self.shared.seen).push(SeenRequest {
                     connection: self.nth as u64,
                     site: usize::MAX,
                     method: request.method.to_owned(),
@@ -118,10 +118,10 @@ impl Talk {
 /// A connection and its thread.
 type Open = (Weak<TcpStream>, JoinHandle<()>);
 
-struct Shared {
+struct WebState {
     behaviour: Box<Behaviour>,
     started: Instant,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<SeenRequest>>,
     /// Every connection and the thread that serves it; `None` when the server is being stopped.
     open: Mutex<Option<Vec<Open>>>,
     stopped: Condvar,
@@ -130,17 +130,17 @@ struct Shared {
 /// A server with a behaviour.
 pub(crate) struct RawServer {
     pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<WebState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 impl RawServer {
     pub(crate) fn start(
         listener: TcpListener,
-        behaviour: impl Fn(&mut Talk) -> io::Result<()> + Send + Sync + 'static,
+        behaviour: impl Fn(&mut RawConnection) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<RawServer> {
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WebState {
             behaviour: Box::new(behaviour),
             started: Instant::now(),
             seen: Mutex::default(),
@@ -154,23 +154,23 @@ impl RawServer {
         Ok(RawServer { address, shared, acceptor: Some(acceptor) })
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<SeenRequest> {
         locked(&self.shared.seen).clone()
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<WebState>) {
     for nth in 0.. {
         let Ok((stream, _)) = listener.accept() else { return };
         let mut open = locked(&shared.open);
         let Some(open) = &mut *open else { return };
         let stream = Arc::new(stream);
         let handle = Arc::downgrade(&stream);
-        let mut talk = Talk { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
+        let mut conn = RawConnection { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
         let serve = move || {
-            let shared = Arc::clone(&talk.shared);
+            let shared = Arc::clone(&conn.shared);
             // A client that leaves in the middle is what most behaviours wait for: no fault.
-            let _ = (shared.behaviour)(&mut talk);
+            let _ = (shared.behaviour)(&mut conn);
         };
         if let Ok(thread) = std::thread::Builder::new().name("hostile".to_owned()).spawn(serve) {
             open.push((handle, thread));

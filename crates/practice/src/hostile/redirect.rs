@@ -1,9 +1,9 @@
 //! Redirects that loop, grow, lie about their targets or lead where nobody may go.
 
-use super::raw::Talk;
-use super::{Case, Expect, Reply, Stage, demand};
-use crate::answer::Answer;
-use crate::certificate::Certificate;
+use super::raw::RawConnection;
+use super::{Case, CaseBuilder, DnsReply, Expect, demand};
+use crate::certificate::CertificateKind;
+use crate::response::Response;
 use crate::site::Site;
 use std::io;
 use std::sync::Arc;
@@ -17,188 +17,188 @@ const THROWN_AWAY: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("RED01", "a page that leads to itself", Expect::Status, |stage| {
-            stage.check("asked once", |report| demand(report.asked("/") == 1, "asked again"));
-            stage.page(Answer::redirect("/", 302))
+        Case::new("RED01", "a page that leads to itself", Expect::Status, |case| {
+            case.check("asked once", |report| demand(report.asked("/") == 1, "asked again"));
+            case.page(Response::redirect("/", 302))
         }),
-        Case::new("RED02", "two pages that lead to each other", Expect::Status, |stage| {
-            let site = stage.site()?.redirect("/a", "/b", 302).redirect("/b", "/a", 302);
-            stage.root(site.url("/a"));
-            stage.judge(site.url("/a"));
-            stage.judge(site.url("/b"));
-            stage.open(site);
-            stage.check("each asked once", |report| {
+        Case::new("RED02", "two pages that lead to each other", Expect::Status, |case| {
+            let site = case.site()?.redirect("/a", "/b", 302).redirect("/b", "/a", 302);
+            case.root(site.url("/a"));
+            case.judge(site.url("/a"));
+            case.judge(site.url("/b"));
+            case.open(site);
+            case.check("each asked once", |report| {
                 demand(report.asked("/a") == 1 && report.asked("/b") == 1, "a page was asked for again")
             });
             Ok(())
         }),
-        Case::new("RED03", "a chain of fifty", Expect::error("redirect_limit"), |stage| {
-            let mut site = stage.site()?;
+        Case::new("RED03", "a chain of fifty", Expect::error("redirect_limit"), |case| {
+            let mut site = case.site()?;
             for n in 0..50 {
                 site = site.redirect(&format!("/{n}"), &format!("/{}", n + 1), 302);
             }
-            stage.root(site.url("/0"));
-            stage.judge(site.url("/10"));
-            stage.open(site);
-            stage.check("followed ten times and no further", |report| {
+            case.root(site.url("/0"));
+            case.judge(site.url("/10"));
+            case.open(site);
+            case.check("followed ten times and no further", |report| {
                 demand(report.asked("/10") == 1 && report.asked("/11") == 0, "the limit did not hold")
             });
             Ok(())
         }),
-        Case::new("RED04", "a chain that grows", INVALID, |stage| {
-            let mut site = stage.site()?;
+        Case::new("RED04", "a chain that grows", INVALID, |case| {
+            let mut site = case.site()?;
             let path = |size: usize| format!("/?x={}", "a".repeat(size));
             for step in 6..=12 {
                 site = site.redirect(&path(1 << step), &path(2 << step), 302);
             }
-            stage.root(site.url(&path(64)));
-            stage.judge(site.url(&path(2_048)));
-            stage.open(site);
-            stage.check("it ends at the longest URL", move |report| {
+            case.root(site.url(&path(64)));
+            case.judge(site.url(&path(2_048)));
+            case.open(site);
+            case.check("it ends at the longest URL", move |report| {
                 demand(report.asked(&path(4_096)) == 0, "a URL that is too long was asked for")
             });
             Ok(())
         }),
-        Case::new("RED05", "a page that wants its cookie back", Expect::Ok, |stage| {
-            let address = stage.raw(|talk| {
-                while let Some(path) = talk.request()? {
+        Case::new("RED05", "a page that wants its cookie back", Expect::Ok, |case| {
+            let address = case.raw(|conn| {
+                while let Some(path) = conn.request()? {
                     let answer = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
-                        _ if talk.header("cookie").is_some_and(|cookie| cookie.contains("seen=1")) => page("let in"),
+                        _ if conn.header("cookie").is_some_and(|cookie| cookie.contains("seen=1")) => page("let in"),
                         _ => found("/", "Set-Cookie: seen=1\r\n"),
                     };
-                    talk.send(answer)?;
+                    conn.send(answer)?;
                 }
                 Ok(())
             })?;
-            stage.root(format!("http://{address}/"));
-            stage.check("asked twice", |report| demand(report.asked("/") == 2, "not asked once more"));
+            case.root(format!("http://{address}/"));
+            case.check("asked twice", |report| demand(report.asked("/") == 2, "not asked once more"));
             Ok(())
         }),
-        Case::new("RED06", "a page that sets another cookie every time", Expect::error("redirect_limit"), |stage| {
+        Case::new("RED06", "a page that sets another cookie every time", Expect::error("redirect_limit"), |case| {
             let count = AtomicUsize::new(0);
-            let address = stage.raw(move |talk| {
-                while let Some(path) = talk.request()? {
+            let address = case.raw(move |conn| {
+                while let Some(path) = conn.request()? {
                     let n = count.fetch_add(1, SeqCst);
                     let answer = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
                         _ => found("/", &format!("Set-Cookie: n{n}={n}\r\n")),
                     };
-                    talk.send(answer)?;
+                    conn.send(answer)?;
                 }
                 Ok(())
             })?;
-            stage.root(format!("http://{address}/"));
-            stage.check("asked for at most as often as redirects are followed", |report| {
+            case.root(format!("http://{address}/"));
+            case.check("asked for at most as often as redirects are followed", |report| {
                 demand(report.asked("/") <= 11, format!("asked {} times", report.asked("/")))
             });
             Ok(())
         }),
-        Case::new("RED07", "no Location", Expect::Status, |stage| {
-            stage.page(Answer::links(["/elsewhere"]).with_status(302))
+        Case::new("RED07", "no Location", Expect::Status, |case| {
+            case.page(Response::links(["/elsewhere"]).with_status(302))
         }),
-        Case::new("RED08", "an empty Location", Expect::Status, |stage| {
-            stage.pages([("/a", Answer::redirect("", 302)), ("/b", Answer::redirect("  ", 301))])
+        Case::new("RED08", "an empty Location", Expect::Status, |case| {
+            case.pages([("/a", Response::redirect("", 302)), ("/b", Response::redirect("  ", 301))])
         }),
-        Case::new("RED09", "a Location that is no URL", INVALID, |stage| {
-            stage.page(Answer::redirect("http://[::1", 302))
+        Case::new("RED09", "a Location that is no URL", INVALID, |case| {
+            case.page(Response::redirect("http://[::1", 302))
         }),
-        Case::new("RED10", "two Locations", INVALID, |stage| {
-            let site = stage.site()?.page("/", Answer::redirect("/a", 302).header("Location", "/b"));
-            stage.root(site.url("/"));
-            stage.open(site);
-            stage.check("neither is followed", |report| {
+        Case::new("RED10", "two Locations", INVALID, |case| {
+            let site = case.site()?.page("/", Response::redirect("/a", 302).header("Location", "/b"));
+            case.root(site.url("/"));
+            case.open(site);
+            case.check("neither is followed", |report| {
                 demand(report.asked("/a") + report.asked("/b") == 0, "one of them was followed")
             });
             Ok(())
         }),
-        Case::new("RED11", "spaces and raw UTF-8 in a Location", Expect::Ok, |stage| {
-            let site = stage.site()?.redirect("/", "/a b/\u{e9}", 302).page("/a%20b/%C3%A9", Answer::html("here"));
-            stage.root(site.url("/"));
-            stage.judge(site.url("/a%20b/%C3%A9"));
-            stage.open(site);
+        Case::new("RED11", "spaces and raw UTF-8 in a Location", Expect::Ok, |case| {
+            let site = case.site()?.redirect("/", "/a b/\u{e9}", 302).page("/a%20b/%C3%A9", Response::html("here"));
+            case.root(site.url("/"));
+            case.judge(site.url("/a%20b/%C3%A9"));
+            case.open(site);
             Ok(())
         }),
-        Case::new("RED12", "a Location without a scheme, and with backslashes", Expect::Ok, |stage| {
-            let site = stage.site()?.page("/there", Answer::html("here"));
+        Case::new("RED12", "a Location without a scheme, and with backslashes", Expect::Ok, |case| {
+            let site = case.site()?.page("/there", Response::html("here"));
             let port = site.address().port();
-            stage.name("friend.test", Reply::address(site.address().ip()));
-            stage.name("evil.test", Reply::address(site.address().ip()));
-            stage.root(site.url("/a"));
-            stage.root(site.url("/b"));
-            stage.root(site.url_as("friend.test", "/robots.txt"));
-            stage.judge(site.url_as("friend.test", "/there"));
+            case.name("friend.test", DnsReply::address(site.address().ip()));
+            case.name("evil.test", DnsReply::address(site.address().ip()));
+            case.root(site.url("/a"));
+            case.root(site.url("/b"));
+            case.root(site.url_as("friend.test", "/robots.txt"));
+            case.judge(site.url_as("friend.test", "/there"));
             let site = site.redirect("/a", &format!("//friend.test:{port}/there"), 302).redirect(
                 "/b",
                 &format!("\\\\evil.test:{port}\\there"),
                 302,
             );
-            stage.open(site);
-            stage.check("a host out of scope is not even looked up", |report| {
+            case.open(site);
+            case.check("a host out of scope is not even looked up", |report| {
                 demand(!report.names_asked.iter().any(|name| name == "evil.test"), "it was looked up")
             });
             Ok(())
         }),
-        Case::new("RED13", "a Location on the local disk", BLOCKED, |stage| {
-            stage.page(Answer::redirect("file:///etc/passwd", 302))
+        Case::new("RED13", "a Location on the local disk", BLOCKED, |case| {
+            case.page(Response::redirect("file:///etc/passwd", 302))
         }),
-        Case::new("RED14", "Locations that are not of the web", BLOCKED, |stage| {
-            stage.pages([
-                ("/a", Answer::redirect("javascript:alert(1)", 302)),
-                ("/b", Answer::redirect("data:text/html,<a href=/x>", 302)),
-                ("/c", Answer::redirect("ftp://ftp.example.com/", 302)),
-                ("/d", Answer::redirect("gopher://gopher.example.com/", 301)),
+        Case::new("RED14", "Locations that are not of the web", BLOCKED, |case| {
+            case.pages([
+                ("/a", Response::redirect("javascript:alert(1)", 302)),
+                ("/b", Response::redirect("data:text/html,<a href=/x>", 302)),
+                ("/c", Response::redirect("ftp://ftp.example.com/", 302)),
+                ("/d", Response::redirect("gopher://gopher.example.com/", 301)),
             ])
         }),
-        Case::new("RED15", "into the machine itself", Expect::error("private_address"), |stage| {
+        Case::new("RED15", "into the machine itself", Expect::error("private_address"), |case| {
             let came = Arc::new(AtomicUsize::new(0));
             let inside = {
                 let came = Arc::clone(&came);
-                stage.raw(move |talk| {
+                case.raw(move |conn| {
                     came.fetch_add(1, SeqCst);
-                    talk.wait_for_the_end()
+                    conn.wait_for_the_end()
                 })?
             };
-            stage.set("scope", "any");
-            stage.judge(format!("http://{inside}/"));
-            stage.check("no connection is made", move |_| demand(came.load(SeqCst) == 0, "somebody came"));
-            let site = stage.site()?.redirect("/", &format!("http://{inside}/"), 302);
-            stage.root(site.url("/"));
-            stage.open(site);
+            case.set("scope", "any");
+            case.judge(format!("http://{inside}/"));
+            case.check("no connection is made", move |_| demand(came.load(SeqCst) == 0, "somebody came"));
+            let site = case.site()?.redirect("/", &format!("http://{inside}/"), 302);
+            case.root(site.url("/"));
+            case.open(site);
             Ok(())
         }),
-        Case::new("RED16", "out of scope", Expect::Skip, |stage| {
-            stage.name("other.test", Reply::address([127, 0, 0, 1]));
-            stage.judge("http://other.test/");
-            let site = stage.site()?.redirect("/", "http://other.test/", 302);
-            stage.root(site.url("/"));
-            stage.open(site);
-            stage.check("the host is not even looked up", |report| {
+        Case::new("RED16", "out of scope", Expect::Skip, |case| {
+            case.name("other.test", DnsReply::address([127, 0, 0, 1]));
+            case.judge("http://other.test/");
+            let site = case.site()?.redirect("/", "http://other.test/", 302);
+            case.root(site.url("/"));
+            case.open(site);
+            case.check("the host is not even looked up", |report| {
                 demand(report.names_asked.is_empty(), "it was looked up")
             });
             Ok(())
         }),
-        Case::new("RED17", "into a disallowed path", Expect::Skip, |stage| {
-            let site = stage.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
-            stage.root(site.url("/"));
-            stage.judge(site.url("/private"));
-            stage.open(site);
-            stage.check("the private page is never asked for", |report| {
+        Case::new("RED17", "into a disallowed path", Expect::Skip, |case| {
+            let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
+            case.root(site.url("/"));
+            case.judge(site.url("/private"));
+            case.open(site);
+            case.check("the private page is never asked for", |report| {
                 demand(report.asked("/private") == 0, "it was asked for")
             });
             Ok(())
         }),
-        Case::new("RED18", "from https down to http", Expect::Ok, |stage| {
-            let secure = stage.secure_site(Certificate::Good)?;
-            let plain = Site::http(&format!("{}:0", secure.address().ip()))?.page("/plain", Answer::html("open"));
-            stage.root(secure.url("/"));
-            stage.judge(plain.url("/plain"));
-            stage.set("allow-private", true);
-            stage.set("user", "somebody:secret");
-            stage.set("header", vec!["X-Token: secret"]);
-            stage.open(secure.redirect("/", &plain.url("/plain"), 301));
-            stage.open(plain);
-            stage.check("nothing secret goes along", |report| {
+        Case::new("RED18", "from https down to http", Expect::Ok, |case| {
+            let secure = case.secure_site(CertificateKind::Good)?;
+            let plain = Site::http(&format!("{}:0", secure.address().ip()))?.page("/plain", Response::html("open"));
+            case.root(secure.url("/"));
+            case.judge(plain.url("/plain"));
+            case.set("allow-private", true);
+            case.set("user", "somebody:secret");
+            case.set("header", vec!["X-Token: secret"]);
+            case.open(secure.redirect("/", &plain.url("/plain"), 301));
+            case.open(plain);
+            case.check("nothing secret goes along", |report| {
                 let has = |path: &str, name: &str| {
                     let mut seen = report.seen.iter().filter(|seen| seen.path == path);
                     seen.any(|seen| seen.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name)))
@@ -208,53 +208,53 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("RED20", "a redirect with an endless body", Expect::Ok, |stage| {
+        Case::new("RED20", "a redirect with an endless body", Expect::Ok, |case| {
             let head = "HTTP/1.1 302 Found\r\nLocation: /next\r\nTransfer-Encoding: chunked\r\n\r\n";
-            thrown_away(stage, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
+            thrown_away(case, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
         }),
-        Case::new("RED21", "a redirect whose body is a bomb", Expect::Ok, |stage| {
+        Case::new("RED21", "a redirect whose body is a bomb", Expect::Ok, |case| {
             // 64 MiB in 64 KiB, again and again.
-            let bomb = Answer::filled("", 64 << 20).gzip();
-            let site = stage.site()?.page("/", bomb.with_status(302).header("Location", "/next"));
-            stage.root(site.url("/"));
-            stage.judge(site.url("/next"));
+            let bomb = Response::filled("", 64 << 20).gzip();
+            let site = case.site()?.page("/", bomb.with_status(302).header("Location", "/next"));
+            case.root(site.url("/"));
+            case.judge(site.url("/next"));
             let root = site.url("/");
-            stage.check("its body is not unpacked", move |report| {
+            case.check("its body is not unpacked", move |report| {
                 let bytes = report.record(&root).and_then(|record| record["bytes_body"].as_u64());
                 demand(bytes == Some(0), format!("{bytes:?} bytes were unpacked"))
             });
-            stage.open(site.page("/next", Answer::html("here")));
+            case.open(site.page("/next", Response::html("here")));
             Ok(())
         }),
-        Case::new("RED23", "a Refresh header", Expect::Ok, |stage| {
-            let site = stage.site()?.page("/", Answer::html("").header("Refresh", "0; url=/next"));
-            stage.root(site.url("/"));
-            stage.judge(site.url("/next"));
-            stage.open(site.page("/next", Answer::html("here")));
+        Case::new("RED23", "a Refresh header", Expect::Ok, |case| {
+            let site = case.site()?.page("/", Response::html("").header("Refresh", "0; url=/next"));
+            case.root(site.url("/"));
+            case.judge(site.url("/next"));
+            case.open(site.page("/next", Response::html("here")));
             Ok(())
         }),
-        Case::new("RED24", "every URL leads to a host that was never seen", Expect::Skip, |stage| {
+        Case::new("RED24", "every URL leads to a host that was never seen", Expect::Skip, |case| {
             let count = AtomicUsize::new(0);
-            let address = stage.raw(move |talk| {
-                let port = talk.stream().local_addr()?.port();
-                while let Some(path) = talk.request()? {
+            let address = case.raw(move |conn| {
+                let port = conn.stream().local_addr()?.port();
+                while let Some(path) = conn.request()? {
                     let n = count.fetch_add(1, SeqCst);
                     let answer = match path.as_str() {
                         "/robots.txt" => NOT_FOUND.to_owned(),
                         _ => found(&format!("http://h{n}.farm.test:{port}/{n}"), ""),
                     };
-                    talk.send(answer)?;
+                    conn.send(answer)?;
                 }
                 Ok(())
             })?;
-            stage.name("farm.test", Reply::address(address.ip()));
-            stage.name("*.farm.test", Reply::address(address.ip()));
-            stage.set("scope", "domain");
-            stage.set("allow-private", true);
-            stage.root(format!("http://farm.test:{}/", address.port()));
+            case.name("farm.test", DnsReply::address(address.ip()));
+            case.name("*.farm.test", DnsReply::address(address.ip()));
+            case.set("scope", "domain");
+            case.set("allow-private", true);
+            case.root(format!("http://farm.test:{}/", address.port()));
             // Nobody can know which host would be the twentieth: it must not be there.
-            stage.judge(format!("http://h99.farm.test:{}/99", address.port()));
-            stage.check("the chain ends with the tenth redirect", |report| {
+            case.judge(format!("http://h99.farm.test:{}/99", address.port()));
+            case.check("the chain ends with the tenth redirect", |report| {
                 let pages = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
                 demand(pages <= 11, format!("{pages} pages were asked for"))
             });
@@ -274,19 +274,19 @@ fn page(text: &str) -> String {
 }
 
 /// A redirect to `/next` whose body never ends. What is sent of it is counted.
-fn thrown_away(stage: &mut Stage, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
+fn thrown_away(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
     let sent = Arc::new(AtomicUsize::new(0));
     let address = {
         let sent = Arc::clone(&sent);
-        stage.raw(move |talk: &mut Talk| {
-            while let Some(path) = talk.request()? {
+        case.raw(move |conn: &mut RawConnection| {
+            while let Some(path) = conn.request()? {
                 match path.as_str() {
-                    "/robots.txt" => talk.send(NOT_FOUND)?,
-                    "/next" => talk.send(page("here"))?,
+                    "/robots.txt" => conn.send(NOT_FOUND)?,
+                    "/next" => conn.send(page("here"))?,
                     _ => {
-                        talk.send(&head)?;
+                        conn.send(&head)?;
                         loop {
-                            talk.send(&piece)?;
+                            conn.send(&piece)?;
                             sent.fetch_add(piece.len(), SeqCst);
                         }
                     }
@@ -295,9 +295,9 @@ fn thrown_away(stage: &mut Stage, head: Vec<u8>, piece: Vec<u8>) -> io::Result<(
             Ok(())
         })?
     };
-    stage.root(format!("http://{address}/"));
-    stage.judge(format!("http://{address}/next"));
-    stage.check("little of what is thrown away is read", move |_| {
+    case.root(format!("http://{address}/"));
+    case.judge(format!("http://{address}/next"));
+    case.check("little of what is thrown away is read", move |_| {
         let sent = sent.load(SeqCst);
         demand(sent < THROWN_AWAY, format!("{sent} bytes were taken"))
     });

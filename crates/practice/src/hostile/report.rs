@@ -5,27 +5,27 @@
 //! Invariant: a verdict is about facts in here, and never about how long something took on a busy machine.
 
 use super::Expect;
-use crate::log::Seen;
+use crate::log::SeenRequest;
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Good, or what is wrong.
-pub type Verdict = Result<(), String>;
+pub type CaseVerdict = Result<(), String>;
 
 /// Good if the condition holds.
-pub fn demand(condition: bool, otherwise: impl Into<String>) -> Verdict {
+pub fn demand(condition: bool, otherwise: impl Into<String>) -> CaseVerdict {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
 /// Everything that is known after a crawl.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct CaseReport {
     /// Every line of standard output.
     pub records: Vec<Value>,
     /// Every request to the sites and raw servers of the case.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<SeenRequest>,
     /// Every name that its name server was asked for.
     pub names_asked: Vec<String>,
     /// The URLs that the expectation is about.
@@ -39,7 +39,7 @@ pub struct Report {
     pub program: PathBuf,
 }
 
-impl Report {
+impl CaseReport {
     /// The record of a URL: of the page, or else of robots.txt or a sitemap.
     pub fn record(&self, url: &str) -> Option<&Value> {
         let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
@@ -73,7 +73,7 @@ impl Report {
     }
 
     /// Whether this URL ended as it should.
-    pub fn judge(&self, url: &str, expect: Expect) -> Verdict {
+    pub fn judge(&self, url: &str, expect: Expect) -> CaseVerdict {
         let Some(record) = self.record(url) else {
             return demand(expect == Expect::Skip, format!("{url} has no record"));
         };
@@ -94,7 +94,7 @@ impl Report {
 }
 
 /// What the archive of a crawl holds, unpacked, all files in a row.
-pub(super) fn archived(report: &Report) -> Result<Vec<u8>, String> {
+pub(super) fn archived(report: &CaseReport) -> Result<Vec<u8>, String> {
     let words = |error: std::io::Error| format!("the archive: {error}");
     let mut bytes = Vec::new();
     for entry in std::fs::read_dir(report.directory.join("archive")).map_err(words)? {

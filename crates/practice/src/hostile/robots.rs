@@ -1,7 +1,7 @@
 //! robots.txt that is missing, endless, hostile or in the way.
 
-use super::{Case, Expect, Stage, demand};
-use crate::answer::Answer;
+use super::{Case, CaseBuilder, Expect, demand};
+use crate::response::Response;
 use std::io;
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ const SCENARIOS: &str = "crates/testkit/tests/sim_scenarios.rs";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("ROB01", "404", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(404))),
-        Case::new("ROB02", "410", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(410))),
-        Case::new("ROB03", "401", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(401)))
+        Case::new("ROB01", "404", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(404))),
+        Case::new("ROB02", "410", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(410))),
+        Case::new("ROB03", "401", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(401)))
             .choosing("401 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
-        Case::new("ROB04", "403", Expect::Ok, |stage| answered(stage, Answer::html(DISALLOW_ALL).with_status(403)))
+        Case::new("ROB04", "403", Expect::Ok, |case| answered(case, Response::html(DISALLOW_ALL).with_status(403)))
             .choosing("403 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
-        Case::new("ROB05", "429 with Retry-After", Expect::Skip, |stage| {
-            stage.check("asked again, and not before it is time", |report| {
+        Case::new("ROB05", "429 with Retry-After", Expect::Skip, |case| {
+            case.check("asked again, and not before it is time", |report| {
                 let asked: Vec<Duration> =
                     report.seen.iter().filter(|seen| seen.path == "/robots.txt").map(|seen| seen.start).collect();
                 let [first, second] = asked[..] else { return Err(format!("asked {} times", asked.len())) };
                 demand(second - first >= Duration::from_secs(3), format!("asked again after {:?}", second - first))
             });
-            unreachable(stage, Answer::status(429).header("Retry-After", "3"))
+            unreachable(case, Response::status(429).header("Retry-After", "3"))
         }),
-        Case::new("ROB06", "500", Expect::Skip, |stage| unreachable(stage, Answer::status(500))),
-        Case::new("ROB07", "503", Expect::Skip, |stage| unreachable(stage, Answer::status(503))),
+        Case::new("ROB06", "500", Expect::Skip, |case| unreachable(case, Response::status(500))),
+        Case::new("ROB07", "503", Expect::Skip, |case| unreachable(case, Response::status(503))),
         Case::elsewhere(
             "ROB09",
             "5xx for more than thirty days",
@@ -40,60 +40,60 @@ pub(super) fn cases() -> Vec<Case> {
             "a host whose robots.txt stays unreachable is given up on with `robots_unreachable`, and asked again by the \
              next crawl; nothing is ever fetched on the strength of a missing answer",
         ),
-        Case::new("ROB12", "a redirect to a login page", Expect::Ok, |stage| {
+        Case::new("ROB12", "a redirect to a login page", Expect::Ok, |case| {
             let login = "<!doctype html><title>Log in</title><form>User-agent: *<input name=\"Disallow: /\"></form>";
-            let site = stage.site()?.redirect("/robots.txt", "/login", 302).page("/login", Answer::html(login));
-            stage.root(site.url("/"));
-            stage.open(site.page("/", Answer::html("here")));
+            let site = case.site()?.redirect("/robots.txt", "/login", 302).page("/login", Response::html(login));
+            case.root(site.url("/"));
+            case.open(site.page("/", Response::html("here")));
             Ok(())
         }),
-        Case::new("ROB13", "a page instead of a file", Expect::Ok, |stage| {
-            answered(stage, Answer::html("<!doctype html>\n<title>Not here</title>\n<p>Sorry!</p>\n"))
+        Case::new("ROB13", "a page instead of a file", Expect::Ok, |case| {
+            answered(case, Response::html("<!doctype html>\n<title>Not here</title>\n<p>Sorry!</p>\n"))
         }),
-        Case::new("ROB15", "endless", Expect::Ok, |stage| {
-            let address = stage.raw(|talk| {
-                while let Some(path) = talk.request()? {
+        Case::new("ROB15", "endless", Expect::Ok, |case| {
+            let address = case.raw(|conn| {
+                while let Some(path) = conn.request()? {
                     if path == "/robots.txt" {
-                        talk.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nUser-agent: *\n")?;
-                        talk.send_forever("Disallow: /x\n".repeat(1_000).as_bytes())?;
+                        conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nUser-agent: *\n")?;
+                        conn.send_forever("Disallow: /x\n".repeat(1_000).as_bytes())?;
                     }
                     let page = "<a href=/x>x</a><a href=/y>y</a>";
-                    talk.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()))?;
+                    conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()))?;
                 }
                 Ok(())
             })?;
-            stage.root(format!("http://{address}/"));
-            stage.check("the rules that came are obeyed", |report| {
+            case.root(format!("http://{address}/"));
+            case.check("the rules that came are obeyed", |report| {
                 demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
             });
             Ok(())
         }),
-        Case::new("ROB17", "a bomb", Expect::Ok, |stage| {
+        Case::new("ROB17", "a bomb", Expect::Ok, |case| {
             // Rules first, then 256 MiB of nothing to speak of.
-            let bomb = Answer::filled("User-agent: *\nDisallow: /x\n", 256 << 20).gzip().content_type("text/plain");
-            stage.check("the rules that came are obeyed", |report| {
+            let bomb = Response::filled("User-agent: *\nDisallow: /x\n", 256 << 20).gzip().content_type("text/plain");
+            case.check("the rules that came are obeyed", |report| {
                 demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
             });
-            let site = stage.site()?.page("/robots.txt", bomb).page("/", Answer::links(["/x", "/y"]));
-            stage.root(site.url("/"));
-            stage.open(site.fallback(Answer::html("here")));
+            let site = case.site()?.page("/robots.txt", bomb).page("/", Response::links(["/x", "/y"]));
+            case.root(site.url("/"));
+            case.open(site.fallback(Response::html("here")));
             Ok(())
         }),
-        Case::new("ROB20", "a pattern that takes for ever", Expect::Ok, |stage| {
+        Case::new("ROB20", "a pattern that takes for ever", Expect::Ok, |case| {
             let path = format!("/{}", "a".repeat(4_000));
             let rule = format!("User-agent: *\nDisallow: /{}b$\n", "*a".repeat(60));
-            let site = stage.site()?.robots(&rule).page(&path, Answer::html("here"));
-            stage.root(site.url(&path));
-            stage.open(site);
+            let site = case.site()?.robots(&rule).page(&path, Response::html("here"));
+            case.root(site.url(&path));
+            case.open(site);
             Ok(())
         }),
-        Case::new("ROB21", "forty thousand rules", Expect::Ok, |stage| {
+        Case::new("ROB21", "forty thousand rules", Expect::Ok, |case| {
             let rules: String = (0..36_000).map(|n| format!("Disallow:/{n}\n")).collect();
             let links: Vec<String> = (0..9_000).map(|n| format!("/{n}")).collect();
-            let site = stage.site()?.robots(&format!("User-agent: *\n{rules}")).page("/", Answer::links(links));
-            stage.root(site.url("/"));
-            stage.open(site);
-            stage.check("all links are judged, and none is asked for", |report| {
+            let site = case.site()?.robots(&format!("User-agent: *\n{rules}")).page("/", Response::links(links));
+            case.root(site.url("/"));
+            case.open(site);
+            case.check("all links are judged, and none is asked for", |report| {
                 let denied = report.pages().filter(|page| page["outcome"] == "robots").count();
                 demand(denied == 9_000 && report.asked("/8999") == 0, format!("{denied} were denied"))
             });
@@ -106,16 +106,16 @@ pub(super) fn cases() -> Vec<Case> {
             SCENARIOS,
             "a_renewed_robots_txt_that_forbids_more_is_obeyed",
         ),
-        Case::new("ROB25", "X-Robots-Tag", Expect::Ok, |stage| {
-            let tagged = |tag: &str| Answer::links(["/next"]).header("X-Robots-Tag", tag);
-            let site = stage.site()?;
+        Case::new("ROB25", "X-Robots-Tag", Expect::Ok, |case| {
+            let tagged = |tag: &str| Response::links(["/next"]).header("X-Robots-Tag", tag);
+            let site = case.site()?;
             let (ours, theirs) = (site.url("/"), site.url("/theirs"));
             for url in [&ours, &theirs] {
-                stage.root(url.as_str());
+                case.root(url.as_str());
             }
             let page = tagged("argiope: noindex, nofollow").header("X-Robots-Tag", "otherbot: none");
-            stage.open(site.page("/", page).page("/theirs", Answer::html("x").header("X-Robots-Tag", "otherbot: none")));
-            stage.check("only what is said to us counts", move |report| {
+            case.open(site.page("/", page).page("/theirs", Response::html("x").header("X-Robots-Tag", "otherbot: none")));
+            case.check("only what is said to us counts", move |report| {
                 let flag = |url: &str, name: &str| report.record(url).is_some_and(|record| record[name] == true);
                 demand(flag(&ours, "noindex") && flag(&ours, "nofollow"), "ours does not")?;
                 demand(!flag(&theirs, "noindex") && !flag(&theirs, "nofollow"), "theirs does")?;
@@ -127,23 +127,23 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// robots.txt answers so; the front page is what is judged.
-fn answered(stage: &mut Stage, robots: Answer) -> io::Result<()> {
-    let site = stage.site()?.page("/robots.txt", robots).page("/", Answer::html("here"));
-    stage.root(site.url("/"));
-    stage.open(site);
+fn answered(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
+    let site = case.site()?.page("/robots.txt", robots).page("/", Response::html("here"));
+    case.root(site.url("/"));
+    case.open(site);
     Ok(())
 }
 
 /// The same, where nothing may be fetched.
-fn unreachable(stage: &mut Stage, robots: Answer) -> io::Result<()> {
-    let site = stage.site()?;
+fn unreachable(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
+    let site = case.site()?;
     let root = site.url("/");
-    stage.check("the page is never asked for, and its record says why", move |report| {
+    case.check("the page is never asked for, and its record says why", move |report| {
         demand(report.asked("/") == 0, "it was asked for")?;
         let kind = report.record(&root).map(|record| record["error"]["kind"].clone());
         demand(kind.as_ref().is_some_and(|kind| kind == "robots_unreachable"), format!("the kind is {kind:?}"))
     });
-    stage.root(site.url("/"));
-    stage.open(site.page("/robots.txt", robots).page("/", Answer::html("here")));
+    case.root(site.url("/"));
+    case.open(site.page("/robots.txt", robots).page("/", Response::html("here")));
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: standard output is one line for each case, its fields separated by tabs, so that `cut` and `awk` can read it.
 
-use super::{Category, Scene, Showing, catalogue};
+use super::{CaseSetup, Category, RunningCase, catalogue};
 use std::io::{self, BufRead, Write};
 
 /// How it is called.
@@ -41,21 +41,21 @@ pub fn serve(arguments: impl IntoIterator<Item = String>) -> io::Result<()> {
         names.is_empty() || names.iter().any(|name| id.starts_with(name.as_str()) || category.name() == name)
     };
     let mut out = io::stdout().lock();
-    let mut scenes: Vec<Scene> = Vec::new();
+    let mut scenes: Vec<RunningCase> = Vec::new();
     for (ordinal, case) in catalogue().into_iter().enumerate() {
         if !wanted(case.id, case.category) {
             continue;
         }
         let start = [case.id, case.category.name(), &case.expect.to_string()].join("\t");
         match case.showing {
-            Showing::Elsewhere { file, test } => writeln!(out, "{start}\t-\t-\t{} ({test} in {file})", case.title)?,
-            Showing::Here(_) if has("--list") => writeln!(out, "{start}\t-\t-\t{}", case.title)?,
-            Showing::Here(_) => {
-                let Some(stage) = case.stage(ordinal)? else { continue };
-                let scene = stage.start()?;
-                let dns = scene.dns().map_or_else(|| "-".to_owned(), |address| address.to_string());
-                writeln!(out, "{start}\t{}\t{dns}\t{}", scene.roots.join(" "), case.title)?;
-                scenes.push(scene);
+            CaseSetup::Elsewhere { file, test } => writeln!(out, "{start}\t-\t-\t{} ({test} in {file})", case.title)?,
+            CaseSetup::Here(_) if has("--list") => writeln!(out, "{start}\t-\t-\t{}", case.title)?,
+            CaseSetup::Here(_) => {
+                let Some(builder) = case.builder(ordinal)? else { continue };
+                let running = builder.start()?;
+                let dns = running.dns().map_or_else(|| "-".to_owned(), |address| address.to_string());
+                writeln!(out, "{start}\t{}\t{dns}\t{}", running.roots.join(" "), case.title)?;
+                scenes.push(running);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Sitemaps that are bombs, loops or lies.
 
-use super::{Case, Expect, Reply, Stage, demand};
-use crate::answer::Answer;
+use super::{Case, CaseBuilder, DnsReply, Expect, demand};
+use crate::response::Response;
 use crate::site::Site;
 use std::fmt::Write as _;
 use std::io;
@@ -13,114 +13,114 @@ const URLSET: &str = "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("SMP02", "an entity that is a file", Expect::error("parse_limit"), |stage| {
+        Case::new("SMP02", "an entity that is a file", Expect::error("parse_limit"), |case| {
             let text = format!(
                 "{HEAD}<!DOCTYPE urlset [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>\n{URLSET}<url><loc>&x;</loc></url></urlset>"
             );
-            stage.check("nothing of the file is anywhere", |report| {
+            case.check("nothing of the file is anywhere", |report| {
                 let told = report.records.iter().any(|record| record.to_string().contains("root:"));
                 demand(!told && !report.words.contains("root:"), "the file was read")
             });
-            one(stage, Answer::text(text))
+            one(case, Response::text(text))
         }),
-        Case::new("SMP03", "a DTD elsewhere", Expect::Ok, |stage| {
+        Case::new("SMP03", "a DTD elsewhere", Expect::Ok, |case| {
             let came = Arc::new(AtomicUsize::new(0));
             let elsewhere = {
                 let came = Arc::clone(&came);
-                stage.raw(move |talk| {
+                case.raw(move |conn| {
                     came.fetch_add(1, SeqCst);
-                    talk.wait_for_the_end()
+                    conn.wait_for_the_end()
                 })?
             };
-            stage.check("the DTD is never fetched", move |_| demand(came.load(SeqCst) == 0, "somebody came for it"));
-            listing(stage, |page| {
+            case.check("the DTD is never fetched", move |_| demand(came.load(SeqCst) == 0, "somebody came for it"));
+            listing(case, |page| {
                 format!("{HEAD}<!DOCTYPE urlset SYSTEM \"http://{elsewhere}/x.dtd\">\n{}", urlset(&[page]))
             })
         }),
-        Case::new("SMP04", "an XInclude of a file", Expect::Ok, |stage| {
-            listing(stage, |page| {
+        Case::new("SMP04", "an XInclude of a file", Expect::Ok, |case| {
+            listing(case, |page| {
                 format!(
                     "{HEAD}<urlset xmlns:xi=\"http://www.w3.org/2001/XInclude\"><url><loc>{page}</loc></url>\
                      <url><loc><xi:include href=\"file:///etc/passwd\" parse=\"text\"/></loc></url></urlset>"
                 )
             })
         }),
-        Case::new("SMP05", "eighty thousand attributes", Expect::Ok, |stage| {
-            listing(stage, |page| {
+        Case::new("SMP05", "eighty thousand attributes", Expect::Ok, |case| {
+            listing(case, |page| {
                 let attributes: String = (0..80_000).map(|n| format!(" a{n}=\"\"")).collect();
                 format!("{HEAD}{URLSET}<url{attributes}><loc>{page}</loc></url></urlset>")
             })
         }),
-        Case::new("SMP07", "an index that lists itself", Expect::Ok, |stage| {
-            let site = stage.site()?;
+        Case::new("SMP07", "an index that lists itself", Expect::Ok, |case| {
+            let site = case.site()?;
             let text = index(&[site.url("/map")]);
-            stage.check("fetched once", |report| demand(report.asked("/map") == 1, "fetched again"));
-            announced(stage, site.page("/map", Answer::text(text)));
+            case.check("fetched once", |report| demand(report.asked("/map") == 1, "fetched again"));
+            announced(case, site.page("/map", Response::text(text)));
             Ok(())
         }),
-        Case::new("SMP08", "a hundred indexes in a row", Expect::Ok, |stage| {
-            let mut site = stage.site()?;
+        Case::new("SMP08", "a hundred indexes in a row", Expect::Ok, |case| {
+            let mut site = case.site()?;
             for n in 0..100 {
                 let path = if n == 0 { "/map".to_owned() } else { format!("/{n}") };
                 let next = index(&[site.url(&format!("/{}", n + 1))]);
-                site = site.page(&path, Answer::text(next));
+                site = site.page(&path, Response::text(next));
             }
-            stage.check("two levels are followed", |report| {
+            case.check("two levels are followed", |report| {
                 demand(report.asked("/1") == 1 && report.asked("/3") == 0, "followed too far, or not far enough")
             });
-            announced(stage, site);
+            announced(case, site);
             Ok(())
         }),
-        Case::new("SMP09", "an index of a million sitemaps", Expect::Ok, |stage| {
+        Case::new("SMP09", "an index of a million sitemaps", Expect::Ok, |case| {
             // All of them are one, which is what is judged: the index itself is cut, and says so.
-            let site = stage.site()?;
+            let site = case.site()?;
             let child = format!("<sitemap><loc>{}</loc></sitemap>\n", site.url("/child"));
             let text = format!("{HEAD}<sitemapindex>{}</sitemapindex>", child.repeat(1_000_000));
-            stage.judge(site.url("/child"));
+            case.judge(site.url("/child"));
             let map = site.url("/map");
-            stage.check("the child is fetched once, and the index is cut", move |report| {
+            case.check("the child is fetched once, and the index is cut", move |report| {
                 demand(report.asked("/child") == 1, format!("fetched {} times", report.asked("/child")))?;
                 report.judge(&map, Expect::Truncated("length", None))
             });
-            let child = Answer::text(urlset(&[site.url("/")]));
-            serve(stage, site.page("/map", Answer::text(text).gzip()).page("/child", child));
+            let child = Response::text(urlset(&[site.url("/")]));
+            serve(case, site.page("/map", Response::text(text).gzip()).page("/child", child));
             Ok(())
         }),
-        Case::new("SMP10", "a million URLs", Expect::Truncated("length", None), |stage| {
-            let site = stage.site()?;
+        Case::new("SMP10", "a million URLs", Expect::Truncated("length", None), |case| {
+            let site = case.site()?;
             let page = site.url("/listed");
             let text = format!("{HEAD}{URLSET}{}</urlset>", entry(&page).repeat(1_000_000));
-            stage.check("what came before the limit is used", |report| {
+            case.check("what came before the limit is used", |report| {
                 demand(report.asked("/listed") == 1, "the page was not asked for once")
             });
-            let site = site.page("/map", Answer::text(text).gzip()).page("/listed", Answer::html("here"));
-            announced(stage, site);
+            let site = site.page("/map", Response::text(text).gzip()).page("/listed", Response::html("here"));
+            announced(case, site);
             Ok(())
         }),
-        Case::new("SMP12", "cut within an address", Expect::truncated("decode", "decode"), |stage| {
-            let site = stage.site()?;
+        Case::new("SMP12", "cut within an address", Expect::truncated("decode", "decode"), |case| {
+            let site = case.site()?;
             let text = format!("{HEAD}{URLSET}{}<url><loc>{}", entry(&site.url("/whole")), site.url("/cut"));
-            stage.check("what came before the cut is used, and nothing else", |report| {
+            case.check("what came before the cut is used, and nothing else", |report| {
                 demand(report.asked("/whole") == 1 && report.asked("/cut") == 0, "it is not")
             });
-            announced(stage, site.page("/map", Answer::text(text)).page("/whole", Answer::html("here")));
+            announced(case, site.page("/map", Response::text(text)).page("/whole", Response::html("here")));
             Ok(())
         }),
-        Case::new("SMP13", "URLs of another host", Expect::Ok, |stage| {
-            let site = stage.site()?;
+        Case::new("SMP13", "URLs of another host", Expect::Ok, |case| {
+            let site = case.site()?;
             let foreign = site.url_as("other.test", "/stolen");
-            stage.name("other.test", Reply::address(site.address().ip()));
-            stage.set("scope", "any");
-            stage.set("allow-private", true);
-            stage.check("they are dropped", |report| {
+            case.name("other.test", DnsReply::address(site.address().ip()));
+            case.set("scope", "any");
+            case.set("allow-private", true);
+            case.check("they are dropped", |report| {
                 demand(report.asked("/stolen") == 0 && report.asked("/own") == 1, "they are not")
             });
             let text = urlset(&[foreign, site.url("/own")]);
-            announced(stage, site.page("/map", Answer::text(text)).page("/own", Answer::html("here")));
+            announced(case, site.page("/map", Response::text(text)).page("/own", Response::html("here")));
             Ok(())
         }),
-        Case::new("SMP14", "other forms", Expect::Ok, |stage| {
-            let site = stage.site()?;
+        Case::new("SMP14", "other forms", Expect::Ok, |case| {
+            let site = case.site()?;
             let url = |name: &str| site.url(&format!("/{name}"));
             let forms = [
                 format!("{HEAD}<urlset xmlns=\"urn:wrong\">{}</urlset>", entry(&url("odd"))),
@@ -134,20 +134,20 @@ pub(super) fn cases() -> Vec<Case> {
             for (number, form) in forms.into_iter().enumerate() {
                 let path = format!("/map{number}");
                 let _ = writeln!(robots, "Sitemap: {origin}{path}");
-                stage.judge(site.url(&path));
-                site = site.page(&path, Answer::text(form));
+                case.judge(site.url(&path));
+                site = site.page(&path, Response::text(form));
             }
-            stage.check("all are understood", |report| {
+            case.check("all are understood", |report| {
                 let missing: Vec<_> =
                     ["/odd", "/rss", "/atom", "/text"].into_iter().filter(|path| report.asked(path) == 0).collect();
                 demand(missing.is_empty(), format!("{missing:?} were not found"))
             });
-            stage.root(root);
-            stage.open(site.robots(&robots).fallback(Answer::html("here")));
+            case.root(root);
+            case.open(site.robots(&robots).fallback(Response::html("here")));
             Ok(())
         }),
-        Case::new("SMP15", "dates and numbers that are none", Expect::Ok, |stage| {
-            listing(stage, |page| {
+        Case::new("SMP15", "dates and numbers that are none", Expect::Ok, |case| {
+            listing(case, |page| {
                 format!(
                     "{HEAD}{URLSET}<url><loc>{page}</loc><lastmod>banana</lastmod><priority>NaN</priority>\
                      <changefreq>on Tuesdays</changefreq></url></urlset>"
@@ -172,30 +172,30 @@ fn index(urls: &[String]) -> String {
 }
 
 /// A site whose robots.txt announces `/map`, which is what is judged.
-fn announced(stage: &mut Stage, site: Site) {
-    stage.judge(site.url("/map"));
-    serve(stage, site);
+fn announced(case: &mut CaseBuilder, site: Site) {
+    case.judge(site.url("/map"));
+    serve(case, site);
 }
 
-fn serve(stage: &mut Stage, site: Site) {
+fn serve(case: &mut CaseBuilder, site: Site) {
     // Fifty megabytes take a while where the crawler was not built to be fast.
-    stage.set("idle-timeout", "8s");
-    stage.root(site.url("/"));
+    case.set("idle-timeout", "8s");
+    case.root(site.url("/"));
     let robots = format!("Sitemap: {}\n", site.url("/map"));
-    stage.open(site.robots(&robots).page("/", Answer::html("front")));
+    case.open(site.robots(&robots).page("/", Response::html("front")));
 }
 
-fn one(stage: &mut Stage, map: Answer) -> io::Result<()> {
-    let site = stage.site()?.page("/map", map);
-    announced(stage, site);
+fn one(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
+    let site = case.site()?.page("/map", map);
+    announced(case, site);
     Ok(())
 }
 
 /// A sitemap that lists `/listed`, in its own way. That page is found.
-fn listing(stage: &mut Stage, write: impl FnOnce(String) -> String) -> io::Result<()> {
-    let site = stage.site()?;
+fn listing(case: &mut CaseBuilder, write: impl FnOnce(String) -> String) -> io::Result<()> {
+    let site = case.site()?;
     let text = write(site.url("/listed"));
-    stage.check("the page that it lists is found", |report| demand(report.asked("/listed") == 1, "it is not"));
-    announced(stage, site.page("/map", Answer::text(text)).page("/listed", Answer::html("here")));
+    case.check("the page that it lists is found", |report| demand(report.asked("/listed") == 1, "it is not"));
+    announced(case, site.page("/map", Response::text(text)).page("/listed", Response::html("here")));
     Ok(())
 }

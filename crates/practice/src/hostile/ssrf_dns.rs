@@ -1,8 +1,8 @@
 //! Names and addresses that lead into private networks, or nowhere.
 
-use super::{Case, Expect, Reply, Stage, demand, trap};
-use crate::answer::Answer;
-use crate::proxy::Proxy;
+use super::{Case, CaseBuilder, DnsReply, Expect, demand, trap};
+use crate::proxy::PracticeProxy;
+use crate::response::Response;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -65,75 +65,75 @@ const DISGUISES: &[(&str, &str)] = &[
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |stage| {
-            stage.name("gone.test", Reply::NoSuchName);
-            stage.root("http://gone.test/");
-            stage.root("http://gone.test/again");
-            stage.check("asked about once, for each family", |report| {
+        Case::new("NET01", "no such name", Expect::error("dns_nxdomain"), |case| {
+            case.name("gone.test", DnsReply::NoSuchName);
+            case.root("http://gone.test/");
+            case.root("http://gone.test/again");
+            case.check("asked about once, for each family", |report| {
                 let asked = report.names_asked.iter().filter(|name| *name == "gone.test").count();
                 demand(asked <= 2, format!("asked {asked} times"))
             });
             Ok(())
         }),
-        Case::new("NET02", "a name server that fails", Expect::error("dns_servfail"), |stage| {
-            stage.name("broken.test", Reply::Failure);
-            stage.root("http://broken.test/");
+        Case::new("NET02", "a name server that fails", Expect::error("dns_servfail"), |case| {
+            case.name("broken.test", DnsReply::Failure);
+            case.root("http://broken.test/");
             Ok(())
         }),
-        Case::new("NET03", "a name server that keeps silent", Expect::error("dns_timeout"), |stage| {
-            stage.name("silent.test", Reply::Silence);
-            let site = stage.site()?.page("/", Answer::html("here"));
-            stage.name("other.test", Reply::address(site.address().ip()));
+        Case::new("NET03", "a name server that keeps silent", Expect::error("dns_timeout"), |case| {
+            case.name("silent.test", DnsReply::Silence);
+            let site = case.site()?.page("/", Response::html("here"));
+            case.name("other.test", DnsReply::address(site.address().ip()));
             let other = site.url_as("other.test", "/");
-            stage.root("http://silent.test/");
-            stage.root(other.as_str());
-            stage.judge("http://silent.test/");
-            stage.open(site);
-            stage.check("other names do not wait for it", move |report| report.judge(&other, Expect::Ok));
+            case.root("http://silent.test/");
+            case.root(other.as_str());
+            case.judge("http://silent.test/");
+            case.open(site);
+            case.check("other names do not wait for it", move |report| report.judge(&other, Expect::Ok));
             Ok(())
         }),
-        Case::new("NET05", "two names that stand for each other", Expect::error("dns_invalid"), |stage| {
-            stage.name("a.test", Reply::Alias("b.test".to_owned()));
-            stage.name("b.test", Reply::Alias("a.test".to_owned()));
-            stage.root("http://a.test/");
+        Case::new("NET05", "two names that stand for each other", Expect::error("dns_invalid"), |case| {
+            case.name("a.test", DnsReply::Alias("b.test".to_owned()));
+            case.name("b.test", DnsReply::Alias("a.test".to_owned()));
+            case.root("http://a.test/");
             Ok(())
         }),
-        Case::new("NET06", "sixty-four names in a row", Expect::error("dns_invalid"), |stage| {
+        Case::new("NET06", "sixty-four names in a row", Expect::error("dns_invalid"), |case| {
             for n in 0..64 {
-                stage.name(&format!("n{n}.test"), Reply::Alias(format!("n{}.test", n + 1)));
+                case.name(&format!("n{n}.test"), DnsReply::Alias(format!("n{}.test", n + 1)));
             }
-            stage.name("n64.test", Reply::address([127, 0, 0, 1]));
-            stage.root("http://n0.test/");
+            case.name("n64.test", DnsReply::address([127, 0, 0, 1]));
+            case.root("http://n0.test/");
             Ok(())
         })
         .choosing("a chain of names is followed eight times: longer ones are mistakes or mischief"),
-        Case::new("NET07", "a thousand addresses", Expect::Ok, |stage| {
-            let site = stage.site()?.page("/", Answer::html("here"));
+        Case::new("NET07", "a thousand addresses", Expect::Ok, |case| {
+            let site = case.site()?.page("/", Response::html("here"));
             let good = site.address().ip();
             // Nothing listens at the others.
             let dead = |n: u32| IpAddr::from((0x7f63_0000 + 2 + n).to_be_bytes());
             let addresses = [dead(0), dead(1), good].into_iter().chain((2..999).map(dead)).collect();
-            stage.name("many.test", Reply::Addresses(addresses));
-            stage.root(site.url_as("many.test", "/"));
-            stage.open(site);
+            case.name("many.test", DnsReply::Addresses(addresses));
+            case.root(site.url_as("many.test", "/"));
+            case.open(site);
             Ok(())
         }),
-        Case::new("NET08", "packets that are none", Expect::error("dns_invalid"), |stage| {
-            stage.name("loop.test", Reply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
-            stage.name(
+        Case::new("NET08", "packets that are none", Expect::error("dns_invalid"), |case| {
+            case.name("loop.test", DnsReply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
+            case.name(
                 "short.test",
-                Reply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])),
+                DnsReply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])),
             );
-            stage.root("http://loop.test/");
-            stage.root("http://short.test/");
+            case.root("http://loop.test/");
+            case.root("http://short.test/");
             Ok(())
         }),
-        Case::new("NET09", "one family leads nowhere", Expect::Ok, |stage| {
-            let site = stage.site()?.page("/", Answer::html("here"));
+        Case::new("NET09", "one family leads nowhere", Expect::Ok, |case| {
+            let site = case.site()?.page("/", Response::html("here"));
             let nowhere: IpAddr = [0x100, 0, 0, 0, 0, 0, 0, 1].into();
-            stage.name("both.test", Reply::Addresses(vec![nowhere, site.address().ip()]));
-            stage.root(site.url_as("both.test", "/"));
-            stage.open(site);
+            case.name("both.test", DnsReply::Addresses(vec![nowhere, site.address().ip()]));
+            case.root(site.url_as("both.test", "/"));
+            case.open(site);
             Ok(())
         }),
         Case::elsewhere(
@@ -143,48 +143,48 @@ pub(super) fn cases() -> Vec<Case> {
             "crates/core/src/schedule/workbench/tests.rs",
             "the_addresses_that_were_checked_are_the_ones_that_are_connected_to",
         ),
-        Case::new("NET13", "private addresses in every spelling", Expect::Skip, |stage| leads_inside(stage, SPELLINGS)),
-        Case::new("NET14", "private addresses inside IPv6", Expect::Skip, |stage| leads_inside(stage, DISGUISES)),
-        Case::new("NET16", "robots.txt leads inside", PRIVATE, |stage| {
+        Case::new("NET13", "private addresses in every spelling", Expect::Skip, |case| leads_inside(case, SPELLINGS)),
+        Case::new("NET14", "private addresses inside IPv6", Expect::Skip, |case| leads_inside(case, DISGUISES)),
+        Case::new("NET16", "robots.txt leads inside", PRIVATE, |case| {
             let inside = "http://169.254.169.254/latest/meta-data/";
-            let site = stage.site()?.redirect("/robots.txt", inside, 302).page("/", Answer::html("here"));
+            let site = case.site()?.redirect("/robots.txt", inside, 302).page("/", Response::html("here"));
             let root = site.url("/");
-            stage.root(root.as_str());
-            stage.judge(inside);
-            stage.open(site);
-            stage.check("the page is not asked for", move |report| {
+            case.root(root.as_str());
+            case.judge(inside);
+            case.open(site);
+            case.check("the page is not asked for", move |report| {
                 demand(report.asked("/") == 0, "it was asked for")?;
                 report.judge(&root, Expect::Skip)
             });
             Ok(())
         }),
-        Case::new("NET18", "private targets through a proxy", Expect::Skip, |stage| {
-            let site = stage.site()?;
+        Case::new("NET18", "private targets through a proxy", Expect::Skip, |case| {
+            let site = case.site()?;
             let inside =
                 [site.url("/inside"), site.url_as("localhost", "/inside"), site.url_as("db.internal", "/inside")];
-            let proxy = Proxy::http().name("far.test", site.address().ip());
-            let proxy = stage.raw(move |talk| proxy.serve(talk, |_| {}))?;
-            stage.set("proxy", format!("http://{proxy}"));
-            stage.set("scope", "any");
-            stage.root(site.url_as("far.test", "/"));
-            stage.open(site.page("/", Answer::links(&inside)).fallback(Answer::html("a secret")));
-            inside.into_iter().for_each(|url| stage.judge(url));
-            stage.check("the proxy is used, and not for these", |report| {
+            let proxy = PracticeProxy::http().name("far.test", site.address().ip());
+            let proxy = case.raw(move |conn| proxy.serve(conn, |_| {}))?;
+            case.set("proxy", format!("http://{proxy}"));
+            case.set("scope", "any");
+            case.root(site.url_as("far.test", "/"));
+            case.open(site.page("/", Response::links(&inside)).fallback(Response::html("a secret")));
+            inside.into_iter().for_each(|url| case.judge(url));
+            case.check("the proxy is used, and not for these", |report| {
                 demand(report.asked("/") > 0 && report.asked("/inside") == 0, "a private target was asked for")
             });
             Ok(())
         }),
-        Case::new("NET19", "ports of other protocols", Expect::Skip, |stage| {
+        Case::new("NET19", "ports of other protocols", Expect::Skip, |case| {
             let links = ["http://www.test:22/", "http://www.test:25/", "http://www.test:6667/"];
-            stage.name("www.test", Reply::address([127, 0, 0, 1]));
-            stage.set("scope", "any");
-            let site = stage.site()?.page("/", Answer::links(links));
-            stage.root(site.url("/"));
-            stage.open(site);
+            case.name("www.test", DnsReply::address([127, 0, 0, 1]));
+            case.set("scope", "any");
+            let site = case.site()?.page("/", Response::links(links));
+            case.root(site.url("/"));
+            case.open(site);
             for link in links {
-                stage.judge(link);
+                case.judge(link);
             }
-            stage.check("refused by name of their port, and nobody is asked where they are", move |report| {
+            case.check("refused by name of their port, and nobody is asked where they are", move |report| {
                 let kinds = links.map(|link| report.record(link).map(|record| record["error"]["kind"].clone()));
                 let blocked =
                     |kind: &Option<serde_json::Value>| kind.as_ref().is_some_and(|kind| kind == "blocked_port");
@@ -194,26 +194,26 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         })
         .choosing("the ports that browsers refuse are refused (WHATWG Fetch); 6379 is not one of them"),
-        Case::new("NET22", "names that are too long", Expect::Skip, |stage| {
+        Case::new("NET22", "names that are too long", Expect::Skip, |case| {
             let label = format!("http://{}.test/", "a".repeat(64));
             let name = format!("http://{}test/", "abcdefghi.".repeat(26));
-            stage.name("test", Reply::NoSuchName);
-            stage.set("scope", "any");
-            let site = stage.site()?.page("/", Answer::links([&label, &name]));
-            stage.root(site.url("/"));
-            stage.judge(label);
-            stage.judge(name);
-            stage.open(site);
-            stage.check("nobody is asked about them", |report| demand(report.names_asked.is_empty(), "somebody was"));
+            case.name("test", DnsReply::NoSuchName);
+            case.set("scope", "any");
+            let site = case.site()?.page("/", Response::links([&label, &name]));
+            case.root(site.url("/"));
+            case.judge(label);
+            case.judge(name);
+            case.open(site);
+            case.check("nobody is asked about them", |report| demand(report.names_asked.is_empty(), "somebody was"));
             Ok(())
         }),
-        Case::new("NET23", "wildcard DNS", Expect::Ok, |stage| {
-            stage.set("scope", "domain");
-            stage.set("allow-private", true);
-            stage.set("trap-budget", 64 * 8);
-            let address = trap::wild(stage, 10)?;
-            stage.root(format!("http://trap.test:{}/", address.port()));
-            trap::hosts_at_most(stage, 1 + 8);
+        Case::new("NET23", "wildcard DNS", Expect::Ok, |case| {
+            case.set("scope", "domain");
+            case.set("allow-private", true);
+            case.set("trap-budget", 64 * 8);
+            let address = trap::wild(case, 10)?;
+            case.root(format!("http://trap.test:{}/", address.port()));
+            trap::hosts_at_most(case, 1 + 8);
             Ok(())
         }),
     ]
@@ -232,27 +232,27 @@ fn packet(question: &[u8], record: &[u8]) -> Vec<u8> {
 }
 
 /// A page with links that all lead inside: each gets a record, none gets a connection.
-fn leads_inside(stage: &mut Stage, targets: &'static [(&'static str, &'static str)]) -> io::Result<()> {
+fn leads_inside(case: &mut CaseBuilder, targets: &'static [(&'static str, &'static str)]) -> io::Result<()> {
     let came = Arc::new(AtomicUsize::new(0));
     let trap = {
         let came = Arc::clone(&came);
-        stage.raw(move |talk| {
+        case.raw(move |conn| {
             came.fetch_add(1, SeqCst);
-            talk.wait_for_the_end()
+            conn.wait_for_the_end()
         })?
     };
-    stage.name("inside.test", Reply::address(trap.ip()));
+    case.name("inside.test", DnsReply::address(trap.ip()));
     let inside = format!("http://inside.test:{}/", trap.port());
     let links = targets.iter().map(|(link, _)| *link).chain([inside.as_str()]);
-    let site = stage.site()?.page("/", Answer::links(links));
-    stage.set("scope", "any");
-    stage.root(site.url("/"));
-    stage.open(site);
+    let site = case.site()?.page("/", Response::links(links));
+    case.set("scope", "any");
+    case.root(site.url("/"));
+    case.open(site);
     let all: Vec<String> = targets.iter().map(|(_, url)| (*url).to_owned()).chain([inside]).collect();
     for url in &all {
-        stage.judge(url.as_str());
+        case.judge(url.as_str());
     }
-    stage.check("each is refused by its address, and no connection is made", move |report| {
+    case.check("each is refused by its address, and no connection is made", move |report| {
         for url in &all {
             let record = report.record(url).ok_or_else(|| format!("{url} has no record"))?;
             demand(record["error"]["kind"] == "private_address", record.to_string())?;

@@ -1,14 +1,14 @@
 //! Statuses that ask for patience, and those that nobody knows.
 
-use super::{Case, Expect, Report, Verdict, demand};
-use crate::answer::Answer;
+use super::{Case, CaseReport, CaseVerdict, Expect, demand};
+use crate::response::Response;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
 /// This path was asked for again, and not sooner than so long after the first time.
-fn waited(report: &Report, at_least: Duration) -> Verdict {
+fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     let starts: Vec<Duration> =
         report.seen.iter().filter(|seen| seen.path != "/robots.txt").map(|seen| seen.start).collect();
     let [first, second] = starts[..] else { return Err(format!("asked {} times", starts.len())) };
@@ -54,63 +54,63 @@ pub(super) fn cases() -> Vec<Case> {
 
 fn patience() -> Vec<Case> {
     vec![
-        Case::new("STA01", "429 with seconds to wait", Expect::Ok, |stage| {
-            let site = stage.site()?;
-            let busy = Answer::status(429).header("Retry-After", "3");
-            stage.root(site.url("/"));
-            stage.open(site.fail_times("/", 1, busy, Answer::html("page")));
-            stage.check("three seconds", |report| waited(report, Duration::from_millis(2_990)));
+        Case::new("STA01", "429 with seconds to wait", Expect::Ok, |case| {
+            let site = case.site()?;
+            let busy = Response::status(429).header("Retry-After", "3");
+            case.root(site.url("/"));
+            case.open(site.fail_times("/", 1, busy, Response::html("page")));
+            case.check("three seconds", |report| waited(report, Duration::from_millis(2_990)));
             Ok(())
         }),
-        Case::new("STA02", "429 with a date to wait for", Expect::Ok, |stage| {
+        Case::new("STA02", "429 with a date to wait for", Expect::Ok, |case| {
             for form in [Form::Fixed, Form::Rfc850, Form::Asctime] {
                 let asked = AtomicUsize::new(0);
-                stage.spoken(move |talk, _| {
+                case.spoken(move |conn, _| {
                     if asked.fetch_add(1, SeqCst) > 0 {
-                        return talk.send(PAGE);
+                        return conn.send(PAGE);
                     }
                     let until = date(SystemTime::now() + Duration::from_secs(3), form);
                     let now = date(SystemTime::now(), Form::Fixed);
                     let head = format!("Date: {now}\r\nRetry-After: {until}\r\nContent-Length: 0\r\n");
-                    talk.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}Connection: close\r\n\r\n"))
+                    conn.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}Connection: close\r\n\r\n"))
                 })?;
             }
-            stage.check("two seconds at least: dates have no fractions", |report| {
+            case.check("two seconds at least: dates have no fractions", |report| {
                 let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| &*seen.host).collect();
                 for host in &hosts {
                     let seen = report.seen.iter().filter(|seen| seen.host == *host).cloned().collect();
-                    waited(&Report { seen, ..Report::default() }, Duration::from_millis(1_900))?;
+                    waited(&CaseReport { seen, ..CaseReport::default() }, Duration::from_millis(1_900))?;
                 }
                 demand(hosts.len() == 3, "three hosts")
             });
             Ok(())
         }),
-        Case::new("STA03", "Retry-After that makes no sense", Expect::Status, |stage| {
+        Case::new("STA03", "Retry-After that makes no sense", Expect::Status, |case| {
             // One try each: what is asked for is not waited for where nothing is left to ask.
-            stage.set("max-tries", 1);
+            case.set("max-tries", 1);
             for value in
                 ["99999999999", "-5", "banana", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 2099 00:00:00 GMT"]
             {
-                stage.page(Answer::status(429).header("Retry-After", value))?;
+                case.page(Response::status(429).header("Retry-After", value))?;
             }
             Ok(())
         })
         .also("crates/core/src/schedule/retry.rs", "retry_after_goes_first_within_reason"),
-        Case::new("STA05", "429 to every third request", Expect::Ok, |stage| {
+        Case::new("STA05", "429 to every third request", Expect::Ok, |case| {
             let site_pages: Vec<String> = (0..8).map(|n| format!("/{n}")).collect();
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();
             let asked = AtomicUsize::new(0);
-            stage.set("max-tries", 6);
-            stage.spoken(move |talk, path| {
+            case.set("max-tries", 6);
+            case.spoken(move |conn, path| {
                 if asked.fetch_add(1, SeqCst) % 3 == 2 {
                     let head = "Content-Length: 0\r\nConnection: close\r\n";
-                    return talk.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}\r\n"));
+                    return conn.send(format!("HTTP/1.1 429 Too Many Requests\r\n{head}\r\n"));
                 }
                 let body = if path == "/" { links.as_str() } else { "page" };
                 let head = format!("Content-Type: text/html\r\nContent-Length: {}\r\n", body.len());
-                talk.send(format!("HTTP/1.1 200 OK\r\n{head}Connection: close\r\n\r\n{body}"))
+                conn.send(format!("HTTP/1.1 200 OK\r\n{head}Connection: close\r\n\r\n{body}"))
             })?;
-            stage.check("every page is there in the end", |report| {
+            case.check("every page is there in the end", |report| {
                 let ok = report.pages().filter(|page| page["outcome"] == "ok");
                 let ours = ok.filter(|page| !page["url"].as_str().unwrap_or_default().contains("127.99."));
                 demand(ours.count() == 9, "some page is not")
@@ -121,29 +121,29 @@ fn patience() -> Vec<Case> {
             "crates/core/src/schedule/lane/tests.rs",
             "retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time",
         ),
-        Case::new("STA06", "500 to every second request", Expect::Ok, |stage| {
-            let mut site = stage.site()?;
+        Case::new("STA06", "500 to every second request", Expect::Ok, |case| {
+            let mut site = case.site()?;
             let paths: Vec<String> = (0..10).map(|n| format!("/{n}")).collect();
             for (n, path) in paths.iter().enumerate() {
-                stage.root(site.url(path));
-                site = site.fail_times(path, n % 2, Answer::status(500), Answer::html("page"));
+                case.root(site.url(path));
+                site = site.fail_times(path, n % 2, Response::status(500), Response::html("page"));
             }
-            stage.open(site);
-            stage.check("each page is tried as often as it may be, and no more", |report| {
+            case.open(site);
+            case.check("each page is tried as often as it may be, and no more", |report| {
                 let most = (0..10).map(|n| report.asked(&format!("/{n}"))).max();
                 demand(most == Some(2), format!("{most:?}"))
             });
             Ok(())
         }),
-        Case::new("STA07", "503 for ever", Expect::Status, |stage| {
+        Case::new("STA07", "503 for ever", Expect::Status, |case| {
             let paths: Vec<String> = (0..3).map(|n| format!("/{n}")).collect();
-            let site = stage.site()?.page("/", Answer::links(&paths)).fallback(Answer::status(503));
-            stage.root(site.url("/"));
+            let site = case.site()?.page("/", Response::links(&paths)).fallback(Response::status(503));
+            case.root(site.url("/"));
             for path in &paths {
-                stage.judge(site.url(path));
+                case.judge(site.url(path));
             }
-            stage.open(site.page("/robots.txt", Answer::status(404)));
-            stage.check("two tries each, and an end", |report| {
+            case.open(site.page("/robots.txt", Response::status(404)));
+            case.check("two tries each, and an end", |report| {
                 let most = (0..3).map(|n| report.asked(&format!("/{n}"))).max();
                 demand(most == Some(2), format!("{most:?}"))
             });
@@ -155,10 +155,10 @@ fn patience() -> Vec<Case> {
 
 fn strange() -> Vec<Case> {
     vec![
-        Case::new("STA08", "a part that nobody asked for", Expect::Truncated("length", None), |stage| {
-            stage.page(Answer::html("0123456789").with_status(206).header("Content-Range", "bytes 0-9/100"))
+        Case::new("STA08", "a part that nobody asked for", Expect::Truncated("length", None), |case| {
+            case.page(Response::html("0123456789").with_status(206).header("Content-Range", "bytes 0-9/100"))
         }),
-        Case::new("STA09", "304 to somebody who has nothing", Expect::Status, |stage| stage.page(Answer::status(304))),
+        Case::new("STA09", "304 to somebody who has nothing", Expect::Status, |case| case.page(Response::status(304))),
         Case::elsewhere(
             "STA10",
             "304 with other validators",
@@ -166,28 +166,32 @@ fn strange() -> Vec<Case> {
             "crates/cli/tests/directory_recrawl.rs",
             "a_304_brings_new_validators_and_no_digest",
         ),
-        Case::new("STA12", "dates of change that make no sense", Expect::Ok, |stage| {
-            let dated = |value: &str| Answer::html("page").header("Last-Modified", value);
-            stage.pages([
+        Case::new("STA12", "dates of change that make no sense", Expect::Ok, |case| {
+            let dated = |value: &str| Response::html("page").header("Last-Modified", value);
+            case.pages([
                 ("/future", dated("Thu, 01 Jan 2099 00:00:00 GMT")),
                 ("/words", dated("yesterday")),
                 ("/empty", dated("")),
             ])
         }),
-        Case::new("STA13", "gates that are in the way", Expect::Status, |stage| {
-            let gate = |status| Answer::status(status).header("Proxy-Authenticate", "Basic realm=\"gate\"");
-            stage.check("no answer to a question for credentials", |report| {
+        Case::new("STA13", "gates that are in the way", Expect::Status, |case| {
+            let gate = |status| Response::status(status).header("Proxy-Authenticate", "Basic realm=\"gate\"");
+            case.check("no answer to a question for credentials", |report| {
                 let mut sent = report.seen.iter().flat_map(|seen| &seen.headers);
                 demand(!sent.any(|(name, _)| name.to_ascii_lowercase().contains("authorization")), "one was sent")
             });
-            stage.pages([("/407", gate(407)), ("/511", gate(511))])
+            case.pages([("/407", gate(407)), ("/511", gate(511))])
         }),
-        Case::new("STA14", "rare statuses", Expect::Status, |stage| {
-            stage.check("told as they are", |report| {
+        Case::new("STA14", "rare statuses", Expect::Status, |case| {
+            case.check("told as they are", |report| {
                 let told: Vec<_> = report.judged_records().map(|record| record["status"].as_u64()).collect();
                 demand(told == [Some(451), Some(402), Some(418)], format!("{told:?}"))
             });
-            stage.pages([("/451", Answer::status(451)), ("/402", Answer::status(402)), ("/418", Answer::status(418))])
+            case.pages([
+                ("/451", Response::status(451)),
+                ("/402", Response::status(402)),
+                ("/418", Response::status(418)),
+            ])
         }),
     ]
 }

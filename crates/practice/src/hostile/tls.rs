@@ -1,10 +1,10 @@
 //! Certificates and handshakes that must not be accepted, or not be waited for.
 
-use super::raw::Talk;
-use super::report::{Report, Verdict};
-use super::{Case, Expect, Stage, demand};
-use crate::answer::Answer;
-use crate::certificate::Certificate;
+use super::raw::RawConnection;
+use super::report::{CaseReport, CaseVerdict};
+use super::{Case, CaseBuilder, Expect, demand};
+use crate::certificate::CertificateKind;
+use crate::response::Response;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CrlDistributionPoint, DnType, IsCa, Issuer, KeyPair,
     PKCS_RSA_SHA256, RsaKeySize, SanType, SerialNumber,
@@ -23,10 +23,10 @@ const LATE: Expect = Expect::error("connect_timeout");
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("TLS01", "a certificate that has expired", TLS, |stage| {
-            let root = bad_site(stage, Certificate::Expired, "expired since 2002-01-01")?;
+        Case::new("TLS01", "a certificate that has expired", TLS, |case| {
+            let root = bad_site(case, CertificateKind::Expired, "expired since 2002-01-01")?;
             // Who insists gets the page, and is told at every step that nobody knows from whom.
-            stage.check("insecure only where that is asked for, and marked", move |report| {
+            case.check("insecure only where that is asked for, and marked", move |report| {
                 let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
                 let told = String::from_utf8_lossy(&fetched.stdout).into_owned();
                 demand(told.contains("NOT CHECKED") && told.contains("\"insecure\": true"), told)?;
@@ -35,41 +35,41 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("TLS03", "a certificate that vouches for itself", TLS, |stage| {
-            bad_site(stage, Certificate::SelfSigned, "self-signed").map(|_| ())
+        Case::new("TLS03", "a certificate that vouches for itself", TLS, |case| {
+            bad_site(case, CertificateKind::SelfSigned, "self-signed").map(|_| ())
         }),
-        Case::new("TLS04", "an authority that nobody trusts", TLS, |stage| {
-            let stranger = Authority::new("Stranger")?;
-            refused(stage, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
+        Case::new("TLS04", "an authority that nobody trusts", TLS, |case| {
+            let stranger = TestAuthority::new("Stranger")?;
+            refused(case, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
         }),
-        Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |stage| {
-            let (came, authority) = (Arc::new(AtomicUsize::new(0)), Authority::new("Known")?);
+        Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |case| {
+            let (came, authority) = (Arc::new(AtomicUsize::new(0)), TestAuthority::new("Known")?);
             let list = {
                 let came = Arc::clone(&came);
-                stage.raw(move |talk| {
+                case.raw(move |conn| {
                     came.fetch_add(1, SeqCst);
-                    talk.wait_for_the_end()
+                    conn.wait_for_the_end()
                 })?
             };
-            stage.check("nobody asks for the list", move |_| demand(came.load(SeqCst) == 0, "somebody did"));
-            stage.trust(authority.root.pem());
-            let address = secure(stage, move |site| {
+            case.check("nobody asks for the list", move |_| demand(came.load(SeqCst) == 0, "somebody did"));
+            case.trust(authority.root.pem());
+            let address = secure(case, move |site| {
                 let mut params = authority.params(site)?;
                 params.crl_distribution_points =
                     vec![CrlDistributionPoint { uris: vec![format!("http://{list}/crl")] }];
                 Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
             })?;
-            stage.root(format!("https://{address}/"));
+            case.root(format!("https://{address}/"));
             Ok(())
         })
         .choosing(
             "revocation is not asked about, as with curl and wget: lists and OCSP would tell third parties what is \
              crawled, and a server that wants to deceive withholds them",
         ),
-        Case::new("TLS07", "a chain with a gap", TLS, |stage| {
-            let authority = Authority::new("Known")?;
-            stage.trust(authority.root.pem());
-            refused(stage, "unknown issuer", move |site| {
+        Case::new("TLS07", "a chain with a gap", TLS, |case| {
+            let authority = TestAuthority::new("Known")?;
+            case.trust(authority.root.pem());
+            refused(case, "unknown issuer", move |site| {
                 // The authority in the middle is not sent along.
                 let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
                 let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
@@ -80,19 +80,19 @@ pub(super) fn cases() -> Vec<Case> {
             "certificates that a server forgot are not fetched from where the others name them: that would be a fetch \
                    that nobody asked for, to an address that a stranger chose",
         ),
-        Case::new("TLS08", "an authority signed with SHA-1", TLS, |stage| {
-            let authority = Authority::with("Known", rsa_key()?)?;
-            stage.trust(authority.root.pem());
-            refused(stage, "SHA-1", move |site| {
+        Case::new("TLS08", "an authority signed with SHA-1", TLS, |case| {
+            let authority = TestAuthority::with("Known", rsa_key()?)?;
+            case.trust(authority.root.pem());
+            refused(case, "SHA-1", move |site| {
                 let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
                 let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
                 Ok((vec![leaf.der().clone(), with_sha1(middle.der())], authority.leaf_key()?))
             })
         }),
-        Case::new("TLS09", "a certificate for ten thousand names", Expect::Ok, |stage| {
-            let authority = Authority::new("Known")?;
-            stage.trust(authority.root.pem());
-            let address = secure(stage, move |site| {
+        Case::new("TLS09", "a certificate for ten thousand names", Expect::Ok, |case| {
+            let authority = TestAuthority::new("Known")?;
+            case.trust(authority.root.pem());
+            let address = secure(case, move |site| {
                 let mut params = authority.params(site)?;
                 for n in 0..9_999u32 {
                     // As short as so many can be: no handshake holds more than 64 KiB.
@@ -101,57 +101,57 @@ pub(super) fn cases() -> Vec<Case> {
                 }
                 Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
             })?;
-            stage.root(format!("https://{address}/"));
+            case.root(format!("https://{address}/"));
             Ok(())
         }),
-        Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |stage| {
+        Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |case| {
             // A hello of a server that knows no later version: its version, 32 random bytes, no session, one cipher.
             let mut hello = vec![0x16, 3, 1, 0, 42, 2, 0, 0, 38, 3, 1];
             hello.extend([7; 32]);
             hello.extend([0, 0, 0x2f, 0]);
-            let address = stage.raw(move |talk| {
-                talk.send(&hello)?;
-                talk.wait_for_the_end()
+            let address = case.raw(move |conn| {
+                conn.send(&hello)?;
+                conn.wait_for_the_end()
             })?;
-            says(stage, address, "version")
+            says(case, address, "version")
         }),
-        Case::new("TLS13", "a handshake that stalls", LATE, |stage| {
-            let address = stage.raw(Talk::wait_for_the_end)?;
-            says(stage, address, "TLS handshake")
+        Case::new("TLS13", "a handshake that stalls", LATE, |case| {
+            let address = case.raw(RawConnection::wait_for_the_end)?;
+            says(case, address, "TLS handshake")
         }),
-        Case::new("TLS14", "a handshake that drips", LATE, |stage| {
-            let address = stage.raw(|talk| {
+        Case::new("TLS14", "a handshake that drips", LATE, |case| {
+            let address = case.raw(|conn| {
                 for byte in [0x16, 3, 3, 0, 90, 2, 0, 0, 86, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
-                    talk.send([byte])?;
-                    talk.pause(Duration::from_millis(500))?;
+                    conn.send([byte])?;
+                    conn.pause(Duration::from_millis(500))?;
                 }
-                talk.wait_for_the_end()
+                conn.wait_for_the_end()
             })?;
-            says(stage, address, "TLS handshake")
+            says(case, address, "TLS handshake")
         }),
-        Case::new("TLS15", "plain HTTP where TLS is expected", TLS, |stage| {
-            let address = stage.raw(|talk| {
-                talk.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
-                talk.wait_for_the_end()
+        Case::new("TLS15", "plain HTTP where TLS is expected", TLS, |case| {
+            let address = case.raw(|conn| {
+                conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
+                conn.wait_for_the_end()
             })?;
-            says(stage, address, "does not speak TLS")
+            says(case, address, "does not speak TLS")
         }),
-        Case::new("TLS17", "a name that the server does not know", TLS, |stage| {
-            let address = stage.raw(|talk| {
-                talk.send([0x15, 3, 3, 0, 2, 2, 112])?;
-                talk.wait_for_the_end()
+        Case::new("TLS17", "a name that the server does not know", TLS, |case| {
+            let address = case.raw(|conn| {
+                conn.send([0x15, 3, 3, 0, 2, 2, 112])?;
+                conn.wait_for_the_end()
             })?;
-            says(stage, address, "does not know this name")
+            says(case, address, "does not know this name")
         }),
-        Case::new("TLS18", "an end without a goodbye", Expect::truncated("disconnect", "reset"), |stage| {
-            let authority = Authority::new("Known")?;
-            stage.trust(authority.root.pem());
-            let address = secure(stage, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
-            stage.root(format!("https://{address}/until-close"));
+        Case::new("TLS18", "an end without a goodbye", Expect::truncated("disconnect", "reset"), |case| {
+            let authority = TestAuthority::new("Known")?;
+            case.trust(authority.root.pem());
+            let address = secure(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
+            case.root(format!("https://{address}/until-close"));
             let whole = format!("https://{address}/");
-            stage.judge(format!("https://{address}/until-close"));
-            stage.root(whole.as_str());
-            stage.check("what says its length is whole without a goodbye", move |report| {
+            case.judge(format!("https://{address}/until-close"));
+            case.root(whole.as_str());
+            case.check("what says its length is whole without a goodbye", move |report| {
                 report.judge(&whole, Expect::Ok)
             });
             Ok(())
@@ -160,9 +160,9 @@ pub(super) fn cases() -> Vec<Case> {
             "a body that only the end of the connection ends is whole only with TLS's goodbye: anybody in between \
                    could have cut it",
         ),
-        Case::new("TLS19", "a chain that leads everywhere", TLS, |stage| {
-            let authority = Authority::new("Maze")?;
-            refused(stage, "", move |site| {
+        Case::new("TLS19", "a chain that leads everywhere", TLS, |case| {
+            let authority = TestAuthority::new("Maze")?;
+            refused(case, "", move |site| {
                 // Forty authorities of one name and one key: each could have signed each.
                 let mut chain = vec![authority.leaf(site)?];
                 for number in 0..40u64 {
@@ -181,27 +181,27 @@ fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 }
 
 /// A site with one of the usual bad certificates. Its front page is what is judged.
-fn bad_site(stage: &mut Stage, certificate: Certificate, words: &'static str) -> io::Result<String> {
-    let site = stage.secure_site(certificate)?.page("/", Answer::html("here"));
+fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, words: &'static str) -> io::Result<String> {
+    let site = case.secure_site(certificate)?.page("/", Response::html("here"));
     let root = site.url("/");
-    stage.root(root.as_str());
-    stage.open(site);
-    told(stage, root.clone(), words);
-    stage.check("nothing is asked of it", |report| demand(report.seen.is_empty(), "something was"));
+    case.root(root.as_str());
+    case.open(site);
+    told(case, root.clone(), words);
+    case.check("nothing is asked of it", |report| demand(report.seen.is_empty(), "something was"));
     Ok(root)
 }
 
 /// A server whose handshake fails. The failure is told in these words.
-fn says(stage: &mut Stage, address: SocketAddr, words: &'static str) -> io::Result<()> {
+fn says(case: &mut CaseBuilder, address: SocketAddr, words: &'static str) -> io::Result<()> {
     let root = format!("https://{address}/");
-    stage.set("robots", "ignore");
-    stage.root(root.as_str());
-    told(stage, root, words);
+    case.set("robots", "ignore");
+    case.root(root.as_str());
+    told(case, root, words);
     Ok(())
 }
 
-fn told(stage: &mut Stage, url: String, words: &'static str) {
-    stage.check("the reason is named", move |report: &Report| -> Verdict {
+fn told(case: &mut CaseBuilder, url: String, words: &'static str) {
+    case.check("the reason is named", move |report: &CaseReport| -> CaseVerdict {
         let record = report.record(&url).ok_or("no record")?;
         let message = record["error"]["message"].as_str().unwrap_or_default();
         demand(message.contains(words), format!("it says {message:?}"))
@@ -213,23 +213,23 @@ type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// A server that shows this chain, which is refused for a reason with these words in it.
 fn refused(
-    stage: &mut Stage,
+    case: &mut CaseBuilder,
     words: &'static str,
     show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let address = secure(stage, show)?;
-    says(stage, address, words)
+    let address = secure(case, show)?;
+    says(case, address, words)
 }
 
 /// A server that speaks TLS and shows this chain, made for its own address. It never says goodbye.
 fn secure(
-    stage: &mut Stage,
+    case: &mut CaseBuilder,
     show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
 ) -> io::Result<SocketAddr> {
-    stage.set("robots", "ignore");
+    case.set("robots", "ignore");
     let made = std::sync::OnceLock::new();
-    stage.raw(move |talk| {
-        let address = talk.stream().local_addr()?.ip();
+    case.raw(move |conn| {
+        let address = conn.stream().local_addr()?.ip();
         let config: &Result<Arc<ServerConfig>, String> = made.get_or_init(|| {
             let (chain, key) = show(address).map_err(|error| error.to_string())?;
             let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -240,7 +240,7 @@ fn secure(
         });
         let config = config.as_ref().map_err(|why| io::Error::other(why.as_str()))?;
         let mut session = ServerConnection::new(Arc::clone(config)).map_err(fault)?;
-        let mut socket = talk.stream();
+        let mut socket = conn.stream();
         let mut stream = rustls::Stream::new(&mut session, &mut socket);
         let mut request = Vec::new();
         let mut buffer = [0; 4096];
@@ -262,7 +262,7 @@ fn secure(
 }
 
 /// An authority of one's own, and the key of whoever it vouches for.
-struct Authority {
+struct TestAuthority {
     root: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
 }
@@ -274,14 +274,14 @@ fn authority_params(name: &str) -> CertificateParams {
     params
 }
 
-impl Authority {
-    fn new(name: &str) -> io::Result<Authority> {
-        Authority::with(name, KeyPair::generate().map_err(fault)?)
+impl TestAuthority {
+    fn new(name: &str) -> io::Result<TestAuthority> {
+        TestAuthority::with(name, KeyPair::generate().map_err(fault)?)
     }
 
-    fn with(name: &str, key: KeyPair) -> io::Result<Authority> {
+    fn with(name: &str, key: KeyPair) -> io::Result<TestAuthority> {
         let root = CertifiedIssuer::self_signed(authority_params(name), key).map_err(fault)?;
-        Ok(Authority { root, key: KeyPair::generate().map_err(fault)? })
+        Ok(TestAuthority { root, key: KeyPair::generate().map_err(fault)? })
     }
 
     /// An authority that this one vouches for.

@@ -3,8 +3,8 @@
 //! The servers here make their pages up as they are asked. Budgets are set low, so that a crawl of something endless is
 //! over soon; the checks count requests.
 
-use super::stage::Stage;
-use super::{Case, Expect, Reply, demand};
+use super::builder::CaseBuilder;
+use super::{Case, DnsReply, Expect, demand};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,31 +15,31 @@ const TEXT: &str = "The quick brown fox jumps over the lazy dog, and then it com
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("TRP02", "session id in the query", Expect::Ok, |stage| {
-            stage.set("strip-param", vec!["@sessions"]);
-            endless(stage, "/", |path, fresh| {
+        Case::new("TRP02", "session id in the query", Expect::Ok, |case| {
+            case.set("strip-param", vec!["@sessions"]);
+            endless(case, "/", |path, fresh| {
                 let page = path.trim_start_matches('/').split('?').next().unwrap_or_default();
                 let links = (0..50).map(|link| format!("/page{link}?sid={fresh}{link}"));
                 page_with(&format!("Page {page}. {TEXT}"), links)
             })?;
-            at_most(stage, 51);
+            at_most(case, 51);
             Ok(())
         }),
-        Case::new("TRP03", "session id in the path", Expect::Ok, |stage| {
-            stage.set("strip-param", vec!["@sessions"]);
-            endless(stage, "/", |path, fresh| {
+        Case::new("TRP03", "session id in the path", Expect::Ok, |case| {
+            case.set("strip-param", vec!["@sessions"]);
+            endless(case, "/", |path, fresh| {
                 let links = (0..20).flat_map(|link| {
                     [format!("/s(abc{fresh})/page{link}"), format!("/page{link};jsessionid={fresh}{link}")]
                 });
                 page_with(&format!("You are at {path}. {TEXT}"), links)
             })?;
-            at_most(stage, 21);
+            at_most(case, 21);
             Ok(())
         }),
-        Case::new("TRP04", "faceted navigation", Expect::Ok, |stage| {
-            stage.set("strip-param", vec!["@order"]);
-            stage.set("trap-budget", 16);
-            endless(stage, "/list", |path, _| {
+        Case::new("TRP04", "faceted navigation", Expect::Ok, |case| {
+            case.set("strip-param", vec!["@order"]);
+            case.set("trap-budget", 16);
+            endless(case, "/list", |path, _| {
                 let query = path.split_once('?').map_or("", |(_, query)| query);
                 let mark = if query.is_empty() { "" } else { "&" };
                 let free = (0..10).filter(|facet| !query.contains(&format!("f{}=", letter(*facet))));
@@ -53,47 +53,47 @@ pub(super) fn cases() -> Vec<Case> {
                 page_with(&format!("Filtered by {query}. {TEXT}"), links)
             })?;
             // The list, a hundred single facets, sixteen pairs of facets with a hundred pairs of values each, the budget.
-            at_most(stage, 1 + 100 + 1_600 + 64);
+            at_most(case, 1 + 100 + 1_600 + 64);
             Ok(())
         }),
-        Case::new("TRP05", "relative link growth", Expect::Ok, |stage| {
-            endless(stage, "/a/", |path, _| page_with(&format!("{path} {TEXT}"), ["a/".to_owned()]))?;
-            at_most(stage, 2);
+        Case::new("TRP05", "relative link growth", Expect::Ok, |case| {
+            endless(case, "/a/", |path, _| page_with(&format!("{path} {TEXT}"), ["a/".to_owned()]))?;
+            at_most(case, 2);
             Ok(())
         }),
-        Case::new("TRP06", "alternating segments", Expect::Ok, |stage| {
-            endless(stage, "/", |path, _| {
+        Case::new("TRP06", "alternating segments", Expect::Ok, |case| {
+            endless(case, "/", |path, _| {
                 let next = if path.ends_with("x/") { "y/" } else { "x/" };
                 page_with(&format!("{path} {TEXT}"), [next.to_owned()])
             })?;
-            stage.check("nothing is asked for that repeats a third time", |report| {
+            case.check("nothing is asked for that repeats a third time", |report| {
                 let circles = report.seen.iter().filter(|seen| seen.path.contains("x/y/x/y/x/y")).count();
                 demand(circles == 0, format!("{circles} circles"))
             });
-            at_most(stage, 6);
+            at_most(case, 6);
             Ok(())
         }),
-        Case::new("TRP07", "soft 404", Expect::Ok, |stage| {
-            stage.set("trap-budget", 16);
-            endless(stage, "/", |_, fresh| page_with(TEXT, (0..10).map(|link| format!("/{fresh}x{link}.html"))))?;
+        Case::new("TRP07", "soft 404", Expect::Ok, |case| {
+            case.set("trap-budget", 16);
+            endless(case, "/", |_, fresh| page_with(TEXT, (0..10).map(|link| format!("/{fresh}x{link}.html"))))?;
             // The root brings ten links for nothing; all other pages say what it said.
-            at_most(stage, 1 + 10 + 16);
-            told(stage, "stale_pattern");
+            at_most(case, 1 + 10 + 16);
+            told(case, "stale_pattern");
             Ok(())
         }),
-        Case::new("TRP08", "mirror hosts", Expect::Ok, |stage| {
+        Case::new("TRP08", "mirror hosts", Expect::Ok, |case| {
             const HOSTS: usize = 100;
-            stage.set("scope", "any");
-            stage.set("allow-private", true);
+            case.set("scope", "any");
+            case.set("allow-private", true);
             // They share an address.
-            stage.set("per-ip", 0);
-            let address = serve(stage, |_, _, _| page_with(TEXT, ["/other".to_owned()]))?;
+            case.set("per-ip", 0);
+            let address = serve(case, |_, _, _| page_with(TEXT, ["/other".to_owned()]))?;
             for host in 0..HOSTS {
                 let name = format!("mirror{host}.test");
-                stage.name(&name, Reply::address(address.ip()));
-                stage.root(format!("http://{name}:{}/", address.port()));
+                case.name(&name, DnsReply::address(address.ip()));
+                case.root(format!("http://{name}:{}/", address.port()));
             }
-            stage.check("identical pages are counted", |report| {
+            case.check("identical pages are counted", |report| {
                 let told = report.run(&["report", "crawl"]).map_err(|error| error.to_string())?;
                 let told = String::from_utf8_lossy(&told.stdout).into_owned();
                 let line = told.lines().find(|line| line.trim_start().starts_with("same as another"));
@@ -102,20 +102,20 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("TRP09", "infinite subdomains", Expect::Ok, |stage| {
-            stage.set("scope", "domain");
-            stage.set("allow-private", true);
-            stage.set("trap-budget", 64 * 8);
-            let address = wild(stage, 1)?;
-            stage.root(format!("http://trap.test:{}/", address.port()));
-            hosts_at_most(stage, 1 + 8);
+        Case::new("TRP09", "infinite subdomains", Expect::Ok, |case| {
+            case.set("scope", "domain");
+            case.set("allow-private", true);
+            case.set("trap-budget", 64 * 8);
+            let address = wild(case, 1)?;
+            case.root(format!("http://trap.test:{}/", address.port()));
+            hosts_at_most(case, 1 + 8);
             Ok(())
         }),
-        Case::new("TRP10", "tarpit maze", Expect::Ok, |stage| {
-            let address = stage.raw(|talk| {
-                while let Some(path) = talk.request()? {
+        Case::new("TRP10", "tarpit maze", Expect::Ok, |case| {
+            let address = case.raw(|conn| {
+                while let Some(path) = conn.request()? {
                     if path == "/robots.txt" {
-                        talk.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+                        conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
                         continue;
                     }
                     // The same page for the same address, always, and never twice the same page.
@@ -124,114 +124,121 @@ pub(super) fn cases() -> Vec<Case> {
                     let links: Vec<String> = if path == "/" { entries.collect() } else { maze.collect() };
                     let page = page_with(&format!("You are at {path}. {TEXT}"), links);
                     if path == "/" {
-                        talk.send(page)?;
+                        conn.send(page)?;
                         continue;
                     }
                     for byte in page.bytes() {
-                        talk.send([byte])?;
-                        talk.pause(Duration::from_millis(500))?;
+                        conn.send([byte])?;
+                        conn.pause(Duration::from_millis(500))?;
                     }
                 }
                 Ok(())
             })?;
-            stage.root(format!("http://{address}/"));
+            case.root(format!("http://{address}/"));
             // Root, robots.txt, and what it leads to, twice each: no page comes far enough to lead on.
-            at_most(stage, 1 + 4 * 2);
+            at_most(case, 1 + 4 * 2);
             Ok(())
         }),
-        Case::new("TRP11", "honeypot link", Expect::Ok, |stage| {
+        Case::new("TRP11", "honeypot link", Expect::Ok, |case| {
             let page = "<a href=\"/page\">page</a><a style=\"display:none\" href=\"/trap\">secret</a>";
-            let site = stage.site()?.robots("User-agent: *\nDisallow: /trap\n");
-            let site = site.page("/", crate::Answer::html(page)).page("/page", crate::Answer::html(page));
-            stage.root(site.url("/"));
-            stage.open(site.page("/trap", crate::Answer::html("caught")));
-            stage.check("the trap is never asked for", |report| {
+            let site = case.site()?.robots("User-agent: *\nDisallow: /trap\n");
+            let site = site.page("/", crate::Response::html(page)).page("/page", crate::Response::html(page));
+            case.root(site.url("/"));
+            case.open(site.page("/trap", crate::Response::html("caught")));
+            case.check("the trap is never asked for", |report| {
                 demand(report.asked("/trap") == 0, "it was asked for")?;
                 demand(report.asked("/page") == 1, "the page beside it was not asked for once")
             });
             Ok(())
         }),
-        Case::new("TRP12", "infinite pagination", Expect::Ok, |stage| {
-            stage.set("trap-budget", 4);
-            endless(stage, "/list?page=0", |path, _| {
+        Case::new("TRP12", "infinite pagination", Expect::Ok, |case| {
+            case.set("trap-budget", 4);
+            endless(case, "/list?page=0", |path, _| {
                 let page: u64 = path.rsplit('=').next().and_then(|page| page.parse().ok()).unwrap_or(0);
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
             // Sixty-four pages from the root and on are near; then there is a budget of sixteen.
-            at_most(stage, 65 + 16);
-            told(stage, "alike_pattern");
+            at_most(case, 65 + 16);
+            told(case, "alike_pattern");
             Ok(())
         }),
-        Case::new("TRP14", "tracking parameters", Expect::Ok, |stage| {
-            stage.set("strip-param", vec!["@tracking"]);
-            endless(stage, "/", |path, fresh| {
+        Case::new("TRP14", "tracking parameters", Expect::Ok, |case| {
+            case.set("strip-param", vec!["@tracking"]);
+            endless(case, "/", |path, fresh| {
                 let links =
                     (0..10).map(|link| format!("/p{link}?utm_source={fresh}&fbclid={link}&utm_medium=x&gclid=y"));
                 page_with(&format!("{path} {TEXT}"), links)
             })?;
-            at_most(stage, 11);
+            at_most(case, 11);
             Ok(())
         }),
-        Case::new("TRP15", "never-same page", Expect::Ok, |stage| {
-            stage.set("max-pages-per-host", 100);
-            endless(stage, "/list", |_, fresh| {
+        Case::new("TRP15", "never-same page", Expect::Ok, |case| {
+            case.set("max-pages-per-host", 100);
+            endless(case, "/list", |_, fresh| {
                 page_with(&babble(fresh), (0..10).map(|link| format!("/list?{}", name(&fresh.to_string(), link))))
             })?;
-            at_most(stage, 100);
-            told(stage, "max_pages_per_host");
+            at_most(case, 100);
+            told(case, "max_pages_per_host");
             Ok(())
         }),
-        Case::new("TRP16", "redirect maze", Expect::Ok, |stage| {
-            stage.set("max-pages-per-host", 20);
-            endless(stage, "/", |path, fresh| match path {
+        Case::new("TRP16", "redirect maze", Expect::Ok, |case| {
+            case.set("max-pages-per-host", 20);
+            endless(case, "/", |path, fresh| match path {
                 "/" => page_with(TEXT, (0..5).map(|maze| format!("/maze/{maze}"))),
                 _ => format!("HTTP/1.1 302 Found\r\nLocation: /maze{fresh}\r\nContent-Length: 0\r\n\r\n"),
             })?;
             // Every maze would be given up after ten redirects; all of them together have less.
-            at_most(stage, 20);
-            told(stage, "max_pages_per_host");
+            at_most(case, 20);
+            told(case, "max_pages_per_host");
             Ok(())
         }),
     ]
 }
 
 /// A server whose pages lead to ever new names below `trap.test`, so many each.
-pub(super) fn wild(stage: &mut Stage, links: u64) -> io::Result<SocketAddr> {
-    let address = serve(stage, move |_, fresh, port| {
+pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr> {
+    let address = serve(case, move |_, fresh, port| {
         page_with(&babble(fresh), (0..links).map(|link| format!("//n{}.trap.test:{port}/", fresh * links + link)))
     })?;
-    stage.name("trap.test", Reply::address(address.ip()));
-    stage.name("*.trap.test", Reply::address(address.ip()));
+    case.name("trap.test", DnsReply::address(address.ip()));
+    case.name("*.trap.test", DnsReply::address(address.ip()));
     Ok(address)
 }
 
 /// No more than so many hosts may be asked.
-pub(super) fn hosts_at_most(stage: &mut Stage, most: usize) {
-    stage.check("few hosts are asked", move |report| {
+pub(super) fn hosts_at_most(case: &mut CaseBuilder, most: usize) {
+    case.check("few hosts are asked", move |report| {
         let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| seen.host.as_str()).collect();
         demand(hosts.len() <= most, format!("{} hosts", hosts.len()))
     });
-    told(stage, "domain_hosts");
+    told(case, "domain_hosts");
 }
 
 /// One endless site; the crawl begins at this path.
-fn endless(stage: &mut Stage, root: &str, say: impl Fn(&str, u64) -> String + Send + Sync + 'static) -> io::Result<()> {
-    let address = serve(stage, move |path, fresh, _| say(path, fresh))?;
-    stage.root(format!("http://{address}{root}"));
+fn endless(
+    case: &mut CaseBuilder,
+    root: &str,
+    say: impl Fn(&str, u64) -> String + Send + Sync + 'static,
+) -> io::Result<()> {
+    let address = serve(case, move |path, fresh, _| say(path, fresh))?;
+    case.root(format!("http://{address}{root}"));
     Ok(())
 }
 
 /// A server that asks `say` for every answer, with the path, a number that is never the same, and the server's port.
-fn serve(stage: &mut Stage, say: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static) -> io::Result<SocketAddr> {
+fn serve(
+    case: &mut CaseBuilder,
+    say: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static,
+) -> io::Result<SocketAddr> {
     let fresh = AtomicU64::new(1_000);
-    stage.raw(move |talk| {
-        let port = talk.stream().local_addr()?.port();
-        while let Some(path) = talk.request()? {
+    case.raw(move |conn| {
+        let port = conn.stream().local_addr()?.port();
+        while let Some(path) = conn.request()? {
             let answer = match &*path {
                 "/robots.txt" => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
                 path => say(path, fresh.fetch_add(1, Ordering::Relaxed), port),
             };
-            talk.send(answer)?;
+            conn.send(answer)?;
         }
         Ok(())
     })
@@ -248,8 +255,8 @@ fn page_with(text: &str, links: impl IntoIterator<Item = String>) -> String {
 }
 
 /// The report says which rule bit.
-fn told(stage: &mut Stage, rule: &'static str) {
-    stage.check("the report says what was left out", move |report| {
+fn told(case: &mut CaseBuilder, rule: &'static str) {
+    case.check("the report says what was left out", move |report| {
         demand(report.words.contains(rule), format!("{rule} is not in {}", report.words))?;
         let last = report.records.iter().rev().find(|record| record["type"] == "run");
         let traps = last.map(|record| record["traps"].to_string()).unwrap_or_default();
@@ -258,8 +265,8 @@ fn told(stage: &mut Stage, rule: &'static str) {
 }
 
 /// No more pages than this may be asked for.
-fn at_most(stage: &mut Stage, most: usize) {
-    stage.check("the crawl has an end", move |report| {
+fn at_most(case: &mut CaseBuilder, most: usize) {
+    case.check("the crawl has an end", move |report| {
         let asked = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
         demand(asked <= most, format!("{asked} requests"))
     });

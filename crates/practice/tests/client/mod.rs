@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use argiope_practice::{Authority, Running, Site, Web};
+use argiope_practice::{PracticeWeb, RunningWeb, Site, TestAuthority};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Long enough for any machine; no test waits for it in good health.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-pub fn serve(site: Site) -> (Running, SocketAddr) {
+pub fn serve(site: Site) -> (RunningWeb, SocketAddr) {
     let address = site.address();
-    (Web::new().site(site).start().unwrap(), address)
+    (PracticeWeb::new().site(site).start().unwrap(), address)
 }
 
 pub fn connect(address: SocketAddr) -> TcpStream {
@@ -71,7 +71,7 @@ pub fn get(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
 }
 
 /// A client's TLS settings that trust only this authority.
-pub fn trusting(authority: &Authority) -> Arc<rustls::ClientConfig> {
+pub fn trusting(authority: &TestAuthority) -> Arc<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(authority.der()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use argiope_core::rules::{EngineName, Size, Span};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Outcome, Truncated};
-use argiope_practice::Answer;
+use argiope_practice::Response;
 
 use super::{serve, site};
 use crate::crawling::{Crawled, config, crawl};
@@ -18,7 +18,7 @@ fn kind(visit: &Visit) -> Option<ErrorKind> {
 }
 
 /// Crawls a site of one page, once, with short time-outs.
-fn one(engine: EngineName, address: &str, answer: Answer) -> Crawled {
+fn one(engine: EngineName, address: &str, answer: Response) -> Crawled {
     let site = site(address).page("/", answer);
     let root = site.url("/");
     let _web = serve([site]);
@@ -29,13 +29,13 @@ fn one(engine: EngineName, address: &str, answer: Answer) -> Crawled {
 }
 
 pub fn a_server_that_keeps_the_connection(engine: EngineName) {
-    let crawled = one(engine, "127.2.0.1", Answer::html("<title>kept</title>"));
+    let crawled = one(engine, "127.2.0.1", Response::html("<title>kept</title>"));
     assert_eq!(crawled.pages[0].title.as_deref(), Some("kept"));
     assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
 }
 
 pub fn a_body_that_ends_by_closing(engine: EngineName) {
-    for answer in [Answer::html("<title>all</title>").until_close(), Answer::html("<title>all</title>").http10()] {
+    for answer in [Response::html("<title>all</title>").until_close(), Response::html("<title>all</title>").http10()] {
         let crawled = one(engine, "127.2.0.2", answer);
         let page = &crawled.pages[0];
         assert_eq!((page.outcome, page.truncated, page.title.as_deref()), (Outcome::Ok, None, Some("all")));
@@ -45,9 +45,9 @@ pub fn a_body_that_ends_by_closing(engine: EngineName) {
 pub fn chunked_and_gzip(engine: EngineName) {
     let body = "<title>long</title>".to_owned() + &"words and more words ".repeat(5_000);
     for answer in [
-        Answer::html(body.clone()).chunked([1, 2, 3, 1000, 7]),
-        Answer::html(body.clone()).gzip(),
-        Answer::html(body.clone()).gzip().chunked([10]),
+        Response::html(body.clone()).chunked([1, 2, 3, 1000, 7]),
+        Response::html(body.clone()).gzip(),
+        Response::html(body.clone()).gzip().chunked([10]),
     ] {
         let crawled = one(engine, "127.2.0.3", answer);
         let page = &crawled.pages[0];
@@ -58,17 +58,17 @@ pub fn chunked_and_gzip(engine: EngineName) {
 
 pub fn charset_and_title(engine: EngineName) {
     let site = site("127.2.0.4")
-        .page("/", Answer::links(["/latin", "/meta", "/none"]))
+        .page("/", Response::links(["/latin", "/meta", "/none"]))
         .page(
             "/latin",
-            Answer::html(b"<title>caf\xe9 \n noir</title>".to_vec()).content_type("text/html; charset=ISO-8859-1"),
+            Response::html(b"<title>caf\xe9 \n noir</title>".to_vec()).content_type("text/html; charset=ISO-8859-1"),
         )
         .page(
             "/meta",
-            Answer::html(b"<meta charset=koi8-r><title>\xf0\xd2\xc9\xd7\xc5\xd4</title>".to_vec())
+            Response::html(b"<meta charset=koi8-r><title>\xf0\xd2\xc9\xd7\xc5\xd4</title>".to_vec())
                 .content_type("text/html"),
         )
-        .page("/none", Answer::html("<title>naïve</title>").content_type("text/html"));
+        .page("/none", Response::html("<title>naïve</title>").content_type("text/html"));
     let urls = ["/latin", "/meta", "/none"].map(|path| site.url(path));
     let root = site.url("/");
     let _web = serve([site]);
@@ -81,15 +81,16 @@ pub fn charset_and_title(engine: EngineName) {
 
 pub fn truncation(engine: EngineName) {
     let crawled =
-        one(engine, "127.2.0.5", Answer::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
+        one(engine, "127.2.0.5", Response::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
     let page = &crawled.pages[0];
     assert_eq!((page.outcome, page.truncated), (Outcome::Ok, Some(Truncated::Disconnect)));
     assert_eq!((page.bytes_body, page.title.as_deref()), (1_900, Some("half")));
 }
 
 pub fn a_reset_mid_body(engine: EngineName) {
-    let answer =
-        Answer::filled("<title>cut</title>", 200_000).truncate_at(100_000).ending(argiope_practice::Ending::Reset);
+    let answer = Response::filled("<title>cut</title>", 200_000)
+        .truncate_at(100_000)
+        .ending(argiope_practice::ResponseEnd::Reset);
     let crawled = one(engine, "127.2.0.6", answer);
     let page = &crawled.pages[0];
     // A reset may overtake bytes that were sent before it: what arrived is kept, and it is never whole.
@@ -101,10 +102,10 @@ pub fn a_reset_mid_body(engine: EngineName) {
 
 pub fn a_slow_drip(engine: EngineName) {
     // Slow, but it moves: it is read to its end.
-    let crawled = one(engine, "127.2.0.7", Answer::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
+    let crawled = one(engine, "127.2.0.7", Response::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
     assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
     // It stops moving: what came is kept.
-    let stall = Answer::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::Ending::Hang);
+    let stall = Response::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::ResponseEnd::Hang);
     let crawled = one(engine, "127.2.0.7", stall);
     let page = &crawled.pages[0];
     assert_eq!(
@@ -126,14 +127,14 @@ pub fn a_page_that_takes_long_to_read(engine: EngineName) {
     .collect();
     let body = format!("{}{noise}", "<a href=#>x</a>".repeat(300_000));
     let size = body.len() as u64;
-    let crawled = one(engine, "127.2.0.18", Answer::html(body).gzip());
+    let crawled = one(engine, "127.2.0.18", Response::html(body).gzip());
     let page = &crawled.pages[0];
     assert_eq!((page.outcome, page.truncated, kind(page)), (Outcome::Ok, None, None));
     assert_eq!(page.bytes_body, size);
 }
 
 pub fn a_stalled_head(engine: EngineName) {
-    for answer in [Answer::hang(), Answer::html("x").drip_all(1, Duration::from_millis(100))] {
+    for answer in [Response::hang(), Response::html("x").drip_all(1, Duration::from_millis(100))] {
         let crawled = one(engine, "127.2.0.8", answer);
         let page = &crawled.pages[0];
         assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte)));
@@ -141,15 +142,15 @@ pub fn a_stalled_head(engine: EngineName) {
 }
 
 pub fn a_huge_head(engine: EngineName) {
-    let crawled = one(engine, "127.2.0.9", Answer::html("x").huge_head(500, 1_000));
+    let crawled = one(engine, "127.2.0.9", Response::html("x").huge_head(500, 1_000));
     let page = &crawled.pages[0];
     assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::HeaderTooLarge)));
-    let crawled = one(engine, "127.2.0.9", Answer::html("x").huge_head(100, 1_000));
+    let crawled = one(engine, "127.2.0.9", Response::html("x").huge_head(100, 1_000));
     assert_eq!(crawled.pages[0].outcome, Outcome::Ok);
 }
 
 pub fn a_huge_body(engine: EngineName) {
-    let site = site("127.2.0.10").page("/", Answer::filled("<title>huge</title>", 50 << 20));
+    let site = site("127.2.0.10").page("/", Response::filled("<title>huge</title>", 50 << 20));
     let root = site.url("/");
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -168,7 +169,7 @@ pub fn a_huge_body(engine: EngineName) {
 
 pub fn interim_answers(engine: EngineName) {
     let answer =
-        Answer::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
+        Response::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
     let crawled = one(engine, "127.2.0.11", answer);
     assert_eq!((crawled.pages[0].status, crawled.pages[0].title.as_deref()), (Some(200), Some("after")));
 }
@@ -178,8 +179,8 @@ pub fn a_stale_connection(engine: EngineName) {
     // second attempt a try.
     let links: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
     let site = site("127.2.0.12")
-        .page("/", Answer::links(&links).keep_alive_then_close())
-        .fallback(Answer::html("page").keep_alive_then_close());
+        .page("/", Response::links(&links).keep_alive_then_close())
+        .fallback(Response::html("page").keep_alive_then_close());
     let root = site.url("/");
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -194,7 +195,7 @@ pub fn a_stale_connection(engine: EngineName) {
 
 pub fn keep_alive_is_used(engine: EngineName) {
     let links: Vec<String> = (0..50).map(|n| format!("/{n}")).collect();
-    let site = site("127.2.0.13").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let site = site("127.2.0.13").page("/", Response::links(&links)).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -213,15 +214,15 @@ pub fn connection_refused(engine: EngineName) {
 }
 
 pub fn an_empty_reply(engine: EngineName) {
-    let crawled = one(engine, "127.2.0.15", Answer::close());
+    let crawled = one(engine, "127.2.0.15", Response::close());
     assert_eq!(kind(&crawled.pages[0]), Some(ErrorKind::EmptyReply));
-    let crawled = one(engine, "127.2.0.15", Answer::reset());
+    let crawled = one(engine, "127.2.0.15", Response::reset());
     assert_eq!(kind(&crawled.pages[0]), Some(ErrorKind::Reset));
 }
 
 pub fn garbage(engine: EngineName) {
     for wire in [&b"\x16\x03\x01 this is no HTTP\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/9.9 200 OK\r\n\r\n"] {
-        let crawled = one(engine, "127.2.0.16", Answer::raw(wire));
+        let crawled = one(engine, "127.2.0.16", Response::raw(wire));
         let page = &crawled.pages[0];
         assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Protocol)), "{wire:?}");
     }

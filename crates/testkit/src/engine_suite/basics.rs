@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use argiope_core::rules::{Breadth, EngineName, Pace, Size, Span};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome};
-use argiope_practice::{Answer, Graph, Plan, Reach, Site, Web};
+use argiope_practice::{CrawlReach, Graph, GraphPlan, PracticeWeb, Response, Site};
 
 use super::{serve, site};
 use crate::crawling::{config, crawl};
 
 pub fn links_and_cycles(engine: EngineName) {
     let site = site("127.1.0.1")
-        .page("/", Answer::links(["/a", "/b", "/#top", "/a#x"]))
-        .page("/a", Answer::links(["/b", "/c?x=1", "/"]))
-        .page("/b", Answer::links(["/a"]))
-        .page("/c?x=1", Answer::links(["c?x=2", "/gone"]))
-        .page("/c?x=2", Answer::html("end"));
+        .page("/", Response::links(["/a", "/b", "/#top", "/a#x"]))
+        .page("/a", Response::links(["/b", "/c?x=1", "/"]))
+        .page("/b", Response::links(["/a"]))
+        .page("/c?x=1", Response::links(["c?x=2", "/gone"]))
+        .page("/c?x=2", Response::html("end"));
     let root = site.url("/");
     let url = |path| site.url(path);
     let expected: BTreeSet<String> = ["/", "/a", "/b", "/c?x=1", "/c?x=2", "/gone"].map(url).into();
@@ -37,9 +37,9 @@ pub fn links_and_cycles(engine: EngineName) {
 
 /// Two sites on two addresses with one link from the first to the second.
 fn two_hosts() -> (Site, Site, String) {
-    let second = site("127.1.0.3").page("/", Answer::html("second"));
+    let second = site("127.1.0.3").page("/", Response::html("second"));
     let away = second.url("/");
-    let first = site("127.1.0.2").page("/", Answer::links(["/a", &away])).page("/a", Answer::html("a"));
+    let first = site("127.1.0.2").page("/", Response::links(["/a", &away])).page("/a", Response::html("a"));
     (first, second, away)
 }
 
@@ -59,9 +59,9 @@ fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
     let mut site = site("127.1.0.4");
     let port = site.address().port();
     let links: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/{name}")).collect();
-    site = site.page("/", Answer::links(&links));
+    site = site.page("/", Response::links(&links));
     for name in names {
-        site = site.page(&format!("/{name}"), Answer::html(name));
+        site = site.page(&format!("/{name}"), Response::html(name));
     }
     let address = site.address();
     let _web = serve([site]);
@@ -84,11 +84,11 @@ pub fn lenient_hosts(engine: EngineName) {
 
 pub fn exclude_and_include(engine: EngineName) {
     let site = site("127.1.0.5")
-        .page("/", Answer::links(["/doc/a", "/doc/b.zip", "/other"]))
-        .page("/doc/a", Answer::links(["/doc/private"]))
-        .page("/doc/b.zip", Answer::bytes("zip"))
-        .page("/doc/private", Answer::html("private"))
-        .page("/other", Answer::html("other"));
+        .page("/", Response::links(["/doc/a", "/doc/b.zip", "/other"]))
+        .page("/doc/a", Response::links(["/doc/private"]))
+        .page("/doc/b.zip", Response::bytes("zip"))
+        .page("/doc/private", Response::html("private"))
+        .page("/other", Response::html("other"));
     let root = site.url("/");
     let expected: BTreeSet<String> = ["/", "/doc/a"].map(|path| site.url(path)).into();
     let _web = serve([site]);
@@ -99,8 +99,8 @@ pub fn exclude_and_include(engine: EngineName) {
 }
 
 pub fn several_roots(engine: EngineName) {
-    let first = site("127.1.0.6").page("/", Answer::links(["/a"])).page("/a", Answer::html("a"));
-    let second = site("127.1.0.7").page("/start", Answer::links(["/b"])).page("/b", Answer::html("b"));
+    let first = site("127.1.0.6").page("/", Response::links(["/a"])).page("/a", Response::html("a"));
+    let second = site("127.1.0.7").page("/start", Response::links(["/b"])).page("/b", Response::html("b"));
     let (one, two) = (first.url("/"), second.url("/start"));
     let expected: BTreeSet<String> = [first.url("/"), first.url("/a"), second.url("/start"), second.url("/b")].into();
     let _web = serve([first, second]);
@@ -109,9 +109,9 @@ pub fn several_roots(engine: EngineName) {
 
 pub fn a_deep_root(engine: EngineName) {
     let site = site("127.1.0.8")
-        .page("/x/y/z", Answer::links(["../up", "sibling"]))
-        .page("/x/up", Answer::html("up"))
-        .page("/x/y/sibling", Answer::html("sibling"));
+        .page("/x/y/z", Response::links(["../up", "sibling"]))
+        .page("/x/up", Response::html("up"))
+        .page("/x/y/sibling", Response::html("sibling"));
     let root = site.url("/x/y/z");
     let expected: BTreeSet<String> = ["/x/y/z", "/x/up", "/x/y/sibling"].map(|path| site.url(path)).into();
     let _web = serve([site]);
@@ -120,11 +120,11 @@ pub fn a_deep_root(engine: EngineName) {
 
 pub fn depth(engine: EngineName) {
     let site = site("127.1.0.9")
-        .page("/", Answer::links(["/1"]))
+        .page("/", Response::links(["/1"]))
         .redirect("/1", "/one", 302)
-        .page("/one", Answer::links(["/2"]))
-        .page("/2", Answer::links(["/3"]))
-        .page("/3", Answer::html("too deep"));
+        .page("/one", Response::links(["/2"]))
+        .page("/2", Response::links(["/3"]))
+        .page("/3", Response::html("too deep"));
     let root = site.url("/");
     let expected: BTreeSet<String> = ["/", "/1", "/one", "/2"].map(|path| site.url(path)).into();
     let _web = serve([site]);
@@ -136,9 +136,9 @@ pub fn depth(engine: EngineName) {
 pub fn prefix_and_page_scope(engine: EngineName) {
     let make = || {
         site("127.1.0.10")
-            .page("/docs/start", Answer::links(["/docs/a", "/blog/b"]))
-            .page("/docs/a", Answer::html("a"))
-            .page("/blog/b", Answer::html("b"))
+            .page("/docs/start", Response::links(["/docs/a", "/blog/b"]))
+            .page("/docs/a", Response::html("a"))
+            .page("/blog/b", Response::html("b"))
     };
     let site = make();
     let root = site.url("/docs/start");
@@ -158,7 +158,7 @@ pub fn redirect_chains(engine: EngineName) {
         .redirect("/1", "/2", 302)
         .redirect("/2", "3", 307)
         .redirect("/3", "/end", 308)
-        .page("/end", Answer::html("<title>End</title>"));
+        .page("/end", Response::html("<title>End</title>"));
     let root = site.url("/");
     let end = site.url("/end");
     let _web = serve([site]);
@@ -183,11 +183,11 @@ pub fn redirect_cycles(engine: EngineName) {
 
 pub fn redirects_join(engine: EngineName) {
     let site = site("127.1.0.13")
-        .page("/", Answer::links(["/a", "/b", "/c"]))
+        .page("/", Response::links(["/a", "/b", "/c"]))
         .redirect("/a", "/x", 302)
         .redirect("/b", "/x", 302)
         .redirect("/c", "/a", 302)
-        .page("/x", Answer::html("x"));
+        .page("/x", Response::html("x"));
     let root = site.url("/");
     let web = serve([site]);
     assert_eq!(crawl(&config(engine, &[&root])).pages.len(), 5);
@@ -212,7 +212,7 @@ pub fn the_limit_of_redirects(engine: EngineName) {
 
 pub fn an_off_scope_redirect(engine: EngineName) {
     let (_, second, away) = two_hosts();
-    let first = site("127.1.0.15").page("/", Answer::links(["/leave"])).redirect("/leave", &away, 302);
+    let first = site("127.1.0.15").page("/", Response::links(["/leave"])).redirect("/leave", &away, 302);
     let (root, leave) = (first.url("/"), first.url("/leave"));
     let web = serve([first, second]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -223,10 +223,10 @@ pub fn an_off_scope_redirect(engine: EngineName) {
 
 pub fn a_bad_redirect(engine: EngineName) {
     let site = site("127.1.0.16")
-        .page("/", Answer::links(["/ftp", "/odd", "/none"]))
+        .page("/", Response::links(["/ftp", "/odd", "/none"]))
         .redirect("/ftp", "ftp://host/file", 302)
         .redirect("/odd", "http://[bad", 302)
-        .page("/none", Answer::status(302));
+        .page("/none", Response::status(302));
     let (root, ftp, odd, none) = (site.url("/"), site.url("/ftp"), site.url("/odd"), site.url("/none"));
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -238,9 +238,9 @@ pub fn a_bad_redirect(engine: EngineName) {
 
 pub fn non_html(engine: EngineName) {
     let site = site("127.1.0.17")
-        .page("/", Answer::links(["/text", "/image"]))
-        .page("/text", Answer::text("<a href=/hidden>no link</a>"))
-        .page("/image", Answer::bytes("<a href=/hidden>").content_type("image/png"));
+        .page("/", Response::links(["/text", "/image"]))
+        .page("/text", Response::text("<a href=/hidden>no link</a>"))
+        .page("/image", Response::bytes("<a href=/hidden>").content_type("image/png"));
     let (root, text, image) = (site.url("/"), site.url("/text"), site.url("/image"));
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -252,7 +252,7 @@ pub fn non_html(engine: EngineName) {
 
 pub fn non_http_links(engine: EngineName) {
     let links = ["mailto:a@b.c", "javascript:alert(1)", "ftp://h/f", "data:text/html,x", "tel:+1", "/a"];
-    let site = site("127.1.0.18").page("/", Answer::links(links)).page("/a", Answer::html("a"));
+    let site = site("127.1.0.18").page("/", Response::links(links)).page("/a", Response::html("a"));
     let root = site.url("/");
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -260,7 +260,7 @@ pub fn non_http_links(engine: EngineName) {
 }
 
 pub fn exact_max_pages(engine: EngineName) {
-    let graph = Plan { pages: 3_000, links: 20, size: 2_000, ..Plan::default() };
+    let graph = GraphPlan { pages: 3_000, links: 20, size: 2_000, ..GraphPlan::default() };
     let (web, root, _) = graph_web(graph);
     let mut config = config(engine, &[&root]);
     config.pace = Pace::Full;
@@ -274,18 +274,26 @@ pub fn exact_max_pages(engine: EngineName) {
 }
 
 /// A graph on one host, its root and its server.
-fn graph_web(plan: Plan) -> (argiope_practice::Running, String, Arc<Graph>) {
+fn graph_web(plan: GraphPlan) -> (argiope_practice::RunningWeb, String, Arc<Graph>) {
     let site = Site::http("0.0.0.0:0").expect("all of loopback");
     let graph = Arc::new(Graph::new(plan, site.address().port(), false));
     let root = graph.url(graph.roots().next().expect("a root"));
-    let web = Web::new().site(site.graph(&graph)).start().expect("the practice web starts");
+    let web = PracticeWeb::new().site(site.graph(&graph)).start().expect("the practice web starts");
     (web, root, graph)
 }
 
 pub fn a_graph_is_found_whole(engine: EngineName) {
-    let plan = Plan { pages: 800, links: 12, size: 3_000, missing: 50, broken: 20, redirects: 50, ..Plan::default() };
+    let plan = GraphPlan {
+        pages: 800,
+        links: 12,
+        size: 3_000,
+        missing: 50,
+        broken: 20,
+        redirects: 50,
+        ..GraphPlan::default()
+    };
     let (_web, root, graph) = graph_web(plan);
-    let expected = graph.reachable(graph.roots().take(1), Reach::RootHosts);
+    let expected = graph.reachable(graph.roots().take(1), CrawlReach::RootHosts);
     let mut config = config(engine, &[&root]);
     config.pace = Pace::Full;
     config.concurrency = 50;
@@ -303,10 +311,10 @@ pub fn ends_at_once(engine: EngineName) {
     // The last answers are an error, a failure and a retry that gives up. No timer may decide the end: the crawl is
     // over within far less than any of its time-outs.
     let site = site("127.1.0.21")
-        .page("/", Answer::links(["/error", "/reset", "/again"]))
-        .page("/error", Answer::status(404))
-        .page("/reset", Answer::reset())
-        .page("/again", Answer::status(500));
+        .page("/", Response::links(["/error", "/reset", "/again"]))
+        .page("/error", Response::status(404))
+        .page("/reset", Response::reset())
+        .page("/again", Response::status(500));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -319,7 +327,7 @@ pub fn ends_at_once(engine: EngineName) {
 
 pub fn ten_thousand_links(engine: EngineName) {
     let links: Vec<String> = (0..10_000).map(|n| format!("/p/{n}")).collect();
-    let site = site("127.1.0.22").page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let site = site("127.1.0.22").page("/", Response::links(&links)).fallback(Response::html("page"));
     let root = site.url("/");
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -332,8 +340,8 @@ pub fn ten_thousand_links(engine: EngineName) {
 
 pub fn wide_hosts_use_all_slots(engine: EngineName) {
     let links: Vec<String> = (0..200).map(|n| format!("/p/{n}")).collect();
-    let slow = Answer::html("page").delay(Duration::from_millis(50));
-    let site = site("127.1.0.23").page("/", Answer::links(&links)).fallback(slow);
+    let slow = Response::html("page").delay(Duration::from_millis(50));
+    let site = site("127.1.0.23").page("/", Response::links(&links)).fallback(slow);
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -350,10 +358,10 @@ pub fn many_slow_answers(engine: EngineName) {
     let late = Duration::from_millis(150);
     let large = "<p>a page that is large</p>".repeat(40_000);
     let site = site("127.1.0.26")
-        .page("/", Answer::links(&links).delay(late))
-        .page("/p/200", Answer::html(large.as_str()).delay(late))
-        .page("/p/300", Answer::html(large.as_str()).gzip().delay(late))
-        .fallback(Answer::html("page").delay(late));
+        .page("/", Response::links(&links).delay(late))
+        .page("/p/200", Response::html(large.as_str()).delay(late))
+        .page("/p/300", Response::html(large.as_str()).gzip().delay(late))
+        .fallback(Response::html("page").delay(late));
     let (root, pages) = (site.url("/"), ["/p/200", "/p/300"].map(|path| site.url(path)));
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -365,7 +373,7 @@ pub fn many_slow_answers(engine: EngineName) {
 }
 
 pub fn max_bytes(engine: EngineName) {
-    let plan = Plan { pages: 500, links: 20, size: 10_000, ..Plan::default() };
+    let plan = GraphPlan { pages: 500, links: 20, size: 10_000, ..GraphPlan::default() };
     let (_web, root, _) = graph_web(plan);
     let mut config = config(engine, &[&root]);
     config.concurrency = 1;
@@ -377,7 +385,7 @@ pub fn max_bytes(engine: EngineName) {
 }
 
 pub fn max_time(engine: EngineName) {
-    let site = site("127.1.0.25").page("/", Answer::links(["/hang"])).page("/hang", Answer::hang());
+    let site = site("127.1.0.25").page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);

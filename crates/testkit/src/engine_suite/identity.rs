@@ -4,31 +4,37 @@ use std::net::IpAddr;
 
 use argiope_core::rules::{Config, EngineName, Login};
 use argiope_core::{ErrorKind, Outcome};
-use argiope_practice::{Answer, Certificate, Proxy, Running, RunningProxy, Seen, Site, Web};
+use argiope_practice::{
+    CertificateKind, PracticeProxy, PracticeWeb, Response, RunningProxy, RunningWeb, SeenRequest, Site,
+};
 
 use super::site;
 use crate::crawling::{config, crawl, trust};
 
-fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
-    sites.into_iter().fold(Web::new().keep_headers(), Web::site).start().expect("the practice web starts")
+fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
+    sites
+        .into_iter()
+        .fold(PracticeWeb::new().keep_headers(), PracticeWeb::site)
+        .start()
+        .expect("the practice web starts")
 }
 
-fn header<'a>(seen: &'a Seen, name: &str) -> Option<&'a str> {
+fn header<'a>(seen: &'a SeenRequest, name: &str) -> Option<&'a str> {
     seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 /// What a header said in the last request for this path.
-fn said(web: &Running, path: &str, name: &str) -> Option<String> {
+fn said(web: &RunningWeb, path: &str, name: &str) -> Option<String> {
     let log = web.log();
     let seen = log.iter().rfind(|seen| seen.path == path).unwrap_or_else(|| panic!("{path} was not asked for"));
     header(seen, name).map(str::to_owned)
 }
 
 pub fn cookies_are_kept_and_sent(engine: EngineName) {
-    let other = site("127.6.0.2").page("/", Answer::html("x"));
+    let other = site("127.6.0.2").page("/", Response::html("x"));
     let front =
-        Answer::links(["/a/b", &other.url("/")]).header("Set-Cookie", "s=1").header("Set-Cookie", "p=2; Path=/a");
-    let home = site("127.6.0.1").page("/", front).page("/a/b", Answer::links(["/c"])).page("/c", Answer::html("x"));
+        Response::links(["/a/b", &other.url("/")]).header("Set-Cookie", "s=1").header("Set-Cookie", "p=2; Path=/a");
+    let home = site("127.6.0.1").page("/", front).page("/a/b", Response::links(["/c"])).page("/c", Response::html("x"));
     let root = home.url("/");
     let strangers = other.url("/");
     let web = serve([home, other]);
@@ -49,16 +55,16 @@ pub fn cookies_are_kept_and_sent(engine: EngineName) {
 }
 
 pub fn a_cookie_opens_the_door(engine: EngineName) {
-    let sent_back = || Answer::redirect("/", 302).header("Set-Cookie", "seen=1");
-    let home = site("127.6.0.3").sequence("/", [sent_back(), Answer::html("<title>in</title>")]);
+    let sent_back = || Response::redirect("/", 302).header("Set-Cookie", "seen=1");
+    let home = site("127.6.0.3").sequence("/", [sent_back(), Response::html("<title>in</title>")]);
     let root = home.url("/");
     let web = serve([home]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!((crawled.pages.len(), crawled.pages[0].title.as_deref()), (1, Some("in")));
     assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
     // One that never lets us in ends like any chain of redirects; one that sets nothing new is asked once.
-    let endless = (0..40).map(|n| Answer::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
-    let home = site("127.6.0.4").sequence("/", endless).page("/same", Answer::redirect("/same", 302));
+    let endless = (0..40).map(|n| Response::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
+    let home = site("127.6.0.4").sequence("/", endless).page("/same", Response::redirect("/same", 302));
     let (root, same) = (home.url("/"), home.url("/same"));
     let web = serve([home]);
     let mut config = config(engine, &[&root, &same]);
@@ -71,9 +77,9 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
 }
 
 pub fn logins_are_for_their_origin(engine: EngineName) {
-    let away = site("127.6.0.6").page("/", Answer::html("x"));
-    let guarded = site("127.6.0.7").page("/", Answer::html("x"));
-    let home = site("127.6.0.5").page("/", Answer::links([away.url("/"), guarded.url("/"), "/deep".to_owned()]));
+    let away = site("127.6.0.6").page("/", Response::html("x"));
+    let guarded = site("127.6.0.7").page("/", Response::html("x"));
+    let home = site("127.6.0.5").page("/", Response::links([away.url("/"), guarded.url("/"), "/deep".to_owned()]));
     let home = home.redirect("/deep", &away.url("/moved"), 302);
     let (root, guard) = (home.url("/"), guarded.url(""));
     let web = serve([home, away, guarded]);
@@ -102,18 +108,23 @@ fn through(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -
 }
 
 /// A site that only the proxy can find, over http or https.
-fn far(certificate: Option<Certificate>) -> (Site, IpAddr) {
+fn far(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
     let place = "127.6.0.8:0";
     let site = match certificate {
         Some(certificate) => Site::https(place, certificate).expect("a loopback address").name("far.example"),
         None => Site::http(place).expect("a loopback address"),
     };
     let address = site.address().ip();
-    (site.page("/", Answer::links(["/a", "/b"])).fallback(Answer::html("<title>far</title>")), address)
+    (site.page("/", Response::links(["/a", "/b"])).fallback(Response::html("<title>far</title>")), address)
 }
 
 /// Crawls the far site through a proxy, and says what the proxy was asked for.
-fn crawl_far(engine: EngineName, scheme: &str, proxy: Proxy, certificate: Option<Certificate>) -> Vec<String> {
+fn crawl_far(
+    engine: EngineName,
+    scheme: &str,
+    proxy: PracticeProxy,
+    certificate: Option<CertificateKind>,
+) -> Vec<String> {
     let (site, address) = far(certificate);
     let root = site.url_as("far.example", "/");
     let web = serve([site]);
@@ -134,9 +145,9 @@ fn crawl_far(engine: EngineName, scheme: &str, proxy: Proxy, certificate: Option
 }
 
 pub fn an_http_proxy(engine: EngineName) {
-    let asked = crawl_far(engine, "http", Proxy::http(), None);
+    let asked = crawl_far(engine, "http", PracticeProxy::http(), None);
     assert!(asked.iter().all(|head| head.starts_with("GET http://far.example:")), "{asked:?}");
-    let asked = crawl_far(engine, "http", Proxy::http(), Some(Certificate::Good));
+    let asked = crawl_far(engine, "http", PracticeProxy::http(), Some(CertificateKind::Good));
     assert!(
         asked.iter().all(|head| head.starts_with("CONNECT far.example:") && !head.contains("User-Agent")),
         "{asked:?}"
@@ -144,8 +155,8 @@ pub fn an_http_proxy(engine: EngineName) {
 }
 
 pub fn a_socks_proxy(engine: EngineName) {
-    for certificate in [None, Some(Certificate::Good)] {
-        let asked = crawl_far(engine, "socks5h", Proxy::socks5(), certificate);
+    for certificate in [None, Some(CertificateKind::Good)] {
+        let asked = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
         assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
     }
     // By address: the name is resolved here.
@@ -153,7 +164,7 @@ pub fn a_socks_proxy(engine: EngineName) {
     let port = site.address().port();
     let root = site.url_as("near.example", "/");
     let _web = serve([site]);
-    let proxy = Proxy::socks5().start("127.6.0.9").expect("a proxy");
+    let proxy = PracticeProxy::socks5().start("127.6.0.9").expect("a proxy");
     let mut config = through(engine, &root, "socks5", &proxy);
     config.resolve = vec![format!("near.example:{port}:{address}").parse().expect("a mapping")];
     let crawled = crawl(&config);
@@ -162,22 +173,22 @@ pub fn a_socks_proxy(engine: EngineName) {
 }
 
 pub fn proxies_that_fail(engine: EngineName) {
-    let cases: [(&str, &str, Proxy, ErrorKind, &str); 9] = [
-        ("http", "http", Proxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
-        ("https", "http", Proxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
-        ("https", "http", Proxy::http(), ErrorKind::Unreachable, "502"),
-        ("https", "http", Proxy::http().saying("HTTP/1.1 403 No\r\n\r\n"), ErrorKind::Protocol, "403"),
-        ("https", "http", Proxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "no HTTP"),
-        ("https", "http", Proxy::http().saying(""), ErrorKind::Reset, "the proxy closed"),
+    let cases: [(&str, &str, PracticeProxy, ErrorKind, &str); 9] = [
+        ("http", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
+        ("https", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
+        ("https", "http", PracticeProxy::http(), ErrorKind::Unreachable, "502"),
+        ("https", "http", PracticeProxy::http().saying("HTTP/1.1 403 No\r\n\r\n"), ErrorKind::Protocol, "403"),
+        ("https", "http", PracticeProxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "no HTTP"),
+        ("https", "http", PracticeProxy::http().saying(""), ErrorKind::Reset, "the proxy closed"),
         (
             "https",
             "http",
-            Proxy::http().saying(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(20_000))),
+            PracticeProxy::http().saying(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(20_000))),
             ErrorKind::Protocol,
             "16 KiB",
         ),
-        ("http", "socks5h", Proxy::socks5().login("me", "pw"), ErrorKind::Protocol, "name and a password"),
-        ("http", "socks5h", Proxy::socks5().saying("HTTP/1.1 400 Bad\r\n\r\n"), ErrorKind::Protocol, "SOCKS 5"),
+        ("http", "socks5h", PracticeProxy::socks5().login("me", "pw"), ErrorKind::Protocol, "name and a password"),
+        ("http", "socks5h", PracticeProxy::socks5().saying("HTTP/1.1 400 Bad\r\n\r\n"), ErrorKind::Protocol, "SOCKS 5"),
     ];
     for (scheme, kind, proxy, expected, words) in cases {
         let proxy = proxy.start("127.6.0.10").expect("a proxy");
@@ -189,7 +200,7 @@ pub fn proxies_that_fail(engine: EngineName) {
         assert!(failure.message.contains(words), "{failure}");
     }
     // One that is not there at all.
-    let gone = Proxy::http().start("127.6.0.10").expect("a proxy").address();
+    let gone = PracticeProxy::http().start("127.6.0.10").expect("a proxy").address();
     let mut config = config(engine, &["http://nowhere.example/"]);
     (config.proxy, config.max_tries) = (Some(gone.to_string()), 1);
     let crawled = crawl(&config);
@@ -206,9 +217,9 @@ pub fn a_proxy_is_no_way_inside(engine: EngineName) {
         "http://x.internal/",
         "https://localhost/",
     ];
-    for (scheme, proxy) in [("http", Proxy::http()), ("socks5h", Proxy::socks5())] {
+    for (scheme, proxy) in [("http", PracticeProxy::http()), ("socks5h", PracticeProxy::socks5())] {
         let (site, address) = far(None);
-        let site = site.page("/", Answer::links(inside));
+        let site = site.page("/", Response::links(inside));
         let root = site.url_as("far.example", "/");
         let _web = serve([site]);
         let proxy = proxy.name("far.example", address).start("127.6.0.11").expect("a proxy");
@@ -226,7 +237,7 @@ pub fn a_proxy_is_no_way_inside(engine: EngineName) {
 
 /// Crawls of one origin under two identities: neither a connection nor a TLS session of one serves the other.
 pub fn crawls_share_nothing(engine: EngineName) {
-    let (site, _) = far(Some(Certificate::Good));
+    let (site, _) = far(Some(CertificateKind::Good));
     let root = site.url("/");
     let web = serve([site]);
     for user in ["one:pw", "two:pw", "one:pw"] {

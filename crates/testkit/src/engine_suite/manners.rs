@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use argiope_core::rules::{EngineName, HeaderLine, Pace, RobotsPolicy, Span};
 use argiope_core::{ErrorKind, Outcome};
-use argiope_practice::{Answer, Seen, Web};
+use argiope_practice::{PracticeWeb, Response, SeenRequest};
 
 use super::{serve, site};
 use crate::crawling::{config, crawl};
 
 pub fn retries_that_succeed(engine: EngineName) {
     let site = site("127.3.0.1")
-        .page("/", Answer::links(["/flaky", "/reset"]))
-        .fail_times("/flaky", 2, Answer::status(503), Answer::html("<title>well</title>"))
-        .fail_times("/reset", 1, Answer::reset(), Answer::html("ok"));
+        .page("/", Response::links(["/flaky", "/reset"]))
+        .fail_times("/flaky", 2, Response::status(503), Response::html("<title>well</title>"))
+        .fail_times("/reset", 1, Response::reset(), Response::html("ok"));
     let (root, flaky, reset) = (site.url("/"), site.url("/flaky"), site.url("/reset"));
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -24,9 +24,9 @@ pub fn retries_that_succeed(engine: EngineName) {
 
 pub fn retries_that_give_up(engine: EngineName) {
     let site = site("127.3.0.2")
-        .page("/", Answer::links(["/down", "/gone"]))
-        .page("/down", Answer::status(502))
-        .page("/gone", Answer::status(410));
+        .page("/", Response::links(["/down", "/gone"]))
+        .page("/down", Response::status(502))
+        .page("/gone", Response::status(410));
     let (root, down, gone) = (site.url("/"), site.url("/down"), site.url("/gone"));
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -43,8 +43,8 @@ pub fn concurrency_is_reached_and_not_exceeded(engine: EngineName) {
         .map(|n| {
             let links: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
             site(&format!("127.3.1.{n}"))
-                .page("/", Answer::links(&links))
-                .fallback(Answer::html("page").delay(Duration::from_millis(40)))
+                .page("/", Response::links(&links))
+                .fallback(Response::html("page").delay(Duration::from_millis(40)))
         })
         .collect();
     let roots: Vec<String> = sites.iter().map(|site| site.url("/")).collect();
@@ -59,8 +59,8 @@ pub fn concurrency_is_reached_and_not_exceeded(engine: EngineName) {
 pub fn per_host_is_kept(engine: EngineName) {
     let links: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
     let site = site("127.3.0.4")
-        .page("/", Answer::links(&links))
-        .fallback(Answer::html("page").delay(Duration::from_millis(20)));
+        .page("/", Response::links(&links))
+        .fallback(Response::html("page").delay(Duration::from_millis(20)));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -70,12 +70,12 @@ pub fn per_host_is_kept(engine: EngineName) {
 }
 
 pub fn per_ip_is_shared(engine: EngineName) {
-    let mut site = site("127.3.0.5").fallback(Answer::html("page").delay(Duration::from_millis(20)));
+    let mut site = site("127.3.0.5").fallback(Response::html("page").delay(Duration::from_millis(20)));
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..10).map(|n| format!("host{n}.example")).collect();
     let roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
     let links: Vec<String> = (0..5).map(|n| format!("/{n}")).collect();
-    site = site.page("/", Answer::links(&links));
+    site = site.page("/", Response::links(&links));
     let web = serve([site]);
     let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
     config.pace = Pace::Full;
@@ -87,11 +87,11 @@ pub fn per_ip_is_shared(engine: EngineName) {
 
 /// However many connections rest, one that is in use is used again.
 pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
-    let mut site = site("127.3.0.7").page("/", Answer::html("a page of its own"));
+    let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
-        site = site.page(&format!("/{page}"), Answer::links([format!("/{}", page + 1)]));
+        site = site.page(&format!("/{page}"), Response::links([format!("/{}", page + 1)]));
     }
-    let site = site.page("/40", Answer::html("the last one"));
+    let site = site.page("/40", Response::html("the last one"));
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..700).map(|n| format!("host{n}.example")).collect();
     let mut roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
@@ -110,7 +110,7 @@ pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
 
 /// Checks that the starts of requests lie this far apart. The server sees them later than they were sent, and not
 /// always by as much: single gaps may look shorter than they were, all of them together may not.
-fn assert_spaced(log: &[Seen], delay: Duration) {
+fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();
     let gaps: Vec<Duration> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -123,10 +123,10 @@ pub fn the_delay_is_kept(engine: EngineName) {
     // robots.txt, retries and redirect hops count as well.
     let site = site("127.3.0.6")
         .robots("User-agent: *\nDisallow:\n")
-        .page("/", Answer::links(["/a", "/b", "/c"]))
+        .page("/", Response::links(["/a", "/b", "/c"]))
         .redirect("/a", "/d", 302)
-        .fail_times("/b", 1, Answer::status(500), Answer::html("b"))
-        .fallback(Answer::html("page"));
+        .fail_times("/b", 1, Response::status(500), Response::html("b"))
+        .fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -140,20 +140,21 @@ pub fn the_delay_is_kept(engine: EngineName) {
 pub fn crawl_delay_is_kept(engine: EngineName) {
     let site = site("127.3.0.7")
         .robots("User-agent: *\nCrawl-delay: 0.1\n")
-        .page("/", Answer::links(["/a", "/b", "/c"]))
-        .fallback(Answer::html("page"));
+        .page("/", Response::links(["/a", "/b", "/c"]))
+        .fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
     config.robots = RobotsPolicy::Obey;
     assert_eq!(crawl(&config).pages.len(), 4);
-    let pages: Vec<Seen> = web.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
+    let pages: Vec<SeenRequest> = web.log().into_iter().filter(|seen| seen.path != "/robots.txt").collect();
     assert_spaced(&pages, Duration::from_millis(100));
     assert_eq!(web.stats().max_at_once, 1);
 }
 
 pub fn retry_after_is_kept(engine: EngineName) {
-    let site = site("127.3.0.8").fail_times("/", 1, Answer::status(429).header("Retry-After", "1"), Answer::html("ok"));
+    let site =
+        site("127.3.0.8").fail_times("/", 1, Response::status(429).header("Retry-After", "1"), Response::html("ok"));
     let root = site.url("/");
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
@@ -164,8 +165,8 @@ pub fn retry_after_is_kept(engine: EngineName) {
 pub fn robots_are_obeyed(engine: EngineName) {
     let site = site("127.3.0.9")
         .robots("User-agent: *\nDisallow: /secret/\nAllow: /secret/open\nDisallow: /*.pdf$\n")
-        .page("/", Answer::links(["/secret/x", "/secret/open", "/a.pdf", "/a.pdf?x"]))
-        .fallback(Answer::html("page"));
+        .page("/", Response::links(["/secret/x", "/secret/open", "/a.pdf", "/a.pdf?x"]))
+        .fallback(Response::html("page"));
     let (root, secret, pdf) = (site.url("/"), site.url("/secret/x"), site.url("/a.pdf"));
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -183,9 +184,9 @@ pub fn robots_are_obeyed(engine: EngineName) {
 }
 
 pub fn robots_of_every_origin(engine: EngineName) {
-    let second = site("127.3.0.10").robots("User-agent: *\nDisallow: /no\n").fallback(Answer::html("second"));
+    let second = site("127.3.0.10").robots("User-agent: *\nDisallow: /no\n").fallback(Response::html("second"));
     let (yes, no) = (second.url("/yes"), second.url("/no"));
-    let first = site("127.3.0.10").robots("User-agent: *\nDisallow: /yes\n").page("/", Answer::links([&yes, &no]));
+    let first = site("127.3.0.10").robots("User-agent: *\nDisallow: /yes\n").page("/", Response::links([&yes, &no]));
     let root = first.url("/");
     let web = serve([first, second]);
     let mut config = config(engine, &[&root, &yes]);
@@ -197,7 +198,7 @@ pub fn robots_of_every_origin(engine: EngineName) {
 }
 
 pub fn robots_unreachable(engine: EngineName) {
-    let site = site("127.3.0.11").page("/robots.txt", Answer::status(503)).fallback(Answer::html("page"));
+    let site = site("127.3.0.11").page("/robots.txt", Response::status(503)).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -213,7 +214,7 @@ pub fn robots_unreachable(engine: EngineName) {
 
 pub fn robots_missing(engine: EngineName) {
     for status in [404, 403, 401] {
-        let site = site("127.3.0.12").page("/robots.txt", Answer::status(status)).fallback(Answer::html("page"));
+        let site = site("127.3.0.12").page("/robots.txt", Response::status(status)).fallback(Response::html("page"));
         let root = site.url("/");
         let _web = serve([site]);
         let mut config = config(engine, &[&root]);
@@ -224,9 +225,9 @@ pub fn robots_missing(engine: EngineName) {
 
 pub fn private_is_refused(engine: EngineName) {
     // The root was named by the user, so it may be private; what it leads to was not.
-    let second = site("127.3.0.14").fallback(Answer::html("secret"));
+    let second = site("127.3.0.14").fallback(Response::html("secret"));
     let secret = second.url("/");
-    let first = site("127.3.0.13").page("/", Answer::links([&secret])).redirect("/hop", &secret, 302);
+    let first = site("127.3.0.13").page("/", Response::links([&secret])).redirect("/hop", &secret, 302);
     let (root, hop) = (first.url("/"), first.url("/hop"));
     let web = serve([first, second]);
     let mut config = config(engine, &[&root, &hop]);
@@ -243,11 +244,11 @@ pub fn private_is_refused(engine: EngineName) {
 }
 
 pub fn headers_stay_at_home(engine: EngineName) {
-    let second = site("127.3.0.16").fallback(Answer::html("away"));
+    let second = site("127.3.0.16").fallback(Response::html("away"));
     let away = second.url("/");
-    let first = site("127.3.0.15").page("/", Answer::links([&away]));
+    let first = site("127.3.0.15").page("/", Response::links([&away]));
     let root = first.url("/");
-    let web = Web::new().site(first).site(second).keep_headers().start().expect("the practice web starts");
+    let web = PracticeWeb::new().site(first).site(second).keep_headers().start().expect("the practice web starts");
     let mut config = config(engine, &[&root]);
     config.scope = argiope_core::rules::Breadth::Any;
     config.allow_private = true;

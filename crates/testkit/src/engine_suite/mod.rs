@@ -9,11 +9,11 @@ pub mod identity;
 pub mod manners;
 pub mod tls;
 
-use argiope_practice::{Running, Site, Web};
+use argiope_practice::{PracticeWeb, RunningWeb, Site};
 
 /// Serves these sites.
-pub(crate) fn serve(sites: impl IntoIterator<Item = Site>) -> Running {
-    sites.into_iter().fold(Web::new(), Web::site).start().expect("the practice web starts")
+pub(crate) fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
+    sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
 /// A site on its own loopback address.

@@ -2,17 +2,17 @@
 
 use argiope_core::rules::EngineName;
 use argiope_core::{ErrorKind, Outcome, Truncated};
-use argiope_practice::{Answer, Certificate, Site};
+use argiope_practice::{CertificateKind, Response, Site};
 
 use super::serve;
 use crate::crawling::{Crawled, config, crawl, trust};
 
-fn secure(address: &str, certificate: Certificate) -> Site {
+fn secure(address: &str, certificate: CertificateKind) -> Site {
     Site::https(&format!("{address}:0"), certificate).expect("a loopback address")
 }
 
-fn failed_as(engine: EngineName, address: &str, certificate: Certificate, words: &str) {
-    let site = secure(address, certificate).fallback(Answer::html("page"));
+fn failed_as(engine: EngineName, address: &str, certificate: CertificateKind, words: &str) {
+    let site = secure(address, certificate).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
@@ -40,7 +40,7 @@ fn trusted(
 
 pub fn a_good_certificate(engine: EngineName) {
     let body = "<title>safe</title>".to_owned() + &"x".repeat(100_000);
-    let site = secure("127.4.0.1", Certificate::Good).page("/", Answer::html(body));
+    let site = secure("127.4.0.1", CertificateKind::Good).page("/", Response::html(body));
     let (crawled, stats) = trusted(engine, site, |_| {});
     let page = &crawled.pages[0];
     assert_eq!((page.outcome, page.title.as_deref(), page.truncated), (Outcome::Ok, Some("safe"), None));
@@ -49,26 +49,27 @@ pub fn a_good_certificate(engine: EngineName) {
 }
 
 pub fn a_self_signed_certificate(engine: EngineName) {
-    failed_as(engine, "127.4.0.2", Certificate::SelfSigned, "self-signed");
+    failed_as(engine, "127.4.0.2", CertificateKind::SelfSigned, "self-signed");
 }
 
 pub fn an_expired_certificate(engine: EngineName) {
-    failed_as(engine, "127.4.0.3", Certificate::Expired, "expired");
+    failed_as(engine, "127.4.0.3", CertificateKind::Expired, "expired");
 }
 
 pub fn a_wrong_name(engine: EngineName) {
-    failed_as(engine, "127.4.0.4", Certificate::WrongName, "name");
+    failed_as(engine, "127.4.0.4", CertificateKind::WrongName, "name");
 }
 
 pub fn insecure_on_demand(engine: EngineName) {
-    let site = secure("127.4.0.5", Certificate::Expired).page("/", Answer::html("x"));
+    let site = secure("127.4.0.5", CertificateKind::Expired).page("/", Response::html("x"));
     let (crawled, _) = trusted(engine, site, |config| config.insecure = true);
     assert_eq!(crawled.pages[0].outcome, Outcome::Ok);
 }
 
 pub fn tls_keep_alive(engine: EngineName) {
     let links: Vec<String> = (0..30).map(|n| format!("/{n}")).collect();
-    let site = secure("127.4.0.6", Certificate::Good).page("/", Answer::links(&links)).fallback(Answer::html("page"));
+    let site =
+        secure("127.4.0.6", CertificateKind::Good).page("/", Response::links(&links)).fallback(Response::html("page"));
     let (crawled, stats) = trusted(engine, site, |config| config.per_host = Some(2));
     assert_eq!(crawled.pages.len(), 31);
     assert!(crawled.pages.iter().all(|page| page.outcome == Outcome::Ok));
@@ -76,18 +77,18 @@ pub fn tls_keep_alive(engine: EngineName) {
 }
 
 pub fn tls_until_close(engine: EngineName) {
-    let site = secure("127.4.0.7", Certificate::Good).page("/", Answer::html("<title>all</title>").until_close());
+    let site = secure("127.4.0.7", CertificateKind::Good).page("/", Response::html("<title>all</title>").until_close());
     let (crawled, _) = trusted(engine, site, |_| {});
     assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
-    let cut = Answer::html("<title>all</title>".repeat(50)).false_length(5_000).close_after();
-    let site = secure("127.4.0.7", Certificate::Good).page("/", cut);
+    let cut = Response::html("<title>all</title>".repeat(50)).false_length(5_000).close_after();
+    let site = secure("127.4.0.7", CertificateKind::Good).page("/", cut);
     let (crawled, _) = trusted(engine, site, |config| config.max_tries = 1);
     assert_eq!(crawled.pages[0].truncated, Some(Truncated::Disconnect));
 }
 
 pub fn both_families(engine: EngineName) {
     // A name with an address of each family where only one of them answers.
-    let site = Site::http("127.4.0.8:0").expect("a loopback address").page("/", Answer::html("found"));
+    let site = Site::http("127.4.0.8:0").expect("a loopback address").page("/", Response::html("found"));
     let port = site.address().port();
     let _web = serve([site]);
     let mut config = config(engine, &[&format!("http://both.example:{port}/")]);

@@ -1,15 +1,15 @@
-//! The stage of one case: sites, raw servers and names, where a crawl begins, and what is looked at afterwards.
+//! The case of one case: sites, raw servers and names, where a crawl begins, and what is looked at afterwards.
 //!
-//! Invariant: a [`Scene`] answers from the moment it is made until it is dropped, and then leaves nothing behind.
+//! Invariant: a [`RunningCase`] answers from the moment it is made until it is dropped, and then leaves nothing behind.
 
-use super::dns::{NameServer, Reply, Zone};
-use super::raw::{RawServer, Talk};
-use super::report::{Report, Verdict};
-use crate::answer::Answer;
-use crate::certificate::Certificate;
-use crate::log::Seen;
+use super::dns::{DnsReply, NameServer, Zone};
+use super::raw::{RawConnection, RawServer};
+use super::report::{CaseReport, CaseVerdict};
+use crate::certificate::CertificateKind;
+use crate::log::SeenRequest;
+use crate::response::Response;
 use crate::site::Site;
-use crate::web::{Running, Web};
+use crate::web::{PracticeWeb, RunningWeb};
 use serde_json::Value;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -17,11 +17,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 /// A check of a case's own: what it is about, and the function that decides.
 pub struct Check {
     pub what: &'static str,
-    pub decide: Box<dyn Fn(&Report) -> Verdict + Send + Sync>,
+    pub decide: Box<dyn Fn(&CaseReport) -> CaseVerdict + Send + Sync>,
 }
 
 /// What a case is made of, while it is being set up.
-pub struct Stage {
+pub struct CaseBuilder {
     ordinal: usize,
     addresses: u8,
     sites: Vec<Site>,
@@ -35,10 +35,10 @@ pub struct Stage {
     kept: Vec<Box<dyn Send>>,
 }
 
-impl Stage {
-    /// An empty stage. Stages with different numbers have different addresses.
-    pub fn new(ordinal: usize) -> Stage {
-        Stage {
+impl CaseBuilder {
+    /// An empty case. Stages with different numbers have different addresses.
+    pub fn new(ordinal: usize) -> CaseBuilder {
+        CaseBuilder {
             ordinal,
             addresses: 0,
             sites: Vec::new(),
@@ -53,13 +53,13 @@ impl Stage {
         }
     }
 
-    /// The simplest stage: one site whose front page answers so. It is the root, and what is judged.
-    pub fn page(&mut self, answer: Answer) -> io::Result<()> {
+    /// The simplest case: one site whose front page answers so. It is the root, and what is judged.
+    pub fn page(&mut self, answer: Response) -> io::Result<()> {
         self.pages([("/", answer)])
     }
 
     /// One site with these pages. All of them are roots, and all of them are judged.
-    pub fn pages<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, Answer)>) -> io::Result<()> {
+    pub fn pages<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, Response)>) -> io::Result<()> {
         let mut site = self.site()?;
         for (path, answer) in pages {
             self.root(site.url(path));
@@ -76,13 +76,13 @@ impl Stage {
         Ipv4Addr::new(127, 100 + self.addresses, high, low)
     }
 
-    /// A new HTTP site on an address of its own. Give it back with [`Stage::open`] when it is complete.
+    /// A new HTTP site on an address of its own. Give it back with [`CaseBuilder::open`] when it is complete.
     pub fn site(&mut self) -> io::Result<Site> {
         Site::http(&format!("{}:0", self.address()))
     }
 
     /// The same over TLS.
-    pub fn secure_site(&mut self, certificate: Certificate) -> io::Result<Site> {
+    pub fn secure_site(&mut self, certificate: CertificateKind) -> io::Result<Site> {
         Site::https(&format!("{}:0", self.address()), certificate)
     }
 
@@ -94,7 +94,7 @@ impl Stage {
     /// A server that speaks by hand, on an address of its own.
     pub fn raw(
         &mut self,
-        behaviour: impl Fn(&mut Talk) -> io::Result<()> + Send + Sync + 'static,
+        behaviour: impl Fn(&mut RawConnection) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind((self.address(), 0))?;
         let server = RawServer::start(listener, behaviour)?;
@@ -112,14 +112,14 @@ impl Stage {
     /// root; the behaviour is told the path that was asked for, and the connection ends with it.
     pub fn spoken(
         &mut self,
-        behaviour: impl Fn(&mut Talk, &str) -> io::Result<()> + Send + Sync + 'static,
+        behaviour: impl Fn(&mut RawConnection, &str) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<()> {
-        let address = self.raw(move |talk| {
-            while let Some(path) = talk.request()? {
+        let address = self.raw(move |conn| {
+            while let Some(path) = conn.request()? {
                 if path != "/robots.txt" {
-                    return behaviour(talk, &path);
+                    return behaviour(conn, &path);
                 }
-                talk.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+                conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
             }
             Ok(())
         })?;
@@ -138,11 +138,11 @@ impl Stage {
     }
 
     /// What the name server says about a name. The first name switches the name server on.
-    pub fn name(&mut self, name: &str, reply: Reply) {
+    pub fn name(&mut self, name: &str, reply: DnsReply) {
         self.zone.name(name, reply);
     }
 
-    /// A crawl begins here. The roots are what is judged, unless [`Stage::judge`] names others.
+    /// A crawl begins here. The roots are what is judged, unless [`CaseBuilder::judge`] names others.
     pub fn root(&mut self, url: impl Into<String>) {
         self.roots.push(url.into());
     }
@@ -158,17 +158,17 @@ impl Stage {
     }
 
     /// Something more that must be true afterwards.
-    pub fn check(&mut self, what: &'static str, decide: impl Fn(&Report) -> Verdict + Send + Sync + 'static) {
+    pub fn check(&mut self, what: &'static str, decide: impl Fn(&CaseReport) -> CaseVerdict + Send + Sync + 'static) {
         self.checks.push(Check { what, decide: Box::new(decide) });
     }
 
     /// Curtain up.
-    pub fn start(self) -> io::Result<Scene> {
-        let web = self.sites.into_iter().fold(Web::new().keep_headers(), Web::site).start()?;
+    pub fn start(self) -> io::Result<RunningCase> {
+        let web = self.sites.into_iter().fold(PracticeWeb::new().keep_headers(), PracticeWeb::site).start()?;
         let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
         let judged = if self.judged.is_empty() { self.roots.clone() } else { self.judged };
         let trusted = web.ca_pem() + &self.trusted;
-        Ok(Scene {
+        Ok(RunningCase {
             web,
             trusted,
             raw: self.raw,
@@ -183,8 +183,8 @@ impl Stage {
 }
 
 /// A case that is being served.
-pub struct Scene {
-    web: Running,
+pub struct RunningCase {
+    web: RunningWeb,
     raw: Vec<RawServer>,
     names: Option<NameServer>,
     trusted: String,
@@ -195,7 +195,7 @@ pub struct Scene {
     _kept: Vec<Box<dyn Send>>,
 }
 
-impl Scene {
+impl RunningCase {
     /// Where the name server is, if the case has one.
     pub fn dns(&self) -> Option<SocketAddr> {
         self.names.as_ref().map(NameServer::address)
@@ -212,7 +212,7 @@ impl Scene {
     }
 
     /// Every request so far: those of the sites, then those of the raw servers.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenRequest> {
         self.web.log().into_iter().chain(self.raw.iter().flat_map(RawServer::seen)).collect()
     }
 }

@@ -1,11 +1,11 @@
-//! A score: an [`Answer`] written out as the steps a connection plays, one after the other.
+//! A score: an [`Response`] written out as the steps a connection plays, one after the other.
 //!
 //! Everything about an answer that can be decided before it is asked for is decided here, once, when the web starts:
 //! heads are rendered, chunks are cut, small answers become a single piece of bytes. Playing a score allocates nothing.
 //!
 //! Invariant: a score without a closing step leaves the connection ready for the next request.
 
-use crate::answer::{Answer, Body, Ending, Framing, reason};
+use crate::response::{Body, BodyFraming, Response, ResponseEnd, reason};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) enum Step {
 
 /// An answer made ready to be played any number of times.
 #[derive(Debug)]
-pub(crate) struct Score {
+pub(crate) struct Script {
     /// 0 where the answer has none.
     pub(crate) status: u16,
     pub(crate) steps: Vec<Step>,
@@ -45,8 +45,8 @@ pub(crate) struct Score {
     pub(crate) forbidden: bool,
 }
 
-impl Score {
-    pub(crate) fn of(answer: &Answer) -> Score {
+impl Script {
+    pub(crate) fn of(answer: &Response) -> Script {
         let closing = closing(answer);
         let mut steps = Vec::new();
         let mut head = Vec::new();
@@ -71,7 +71,7 @@ impl Score {
             (None, None) => Vec::new(),
             _ => unchanged(answer),
         };
-        Score {
+        Script {
             status: if answer.raw.is_some() { 0 } else { answer.status },
             steps,
             head,
@@ -84,7 +84,7 @@ impl Score {
 }
 
 /// Head and framed body as steps, in as few pieces as the timing allows.
-fn push_bytes(steps: &mut Vec<Step>, answer: &Answer, head: Vec<u8>) {
+fn push_bytes(steps: &mut Vec<Step>, answer: &Response, head: Vec<u8>) {
     let (mut body, mut fill) = framed_body(answer);
     if let Some(limit) = answer.truncate_at {
         body.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -110,7 +110,7 @@ fn push_bytes(steps: &mut Vec<Step>, answer: &Answer, head: Vec<u8>) {
     }
 }
 
-fn head_bytes(answer: &Answer) -> Vec<u8> {
+fn head_bytes(answer: &Response) -> Vec<u8> {
     let words = answer.reason.as_deref().unwrap_or_else(|| reason(answer.status));
     let version = if answer.http10 { "HTTP/1.0" } else { "HTTP/1.1" };
     let mut head: Vec<u8> = answer.interim.concat();
@@ -126,16 +126,16 @@ fn head_bytes(answer: &Answer) -> Vec<u8> {
     }
     match &answer.framing {
         // These never have a body, and saying so would be wrong for two of them.
-        Framing::Length if matches!(answer.status, 100..=199 | 204 | 304) => {}
-        Framing::Length => line("Content-Length", length(&answer.body).to_string().as_bytes()),
-        Framing::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
-        Framing::Chunked(_) => line("Transfer-Encoding", b"chunked"),
-        Framing::UntilClose => {}
+        BodyFraming::Length if matches!(answer.status, 100..=199 | 204 | 304) => {}
+        BodyFraming::Length => line("Content-Length", length(&answer.body).to_string().as_bytes()),
+        BodyFraming::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
+        BodyFraming::Chunked(_) => line("Transfer-Encoding", b"chunked"),
+        BodyFraming::UntilClose => {}
     }
     match answer.ending {
-        Ending::Close if !answer.http10 => line("Connection", b"close"),
-        Ending::KeepAlive | Ending::SilentClose if answer.http10 => line("Connection", b"keep-alive"),
-        Ending::SilentClose if answer.truncate_at.is_none() => line("Connection", b"keep-alive"),
+        ResponseEnd::Close if !answer.http10 => line("Connection", b"close"),
+        ResponseEnd::KeepAlive | ResponseEnd::SilentClose if answer.http10 => line("Connection", b"keep-alive"),
+        ResponseEnd::SilentClose if answer.truncate_at.is_none() => line("Connection", b"keep-alive"),
         _ => {}
     }
     for (name, value) in &answer.headers {
@@ -153,12 +153,12 @@ fn length(body: &Body) -> u64 {
 }
 
 /// The body as it goes over the wire: bytes, and how much filler follows them.
-fn framed_body(answer: &Answer) -> (Vec<u8>, u64) {
+fn framed_body(answer: &Response) -> (Vec<u8>, u64) {
     let (mut bytes, mut fill) = match &answer.body {
         Body::Bytes(bytes) => (bytes.clone(), 0),
         Body::Filled { start, .. } => (start.clone(), length(&answer.body) - start.len() as u64),
     };
-    if let Framing::Chunked(sizes) = &answer.framing {
+    if let BodyFraming::Chunked(sizes) = &answer.framing {
         crate::filler::append(&mut bytes, std::mem::take(&mut fill));
         bytes = chunks(&bytes, sizes);
     }
@@ -181,36 +181,36 @@ fn chunks(mut body: &[u8], sizes: &[usize]) -> Vec<u8> {
     framed
 }
 
-fn closing(answer: &Answer) -> Option<Step> {
+fn closing(answer: &Response) -> Option<Step> {
     match answer.ending {
-        Ending::KeepAlive => None,
-        Ending::Close => Some(Step::Close),
-        Ending::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::Cut),
-        Ending::SilentClose => Some(Step::Close),
-        Ending::Reset => Some(Step::Reset),
-        Ending::Hang => Some(Step::Hang),
+        ResponseEnd::KeepAlive => None,
+        ResponseEnd::Close => Some(Step::Close),
+        ResponseEnd::SilentClose if answer.truncate_at.is_some() || answer.raw.is_some() => Some(Step::Cut),
+        ResponseEnd::SilentClose => Some(Step::Close),
+        ResponseEnd::Reset => Some(Step::Reset),
+        ResponseEnd::Hang => Some(Step::Hang),
     }
 }
 
-fn unchanged(answer: &Answer) -> Vec<Step> {
+fn unchanged(answer: &Response) -> Vec<Step> {
     let mut brief = answer.clone();
     brief.status = 304;
     brief.reason = None;
     brief.body = Body::Bytes(Vec::new());
     brief.content_type = None;
-    brief.framing = Framing::Length;
+    brief.framing = BodyFraming::Length;
     brief.etag = None;
     brief.last_modified = None;
-    Score::of(&brief).steps
+    Script::of(&brief).steps
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wire(answer: &Answer) -> Vec<u8> {
+    fn wire(answer: &Response) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for step in &Score::of(answer).steps {
+        for step in &Script::of(answer).steps {
             match step {
                 Step::Send(piece) | Step::Drip(piece, ..) => bytes.extend_from_slice(piece),
                 Step::Fill(n) => crate::filler::append(&mut bytes, *n),
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_small_answer_is_a_single_piece() {
-        let score = Score::of(&Answer::text("hello"));
+        let score = Script::of(&Response::text("hello"));
         assert!(matches!(&score.steps[..], [Step::Send(_)]));
     }
 
@@ -235,21 +235,21 @@ mod tests {
 
     #[test]
     fn a_truncated_body_keeps_its_promise_of_length() {
-        let bytes = wire(&Answer::text("0123456789").truncate_at(4));
+        let bytes = wire(&Response::text("0123456789").truncate_at(4));
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("Content-Length: 10\r\n") && text.ends_with("\r\n\r\n0123"), "{text}");
     }
 
     #[test]
     fn filler_counts_in_the_length() {
-        let bytes = wire(&Answer::filled("<p>", 100_000));
+        let bytes = wire(&Response::filled("<p>", 100_000));
         let at = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         assert_eq!(bytes.len() - at, 100_000);
     }
 
     #[test]
     fn an_unchanged_page_is_a_304_with_its_tag() {
-        let score = Score::of(&Answer::text("x").etag("v1"));
+        let score = Script::of(&Response::text("x").etag("v1"));
         let Some(Step::Send(bytes)) = score.unchanged.first() else { panic!("no step") };
         let text = String::from_utf8_lossy(bytes).into_owned();
         assert!(

@@ -1,17 +1,17 @@
 //! What a scripted page says when it is asked, as plain data.
 //!
-//! An [`Answer`] describes one response from its first byte to the fate of the connection: what is said, how the body is
+//! An [`Response`] describes one response from its first byte to the fate of the connection: what is said, how the body is
 //! framed, how fast it comes, and how it ends. It holds no closures, so an answer can be compared, printed and cloned.
 //! Being wrong is part of the job: a practice web must be able to lie about lengths, to stop in the middle of a byte
 //! and to hang up without a word.
 //!
-//! Invariant: an `Answer` is only a description. What goes over the wire is decided once, in `score.rs`.
+//! Invariant: an `Response` is only a description. What goes over the wire is decided once, in `score.rs`.
 
 use std::time::Duration;
 
 /// How the end of the body is made known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Framing {
+pub enum BodyFraming {
     /// `Content-Length` with the true length.
     Length,
     /// `Content-Length` with another number than the body has.
@@ -24,10 +24,10 @@ pub enum Framing {
 
 /// What happens to the connection after the last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ResponseEnd {
     /// The connection stays open for the next request.
     KeepAlive,
-    /// The answer says `Connection: close`, and the server closes.
+    /// The answer says `ClientConnection: close`, and the server closes.
     Close,
     /// The answer promises keep-alive, and the server closes all the same: the client's idle connection goes stale.
     SilentClose,
@@ -58,52 +58,52 @@ pub enum Body {
 /// One scripted response. Built by one of the constructors, refined by the methods:
 ///
 /// ```
-/// # use argiope_practice::Answer;
+/// # use argiope_practice::Response;
 /// # use std::time::Duration;
-/// let slow = Answer::links(["/a", "/b"]).delay(Duration::from_millis(200)).header("X-Mood", "sleepy");
-/// let lost = Answer::status(503).header("Retry-After", "1");
-/// let cut = Answer::html("half of a pa").truncate_at(6);
+/// let slow = Response::links(["/a", "/b"]).delay(Duration::from_millis(200)).header("X-Mood", "sleepy");
+/// let lost = Response::status(503).header("Retry-After", "1");
+/// let cut = Response::html("half of a pa").truncate_at(6);
 /// # let _ = (slow, lost, cut);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     pub(crate) status: u16,
     pub(crate) reason: Option<String>,
     pub(crate) http10: bool,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content_type: Option<String>,
     pub(crate) body: Body,
-    pub(crate) framing: Framing,
+    pub(crate) framing: BodyFraming,
     pub(crate) interim: Vec<Vec<u8>>,
     pub(crate) delay: Duration,
     pub(crate) body_delay: Duration,
     pub(crate) drip: Option<Drip>,
     pub(crate) drip_head: bool,
     pub(crate) truncate_at: Option<u64>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: ResponseEnd,
     pub(crate) raw: Option<Vec<u8>>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
     pub(crate) forbidden: bool,
 }
 
-impl Answer {
-    fn new(status: u16, content_type: Option<&str>, body: Vec<u8>) -> Answer {
-        Answer {
+impl Response {
+    fn new(status: u16, content_type: Option<&str>, body: Vec<u8>) -> Response {
+        Response {
             status,
             reason: None,
             http10: false,
             headers: Vec::new(),
             content_type: content_type.map(str::to_owned),
             body: Body::Bytes(body),
-            framing: Framing::Length,
+            framing: BodyFraming::Length,
             interim: Vec::new(),
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
             drip: None,
             drip_head: false,
             truncate_at: None,
-            ending: Ending::KeepAlive,
+            ending: ResponseEnd::KeepAlive,
             raw: None,
             etag: None,
             last_modified: None,
@@ -112,94 +112,94 @@ impl Answer {
     }
 
     /// 200 with an HTML body, sent as UTF-8.
-    pub fn html(body: impl Into<Vec<u8>>) -> Answer {
-        Answer::new(200, Some("text/html; charset=utf-8"), body.into())
+    pub fn html(body: impl Into<Vec<u8>>) -> Response {
+        Response::new(200, Some("text/html; charset=utf-8"), body.into())
     }
 
     /// 200 with an HTML page that holds an `a` element for each of these links and nothing else of interest.
-    pub fn links<S: AsRef<str>>(links: impl IntoIterator<Item = S>) -> Answer {
+    pub fn links<S: AsRef<str>>(links: impl IntoIterator<Item = S>) -> Response {
         let mut html = String::from("<!doctype html>\n<title>Links</title>\n<ul>\n");
         for link in links {
             let href = link.as_ref().replace('&', "&amp;").replace('"', "&quot;");
             html.push_str(&format!("<li><a href=\"{href}\">{}</a></li>\n", href.replace('<', "&lt;")));
         }
         html.push_str("</ul>\n");
-        Answer::html(html)
+        Response::html(html)
     }
 
     /// 200 with plain text.
-    pub fn text(body: impl Into<Vec<u8>>) -> Answer {
-        Answer::new(200, Some("text/plain; charset=utf-8"), body.into())
+    pub fn text(body: impl Into<Vec<u8>>) -> Response {
+        Response::new(200, Some("text/plain; charset=utf-8"), body.into())
     }
 
     /// 200 with exactly these bytes and no `Content-Type`.
-    pub fn bytes(body: impl Into<Vec<u8>>) -> Answer {
-        Answer::new(200, None, body.into())
+    pub fn bytes(body: impl Into<Vec<u8>>) -> Response {
+        Response::new(200, None, body.into())
     }
 
     /// 200 with an HTML page of `length` bytes: `start`, then filler text that takes no memory.
-    pub fn filled(start: impl Into<Vec<u8>>, length: u64) -> Answer {
-        let mut answer = Answer::html("");
+    pub fn filled(start: impl Into<Vec<u8>>, length: u64) -> Response {
+        let mut answer = Response::html("");
         answer.body = Body::Filled { start: start.into(), length };
         answer
     }
 
     /// This status with a short HTML body (none for 1xx, 204 and 304).
-    pub fn status(status: u16) -> Answer {
+    pub fn status(status: u16) -> Response {
         let body = match status {
             100..=199 | 204 | 304 => String::new(),
             _ => format!("<!doctype html>\n<title>{status}</title>\n<p>{}</p>\n", reason(status)),
         };
-        Answer { status, ..Answer::html(body) }
+        Response { status, ..Response::html(body) }
     }
 
     /// A redirect to `target`, written into `Location` as it is given.
-    pub fn redirect(target: &str, status: u16) -> Answer {
-        Answer::status(status).header("Location", target)
+    pub fn redirect(target: &str, status: u16) -> Response {
+        Response::status(status).header("Location", target)
     }
 
-    /// Exactly these bytes on the wire, then the connection closes (another [`Answer::ending`] may be asked for).
-    pub fn raw(wire: impl Into<Vec<u8>>) -> Answer {
-        let mut answer = Answer::bytes("").ending(Ending::SilentClose);
+    /// Exactly these bytes on the wire, then the connection closes (another [`Response::ending`] may be asked for).
+    pub fn raw(wire: impl Into<Vec<u8>>) -> Response {
+        let mut answer = Response::bytes("").ending(ResponseEnd::SilentClose);
         answer.raw = Some(wire.into());
         answer
     }
 
     /// Never answers: the request is read and nothing happens until the client gives up.
-    pub fn hang() -> Answer {
-        Answer::raw("").ending(Ending::Hang)
+    pub fn hang() -> Response {
+        Response::raw("").ending(ResponseEnd::Hang)
     }
 
     /// Resets the connection (TCP RST) instead of answering.
-    pub fn reset() -> Answer {
-        Answer::raw("").ending(Ending::Reset)
+    pub fn reset() -> Response {
+        Response::raw("").ending(ResponseEnd::Reset)
     }
 
     /// Closes the connection without a byte of answer.
-    pub fn close() -> Answer {
-        Answer::raw("")
+    pub fn close() -> Response {
+        Response::raw("")
     }
 
     /// Adds a header. Names may be repeated; values may be any bytes.
-    pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Answer {
+    pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Response {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
     /// Adds `count` headers of `size` bytes each: a huge head.
-    pub fn huge_head(mut self, count: usize, size: usize) -> Answer {
+    pub fn huge_head(mut self, count: usize, size: usize) -> Response {
         self.headers.extend((0..count).map(|n| (format!("X-Huge-{n}"), vec![b'h'; size])));
         self
     }
 
     /// Replaces the content type (`None` leaves the header out).
-    pub fn content_type<'a>(mut self, value: impl Into<Option<&'a str>>) -> Answer {
+    pub fn content_type<'a>(mut self, value: impl Into<Option<&'a str>>) -> Response {
         self.content_type = value.into().map(str::to_owned);
         self
     }
 
-    /// Names a charset in the content type. The body is taken as it is: see [`Answer::encoded`] for one that fits.
-    pub fn charset(mut self, label: &str) -> Answer {
+    /// Names a charset in the content type. The body is taken as it is: see [`Response::encoded`] for one that fits.
+    pub fn charset(mut self, label: &str) -> Response {
         let essence = self.content_type.as_deref().and_then(|t| t.split(';').next()).unwrap_or("text/html");
         self.content_type = Some(format!("{essence}; charset={label}"));
         self
@@ -207,7 +207,7 @@ impl Answer {
 
     /// Turns a UTF-8 body into this charset (a WHATWG label) and names it in the content type.
     /// An unknown label leaves the bytes as they are.
-    pub fn encoded(mut self, label: &str) -> Answer {
+    pub fn encoded(mut self, label: &str) -> Response {
         if let (Body::Bytes(bytes), Some(encoding)) =
             (&mut self.body, encoding_rs::Encoding::for_label(label.as_bytes()))
         {
@@ -217,30 +217,30 @@ impl Answer {
     }
 
     /// Replaces the body.
-    pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Answer {
+    pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Response {
         self.body = Body::Bytes(bytes.into());
         self
     }
 
     /// Replaces the status, keeping everything else.
-    pub fn with_status(mut self, status: u16) -> Answer {
+    pub fn with_status(mut self, status: u16) -> Response {
         self.status = status;
         self
     }
 
     /// Replaces the words after the status.
-    pub fn reason(mut self, words: &str) -> Answer {
+    pub fn reason(mut self, words: &str) -> Response {
         self.reason = Some(words.to_owned());
         self
     }
 
     /// The body is already encoded this way (`gzip`, `br`, ...): only the header is added.
-    pub fn content_encoding(self, coding: &str) -> Answer {
+    pub fn content_encoding(self, coding: &str) -> Response {
         self.header("Content-Encoding", coding)
     }
 
     /// Compresses the body with gzip and says so.
-    pub fn gzip(mut self) -> Answer {
+    pub fn gzip(mut self) -> Response {
         use std::io::{Read, Write};
         let (start, length) = match &self.body {
             Body::Bytes(bytes) => (bytes.clone(), bytes.len() as u64),
@@ -259,84 +259,84 @@ impl Answer {
     }
 
     /// Waits so long before the first byte.
-    pub fn delay(mut self, delay: Duration) -> Answer {
+    pub fn delay(mut self, delay: Duration) -> Response {
         self.delay = delay;
         self
     }
 
     /// Sends the head at once and waits so long before the body.
-    pub fn body_delay(mut self, delay: Duration) -> Answer {
+    pub fn body_delay(mut self, delay: Duration) -> Response {
         self.body_delay = delay;
         self
     }
 
     /// Sends the body in pieces of `bytes`, one each time `every` has passed.
-    pub fn drip(mut self, bytes: usize, every: Duration) -> Answer {
+    pub fn drip(mut self, bytes: usize, every: Duration) -> Response {
         self.drip = Some(Drip { bytes: bytes.max(1), every });
         self
     }
 
     /// Sends head and body in pieces (slow heads are another trap than slow bodies).
-    pub fn drip_all(mut self, bytes: usize, every: Duration) -> Answer {
+    pub fn drip_all(mut self, bytes: usize, every: Duration) -> Response {
         self.drip_head = true;
         self.drip(bytes, every)
     }
 
     /// Cuts the body in chunks of these sizes; the last size repeats.
-    pub fn chunked(mut self, sizes: impl Into<Vec<usize>>) -> Answer {
-        self.framing = Framing::Chunked(sizes.into());
+    pub fn chunked(mut self, sizes: impl Into<Vec<usize>>) -> Response {
+        self.framing = BodyFraming::Chunked(sizes.into());
         self
     }
 
     /// Gives no length: the body ends with the connection.
-    pub fn until_close(mut self) -> Answer {
-        self.framing = Framing::UntilClose;
-        self.ending = Ending::Close;
+    pub fn until_close(mut self) -> Response {
+        self.framing = BodyFraming::UntilClose;
+        self.ending = ResponseEnd::Close;
         self
     }
 
     /// Announces another length than the body has.
-    pub fn false_length(mut self, length: u64) -> Answer {
-        self.framing = Framing::FalseLength(length);
+    pub fn false_length(mut self, length: u64) -> Response {
+        self.framing = BodyFraming::FalseLength(length);
         self
     }
 
     /// Speaks HTTP/1.0 (the connection closes unless another ending was asked for).
-    pub fn http10(mut self) -> Answer {
+    pub fn http10(mut self) -> Response {
         self.http10 = true;
-        if self.ending == Ending::KeepAlive {
-            self.ending = Ending::Close;
+        if self.ending == ResponseEnd::KeepAlive {
+            self.ending = ResponseEnd::Close;
         }
         self
     }
 
     /// Stops after so many bytes of the framed body and closes without a word, whatever length was announced.
-    pub fn truncate_at(mut self, bytes: u64) -> Answer {
+    pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
-        if self.ending == Ending::KeepAlive {
-            self.ending = Ending::SilentClose;
+        if self.ending == ResponseEnd::KeepAlive {
+            self.ending = ResponseEnd::SilentClose;
         }
         self
     }
 
     /// Says what becomes of the connection after the last byte.
-    pub fn ending(mut self, ending: Ending) -> Answer {
+    pub fn ending(mut self, ending: ResponseEnd) -> Response {
         self.ending = ending;
         self
     }
 
-    /// Says `Connection: close`, and closes.
-    pub fn close_after(self) -> Answer {
-        self.ending(Ending::Close)
+    /// Says `ClientConnection: close`, and closes.
+    pub fn close_after(self) -> Response {
+        self.ending(ResponseEnd::Close)
     }
 
     /// Promises keep-alive and closes silently: the next request on this connection finds it stale.
-    pub fn keep_alive_then_close(self) -> Answer {
-        self.ending(Ending::SilentClose)
+    pub fn keep_alive_then_close(self) -> Response {
+        self.ending(ResponseEnd::SilentClose)
     }
 
     /// Sends an interim answer (1xx) first. May be called more than once.
-    pub fn interim(mut self, status: u16, headers: &[(&str, &str)]) -> Answer {
+    pub fn interim(mut self, status: u16, headers: &[(&str, &str)]) -> Response {
         let mut bytes = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
         for (name, value) in headers {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -347,19 +347,19 @@ impl Answer {
     }
 
     /// Carries this entity tag (without quotes), and answers 304 where `If-None-Match` names it.
-    pub fn etag(mut self, tag: &str) -> Answer {
+    pub fn etag(mut self, tag: &str) -> Response {
         self.etag = Some(tag.to_owned());
         self.header("ETag", format!("\"{tag}\""))
     }
 
     /// Carries this date, and answers 304 where `If-Modified-Since` repeats it and no `If-None-Match` is there.
-    pub fn last_modified(mut self, date: &str) -> Answer {
+    pub fn last_modified(mut self, date: &str) -> Response {
         self.last_modified = Some(date.to_owned());
         self.header("Last-Modified", date)
     }
 
     /// Asking for this page is a violation (robots.txt forbids it, say), and is counted as one.
-    pub fn forbidden(mut self) -> Answer {
+    pub fn forbidden(mut self) -> Response {
         self.forbidden = true;
         self
     }
