@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
-use argiope_store::disk::{File, Files, Settings, history_in, open_in};
+use argiope_store::disk::{CrawlSettings, File, Files, history_in, open_in};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
@@ -112,7 +112,7 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
     GOLDEN.get_or_init(|| {
         let (files, mut all) = (Memory::default(), BTreeSet::new());
         for round in 0..3 {
-            let mut opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("it opens");
+            let mut opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("it opens");
             let mut links = Vec::new();
             for number in 0..20 {
                 let url = Url::parse(&format!("http://h{}.example/{round}/{number}", number % 3)).expect("an address");
@@ -157,7 +157,7 @@ pub fn state(data: &[u8]) {
     }
     let shared: Arc<dyn Files> = Arc::new(files.clone());
     let _ = history_in(Arc::clone(&shared), |_| Ok(()));
-    let Ok(mut opened) = open_in(shared, &Settings::new()) else { return };
+    let Ok(mut opened) = open_in(shared, &CrawlSettings::new()) else { return };
     let counts = opened.frontier.counts();
     assert_eq!(counts.known, counts.queued + counts.settled, "counts that do not add up");
     assert!(counts.known <= all.len() as u64, "more than there ever was");

@@ -2,14 +2,14 @@
 
 use crate::kernel;
 use argiope_core::StoreError;
-use argiope_store::disk::{Batch, DiskFrontier, LogWriter};
+use argiope_store::disk::{CommitBatch, DiskFrontier, LogWriter};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Writes commits; the keeper of the frontier goes on meanwhile.
 pub struct Writer {
-    batches: Option<mpsc::SyncSender<Batch>>,
-    done: mpsc::Receiver<Batch>,
+    batches: Option<mpsc::SyncSender<CommitBatch>>,
+    done: mpsc::Receiver<CommitBatch>,
     thread: Option<std::thread::JoinHandle<Result<Duration, StoreError>>>,
     under_way: usize,
     /// The longest that sealing a commit took: for so long the keeper stood still, and so much processor time it used.
@@ -19,7 +19,7 @@ pub struct Writer {
 
 impl Writer {
     pub fn start(mut log: LogWriter) -> Self {
-        let (batches, incoming) = mpsc::sync_channel::<Batch>(4);
+        let (batches, incoming) = mpsc::sync_channel::<CommitBatch>(4);
         let (acknowledge, done) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut longest = Duration::ZERO;
@@ -58,7 +58,7 @@ impl Writer {
         self.wait(frontier)
     }
 
-    fn send(&mut self, batch: Option<Batch>) {
+    fn send(&mut self, batch: Option<CommitBatch>) {
         if let (Some(batches), Some(batch)) = (&self.batches, batch) {
             // A writer that has ended tells why when it is waited for.
             self.under_way += usize::from(batches.send(batch).is_ok());

@@ -20,9 +20,9 @@ use argiope_store::MemoryFrontier;
 use tokio::sync::{mpsc, oneshot};
 
 use argiope_runtime::directory::Directory;
-use argiope_runtime::keeping::{Keeping, Mail, Setting, Summary, Taker, wall_clock};
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, Summary, VisitConsumer, wall_clock};
 use argiope_runtime::run_lines;
-use argiope_runtime::writing::{Desk, Lasting};
+use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 
 /// Visits that may wait to be read before the crawl waits for its reader.
 const UNREAD: usize = 1_024;
@@ -32,7 +32,7 @@ const UNREAD: usize = 1_024;
 /// Dropping it stops the crawl at once; [`Crawl::close`] ends it in an orderly way.
 pub struct Crawl {
     visits: mpsc::Receiver<Box<Visit>>,
-    keeping: Option<Keeping>,
+    keeping: Option<KeeperHandle>,
     read: u64,
     told: u64,
 }
@@ -44,27 +44,27 @@ impl Crawl {
         let mut rules = argiope_runtime::rules(config)?;
         let Some(path) = &config.out else {
             let frontier = MemoryFrontier::new(rules.fingerprint_key);
-            return Self::begin(config, rules, Clock::start(), frontier, Desk::default());
+            return Self::begin(config, rules, Clock::start(), frontier, OutputTarget::default());
         };
         let directory = Directory::open(path, &rules, config)?;
         rules.fingerprint_key = directory.frontier.key();
         let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
         let clock = Clock::start();
         let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-        let (frontier, desk) = directory.into_parts(jsonl, first_line);
-        Self::begin(config, rules, clock, frontier, desk)
+        let (frontier, target) = directory.into_parts(jsonl, first_line);
+        Self::begin(config, rules, clock, frontier, target)
     }
 
-    fn begin<F: Lasting + Send + 'static>(
+    fn begin<F: CommitFrontier + Send + 'static>(
         config: &Config,
         rules: Rules,
         clock: Clock,
         frontier: F,
-        desk: Desk,
+        target: OutputTarget,
     ) -> Result<Self, Error> {
         let (sender, visits) = mpsc::channel(UNREAD);
-        let (engine, rules, taker) = (engine_kind(config.engine), Arc::new(rules), Streaming(sender));
-        let keeping = Keeping::start(Setting { frontier, engine, rules, clock, taker, desk, open: true })?;
+        let (engine, rules, consumer) = (engine_kind(config.engine), Arc::new(rules), Streaming(sender));
+        let keeping = KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })?;
         Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })
     }
 
@@ -82,13 +82,13 @@ impl Crawl {
         for address in addresses {
             links.push(Link::root(Url::parse(address)?, 10));
         }
-        self.tell(Mail::Feed(links));
+        self.tell(KeeperMessage::Feed(links));
         Ok(())
     }
 
     /// Hands out no more work: what is under way is still delivered, then the stream ends.
     pub fn stop(&self) {
-        self.tell(Mail::Stop(End::Interrupted));
+        self.tell(KeeperMessage::Stop(End::Interrupted));
     }
 
     // anchor: crawl-close
@@ -118,14 +118,14 @@ impl Crawl {
             // Everything delivered so far has been dealt with: the keeper may call it a day if it has no more.
             Poll::Pending if self.told != self.read || self.read == 0 => {
                 self.told = self.read;
-                self.tell(Mail::Read(self.read));
+                self.tell(KeeperMessage::Read(self.read));
             }
             Poll::Pending | Poll::Ready(None) => {}
         }
         polled
     }
 
-    fn tell(&self, mail: Mail) {
+    fn tell(&self, mail: KeeperMessage) {
         if let Some(keeping) = &self.keeping {
             // A keeper that has left has ended the crawl: there is nothing more to tell it.
             let _ = keeping.inbox.send(mail);
@@ -143,13 +143,13 @@ impl futures_core::Stream for Crawl {
 
 impl Drop for Crawl {
     fn drop(&mut self) {
-        self.tell(Mail::Leave);
+        self.tell(KeeperMessage::Leave);
     }
 }
 
 struct Streaming(mpsc::Sender<Box<Visit>>);
 
-impl Taker for Streaming {
+impl VisitConsumer for Streaming {
     fn take(&mut self, settled: Settled) {
         // Errands are the crawl's own affair. A reader that is gone wants no more.
         if settled.visit.is_page() {
@@ -157,5 +157,5 @@ impl Taker for Streaming {
         }
     }
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }

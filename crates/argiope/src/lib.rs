@@ -22,7 +22,7 @@ pub use argiope_core::rules::{Config, Rules};
 pub use argiope_core::visit::Visit;
 pub use argiope_core::{Link, Outcome, Url};
 pub use argiope_runtime::Error;
-pub use argiope_runtime::keeping::Summary;
+pub use argiope_runtime::keeper_thread::Summary;
 pub use crawl::Crawl;
 
 /// The examples of the README are compiled too.

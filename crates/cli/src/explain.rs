@@ -12,7 +12,7 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
-use argiope_store::disk::{self, Event};
+use argiope_store::disk::{self, HistoryEvent};
 use regex::Regex;
 use serde::Deserialize;
 
@@ -147,7 +147,7 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
 fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, Fault> {
     let mut roots: Vec<Url> = Vec::new();
     history::walk(directory, |event| {
-        if let Event::Link { url, kind: LinkKind::Root, .. } = event
+        if let HistoryEvent::Link { url, kind: LinkKind::Root, .. } = event
             && let Ok(url) = Url::parse(url)
         {
             let is_first = roots.first().is_none_or(|first| first.host() == url.host());
@@ -193,7 +193,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
         Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None, cuts: Vec::new() };
     history::walk(directory, |event| {
         match event {
-            Event::Link { url, via, depth, kind, tries, again } => {
+            HistoryEvent::Link { url, via, depth, kind, tries, again } => {
                 if host_of(url) == found.lane.host {
                     found.lane.known += u64::from(!again);
                 }
@@ -209,7 +209,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     found.tries = tries;
                 }
             }
-            Event::Fate { line, .. } | Event::Line { line } => {
+            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
                 let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return Ok(()) };
                 if !head.traps.is_empty() {
                     found.cuts = head.traps;
@@ -221,7 +221,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     }
                     found.config = Some(settings);
                 }
-                if matches!(event, Event::Fate { .. }) && host_of(&head.url) == found.lane.host {
+                if matches!(event, HistoryEvent::Fate { .. }) && host_of(&head.url) == found.lane.host {
                     found.lane.settled += 1;
                 }
                 if head.url == found.url.as_str() {
@@ -233,12 +233,12 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     }
                 }
             }
-            Event::Note { host, note } => {
+            HistoryEvent::Note { host, note } => {
                 if host == found.lane.host {
                     found.note = Some(note.to_vec());
                 }
             }
-            Event::Round => {}
+            HistoryEvent::Round => {}
         }
         Ok(())
     })?;
@@ -259,7 +259,7 @@ fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
         }
         let mut found = None;
         let ended = history::walk(directory, |event| match event {
-            Event::Link { url, via: before, depth, kind, .. } if url == via => {
+            HistoryEvent::Link { url, via: before, depth, kind, .. } if url == via => {
                 found = Some(Step { url: url.to_owned(), via: before.map(Into::into), kind, depth });
                 // Enough is read.
                 Err(Fault::Refused(String::new()))

@@ -9,7 +9,7 @@ use argiope_core::output::record::Place;
 use argiope_core::rules::Config;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
-use argiope_store::disk::{self, CrawlFile, Event};
+use argiope_store::disk::{self, CrawlFile, HistoryEvent};
 use serde::Deserialize;
 
 /// A record, read back. Absent means unknown.
@@ -111,7 +111,7 @@ impl Fault {
 }
 
 /// Tells all events of a crawl directory, in order.
-pub fn walk(directory: &Path, mut each: impl FnMut(Event<'_>) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+pub fn walk(directory: &Path, mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
@@ -132,8 +132,8 @@ pub fn walk(directory: &Path, mut each: impl FnMut(Event<'_>) -> Result<(), Faul
 /// Tells all records of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     walk(directory, |event| match event {
-        Event::Fate { line, .. } | Event::Line { line } => each(line),
-        Event::Link { .. } | Event::Note { .. } | Event::Round => Ok(()),
+        HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => each(line),
+        HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),
     })
 }
 
@@ -141,15 +141,15 @@ pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>)
 pub fn latest_pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
     let mut rounds = 0_u64;
     walk(directory, |event| {
-        rounds += u64::from(event == Event::Round);
+        rounds += u64::from(event == HistoryEvent::Round);
         Ok(())
     })?;
     walk(directory, |event| match event {
-        Event::Round => {
+        HistoryEvent::Round => {
             rounds = rounds.saturating_sub(1);
             Ok(())
         }
-        Event::Fate { line, .. } | Event::Line { line } if rounds == 0 => {
+        HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
             let line = Line::read(line)?;
             if line.is_page() { each(&line) } else { Ok(()) }
         }

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
-use argiope_store::disk::{self, Settings};
+use argiope_store::disk::{self, CrawlSettings};
 
 /// A directory as a crawl of so many pages leaves it.
 fn directory(path: &Path, pages: u32) {
-    let disk::Opened { mut frontier, mut writer, .. } =
-        disk::open(path, &Settings::new(), usize::MAX).expect("a directory");
+    let disk::OpenedDirectory { mut frontier, mut writer, .. } =
+        disk::open(path, &CrawlSettings::new(), usize::MAX).expect("a directory");
     let root = Url::parse("https://large.example/").expect("an address");
     let title = "A title of the usual length, more or less ".repeat(8);
     for first in (0..pages).step_by(1_000) {

@@ -1,6 +1,6 @@
 //! The `callbacks` engine: one thread, many sockets, and a table that says what to call when something happens.
 //!
-//! Nothing here waits except [`Poller::wait`], and before it [`Moment::enjoy`], for a moment. Whoever would have to wait
+//! Nothing here waits except [`Poller::wait`], and before it [`WakeDelay::delay`], for a moment. Whoever would have to wait
 //! writes down what it was doing, in the table, together with the function that goes on from there, and returns. When
 //! the kernel says that the socket is ready, or the clock that it is late, that function is called with the token, finds
 //! its state in the table, and goes on.
@@ -23,12 +23,15 @@ use argiope_core::visit::Visit;
 use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;
 
+use crate::channel::StopMode;
 use crate::epoll::{Interest, Poller};
-use crate::leisure::{Leisure, Moment};
-use crate::lounge::Lounge;
-use crate::mail::Ending;
+use crate::idle_pool::IdlePool;
 use crate::socket::{self, Attempts};
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
+use crate::wake_batcher::{WakeBatcher, WakeDelay};
+use crate::worker::{
+    ConnKey, IDLE_CHECK_INTERVAL, JOB_BUFFER_CAPACITY, KEEP_ALIVE, READ_BUFFER_SIZE, SHORTAGE_RETRY, SlotKey, Worker,
+    pause, slot_key,
+};
 
 // anchor: callbacks-run
 /// Runs a worker until it is told to end.
@@ -38,13 +41,13 @@ pub fn run(worker: Worker) -> io::Result<()> {
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
-        table.worker.reports.send();
+        table.worker.visit_sender.send();
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
         if !std::mem::take(&mut table.has_more) {
-            table.moment.enjoy(table.worker.clock, next);
+            table.moment.delay(table.worker.clock, next);
         }
         let timeout = table.worker.clock.until(next);
-        let glance = (!table.resting.is_empty()).then_some(GLANCE);
+        let glance = (!table.idle.is_empty()).then_some(IDLE_CHECK_INTERVAL);
         table.poller.wait(&mut events, timeout.into_iter().chain(glance).min())?;
 
         // 2. Sockets that are ready: go on where each of them stopped.
@@ -60,19 +63,19 @@ pub fn run(worker: Worker) -> io::Result<()> {
             table.call(token, Why::Late);
         }
 
-        while table.worker.files.are_short(now) && table.close_a_resting_one() {}
+        while table.worker.file_shortage.is_active(now) && table.evict_idle() {}
 
         // 4. New jobs. They come last: an event of step 2 never finds another connection under its token.
-        let ending = table.worker.orders.take(&mut jobs);
-        if ending == Some(Ending::AtOnce) {
+        let ending = table.worker.job_queue.take(&mut jobs);
+        if ending == Some(StopMode::Now) {
             return Ok(());
         }
         for job in jobs.drain(..) {
             table.start(Box::new(job));
         }
-        jobs.shrink_to(FEW);
-        if ending == Some(Ending::WhenDone) && table.in_flight == 0 {
-            table.worker.reports.send();
+        jobs.shrink_to(JOB_BUFFER_CAPACITY);
+        if ending == Some(StopMode::Drain) && table.in_flight == 0 {
+            table.worker.visit_sender.send();
             return Ok(());
         }
     }
@@ -103,7 +106,7 @@ enum State {
     /// Large, and soon over: in a box, so that the others need not be as large.
     Connecting(Box<Connecting>),
     Fetching(Fetching),
-    Resting(Resting),
+    IdleConn(IdleConn),
     /// Only while a callback has the state in its hands.
     Away,
 }
@@ -124,10 +127,10 @@ struct Fetching {
 }
 
 /// A connection between two requests.
-struct Resting {
+struct IdleConn {
     stream: TcpStream,
-    seat: Seat,
-    door: Door,
+    slot_key: SlotKey,
+    conn_key: ConnKey,
     conn: Box<Conn>,
 }
 
@@ -136,12 +139,12 @@ struct Table {
     poller: Poller,
     entries: Slab<Entry>,
     alarms: BTreeSet<(Time, usize)>,
-    /// Which entry is the connection that rests in a seat.
-    resting: Lounge<usize>,
+    /// Which entry is the connection that rests in a slot_key.
+    idle: IdlePool<usize>,
     /// Jobs that have no visit yet.
     in_flight: usize,
-    leisure: Leisure,
-    moment: Moment,
+    wake_batcher: WakeBatcher,
+    moment: WakeDelay,
     /// A read filled the buffer: there is more where that came from.
     has_more: bool,
     buffer: Box<[u8]>,
@@ -151,19 +154,19 @@ impl Table {
     fn new(worker: Worker) -> io::Result<Self> {
         let poller = Poller::new()?;
         let bell = poller.bell();
-        worker.orders.on_arrival(move || bell.ring());
-        let leisure = Leisure::default();
+        worker.job_queue.set_waker(move || bell.wake());
+        let wake_batcher = WakeBatcher::default();
         Ok(Self {
             worker,
             poller,
             entries: Slab::new(),
             alarms: BTreeSet::new(),
-            resting: Lounge::default(),
+            idle: IdlePool::default(),
             in_flight: 0,
-            moment: leisure.moment(),
-            leisure,
+            moment: wake_batcher.moment(),
+            wake_batcher,
             has_more: false,
-            buffer: vec![0; BUFFER].into_boxed_slice(),
+            buffer: vec![0; READ_BUFFER_SIZE].into_boxed_slice(),
         })
     }
 
@@ -174,13 +177,13 @@ impl Table {
         }
     }
 
-    /// A job begins: on the connection that rests in its seat, where there is one that leads to the same door.
+    /// A job begins: on the connection that rests in its slot_key, where there is one that leads to the same conn_key.
     fn start(&mut self, job: Box<Job>) {
         self.in_flight += 1;
         let now = self.worker.clock.now();
-        let kept = self.resting.remove(seat(&job)).and_then(|token| Some((token, self.take(token)?)));
+        let kept = self.idle.remove(slot_key(&job)).and_then(|token| Some((token, self.take(token)?)));
         match kept {
-            Some((token, State::Resting(rest))) if rest.door == Door::of(&job) => {
+            Some((token, State::IdleConn(rest))) if rest.conn_key == ConnKey::of(&job) => {
                 let fetch = self.worker.begin_again(job, *rest.conn, now);
                 let fetching = Fetching { stream: rest.stream, interest: Some(Interest::Readable), fetch };
                 self.put(token, State::Fetching(fetching), Self::drive);
@@ -223,7 +226,7 @@ impl Table {
                     },
                     Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                         // Not the host's fault: the race begins anew when a file may be free.
-                        let again = if self.close_a_resting_one() { now } else { now + SHORTAGE };
+                        let again = if self.evict_idle() { now } else { now + SHORTAGE_RETRY };
                         *started = again;
                         *race = self.worker.race(job, again);
                         self.worker.out_of_files(now);
@@ -286,7 +289,7 @@ impl Table {
                         Ok(0) => fetch.closed(now),
                         Ok(count) => {
                             readable = false;
-                            self.has_more |= count == BUFFER;
+                            self.has_more |= count == READ_BUFFER_SIZE;
                             fetch.feed(&self.buffer[..count], now);
                         }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
@@ -321,20 +324,20 @@ impl Table {
     fn finish(&mut self, token: usize, fetching: Fetching) {
         let now = self.worker.clock.now();
         let Fetching { stream, mut interest, fetch } = fetching;
-        let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
+        let (slot_key, conn_key) = (slot_key(fetch.job()), ConnKey::of(fetch.job()));
         match fetch.finish(now) {
             Finished::Visit(visit, conn) => {
-                let kept = conn.filter(|_| self.worker.may_rest(now));
+                let kept = conn.filter(|_| self.worker.may_keep_idle(now));
                 let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
                 match (kept, watched) {
                     (Some(conn), Ok(())) => {
-                        if self.worker.is_full(self.resting.len()) {
-                            self.close_a_resting_one();
+                        if self.worker.is_full(self.idle.len()) {
+                            self.evict_idle();
                         }
-                        let resting = Resting { stream, seat, door, conn };
-                        self.put(token, State::Resting(resting), Self::rest);
+                        let idle = IdleConn { stream, slot_key, conn_key, conn };
+                        self.put(token, State::IdleConn(idle), Self::rest);
                         self.set_alarm(token, now + KEEP_ALIVE);
-                        self.resting.insert(seat, token);
+                        self.idle.insert(slot_key, token);
                     }
                     _ => self.remove(token),
                 }
@@ -349,18 +352,18 @@ impl Table {
 
     /// Something happened on a connection that nobody uses: the host closed it, or it has waited long enough.
     fn rest(&mut self, token: usize, _why: Why) {
-        if let Some(State::Resting(resting)) = self.take(token)
-            && self.resting.get(resting.seat) == Some(&token)
+        if let Some(State::IdleConn(idle)) = self.take(token)
+            && self.idle.get(idle.slot_key) == Some(&token)
         {
-            self.resting.remove(resting.seat);
+            self.idle.remove(idle.slot_key);
         }
         self.remove(token);
     }
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
-        self.leisure.note(&visit, self.in_flight, self.worker.clock.now());
-        self.worker.reports.push(visit);
+        self.wake_batcher.note(&visit, self.in_flight, self.worker.clock.now());
+        self.worker.visit_sender.push(visit);
     }
 
     fn take(&mut self, token: usize) -> Option<State> {
@@ -398,8 +401,8 @@ impl Table {
         }
     }
 
-    fn close_a_resting_one(&mut self) -> bool {
-        let longest = self.resting.longest(|_| true).and_then(|seat| self.resting.remove(seat));
+    fn evict_idle(&mut self) -> bool {
+        let longest = self.idle.longest(|_| true).and_then(|slot_key| self.idle.remove(slot_key));
         if let Some(token) = longest {
             self.remove(token);
         }

@@ -63,7 +63,7 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Sleeps until something happens, until `timeout` (none: for ever), or until a [`Bell`] rings. Events are
+    /// Sleeps until something happens, until `timeout` (none: for ever), or until a [`PollWaker`] rings. Events are
     /// appended to `into`; there may be none.
     pub fn wait(&mut self, into: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
         // A span too long for the kernel's type is as good as for ever.
@@ -94,8 +94,8 @@ impl Poller {
     }
 
     /// Something that other threads can interrupt `wait` with.
-    pub fn bell(&self) -> Bell {
-        Bell(Arc::clone(&self.bell))
+    pub fn bell(&self) -> PollWaker {
+        PollWaker(Arc::clone(&self.bell))
     }
 }
 
@@ -108,10 +108,10 @@ fn flags(interest: Interest) -> EventFlags {
 
 /// Ends a [`Poller::wait`], now or the next time it is called.
 #[derive(Clone)]
-pub struct Bell(Arc<OwnedFd>);
+pub struct PollWaker(Arc<OwnedFd>);
 
-impl Bell {
-    pub fn ring(&self) {
+impl PollWaker {
+    pub fn wake(&self) {
         // It can only fail where the counter is full, that is, where it has rung already.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
@@ -160,10 +160,10 @@ mod tests {
     fn a_bell_interrupts_once_and_is_not_forgotten() {
         let mut poller = Poller::new().unwrap();
         let bell = poller.bell();
-        bell.ring();
-        bell.ring();
+        bell.wake();
+        bell.wake();
         assert!(wait(&mut poller, 60_000).is_empty());
-        let other = thread::spawn(move || bell.ring());
+        let other = thread::spawn(move || bell.wake());
         assert!(wait(&mut poller, 60_000).is_empty());
         other.join().unwrap();
     }

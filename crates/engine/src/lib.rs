@@ -6,22 +6,22 @@
 //! `start` (a job begins), `connect` (the race of addresses), `drive` (the fetch), then what happens at its end.
 
 pub mod callbacks;
+pub mod channel;
 pub mod clock;
 pub mod coroutines;
-pub mod crew;
 pub mod epoll;
-pub mod leisure;
-pub mod lounge;
-pub mod mail;
+pub mod idle_pool;
 pub mod resolver;
 pub mod socket;
 pub mod threads;
 pub mod timers;
 pub mod tokio;
+pub mod wake_batcher;
 pub mod worker;
+pub mod worker_pool;
 
+pub use channel::{JobQueue, StopMode, VisitSender};
 pub use clock::Clock;
-pub use crew::{Crew, EngineKind};
-pub use mail::{Ending, Orders, Reports};
-pub use resolver::{Answer, Query, Resolver};
-pub use worker::{Files, Notices, Worker};
+pub use resolver::{DnsAnswer, DnsQuery, Resolver};
+pub use worker::{FileShortage, Notices, Worker};
+pub use worker_pool::{EngineKind, WorkerPool};

@@ -20,7 +20,7 @@ use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfi
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::op::{Query as DnsQuery, ResponseCode};
+use hickory_resolver::proto::op::{Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 use tokio::sync::{Semaphore, mpsc};
@@ -40,7 +40,7 @@ const IN_FLIGHT: usize = 1_000;
 
 /// How names are looked up.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ResolverSettings {
     /// The most that one name may take (`--connect-timeout`).
     pub timeout: Duration,
     /// The name server to use instead of the system's (`--dns`).
@@ -49,43 +49,43 @@ pub struct Settings {
 
 /// A question: where is the host that this lane stands for?
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct DnsQuery {
     pub lane: LaneId,
     pub host: Arc<str>,
 }
 
-/// The answer to one [`Query`].
+/// The answer to one [`DnsQuery`].
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct DnsAnswer {
     pub lane: LaneId,
-    pub result: Finding,
+    pub result: DnsResult,
 }
 
 /// At least one address, IPv6 first, and how long they may be used; or why there is none.
-pub type Finding = Result<(Vec<IpAddr>, Duration), Failure>;
+pub type DnsResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// Where questions are asked. Dropping it ends the service thread.
 pub struct Resolver {
-    settings: Settings,
-    answers: Arc<dyn Fn(Answer) + Send + Sync>,
+    settings: ResolverSettings,
+    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
     /// The way to the service thread, once there is one.
-    service: Mutex<Option<mpsc::UnboundedSender<Query>>>,
+    service: Mutex<Option<mpsc::UnboundedSender<DnsQuery>>>,
 }
 
 impl Resolver {
     /// `answers` is called on the asker's thread for what is known at once, and on the service thread otherwise.
-    pub fn start(rules: &Rules, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
-        let settings = Settings { timeout: rules.connect_timeout, server: rules.dns };
+    pub fn start(rules: &Rules, answers: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
+        let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
         Self::with(settings, answers)
     }
 
-    pub fn with(settings: Settings, answers: impl Fn(Answer) + Send + Sync + 'static) -> Self {
+    pub fn with(settings: ResolverSettings, answers: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         Self { settings, answers: Arc::new(answers), service: Mutex::new(None) }
     }
 
-    pub fn ask(&self, query: Query) {
+    pub fn ask(&self, query: DnsQuery) {
         match Self::known(&query.host) {
-            Some(found) => (self.answers)(Answer { lane: query.lane, result: Ok(found) }),
+            Some(found) => (self.answers)(DnsAnswer { lane: query.lane, result: Ok(found) }),
             None => self.ask_service(query),
         }
     }
@@ -96,7 +96,7 @@ impl Resolver {
         literal.parse().ok().map(|address| (vec![address], Duration::MAX))
     }
 
-    fn ask_service(&self, query: Query) {
+    fn ask_service(&self, query: DnsQuery) {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(way) = &*service
             && way.send(query.clone()).is_ok()
@@ -112,12 +112,12 @@ impl Resolver {
                 let _ = sender.send(query);
                 *service = Some(sender);
             }
-            Err(error) => (self.answers)(Answer { lane: query.lane, result: Err(cannot_start(&error)) }),
+            Err(error) => (self.answers)(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) }),
         }
     }
 }
 
-impl Query {
+impl DnsQuery {
     fn name(&self) -> &str {
         complete(&self.host)
     }
@@ -133,12 +133,16 @@ fn cannot_start(error: &std::io::Error) -> Failure {
 }
 
 /// The service thread: many names in flight on one current-thread runtime.
-fn serve(settings: &Settings, answers: Arc<dyn Fn(Answer) + Send + Sync>, mut queries: mpsc::UnboundedReceiver<Query>) {
+fn serve(
+    settings: &ResolverSettings,
+    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
+    mut queries: mpsc::UnboundedReceiver<DnsQuery>,
+) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             while let Some(query) = queries.blocking_recv() {
-                answers(Answer { lane: query.lane, result: Err(cannot_start(&error)) });
+                answers(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) });
             }
             return;
         }
@@ -174,12 +178,12 @@ type Waiting = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
 struct Errand {
     name: Box<str>,
     waiting: Waiting,
-    answers: Arc<dyn Fn(Answer) + Send + Sync>,
-    finding: Option<Finding>,
+    answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
+    finding: Option<DnsResult>,
 }
 
 impl Errand {
-    fn end(mut self, finding: Finding) {
+    fn end(mut self, finding: DnsResult) {
         self.finding = Some(finding);
     }
 }
@@ -190,7 +194,7 @@ impl Drop for Errand {
         let finding = finding.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
         let askers = self.waiting.borrow_mut().remove(&self.name);
         for lane in askers.unwrap_or_default() {
-            (self.answers)(Answer { lane, result: finding.clone() });
+            (self.answers)(DnsAnswer { lane, result: finding.clone() });
         }
     }
 }
@@ -203,11 +207,11 @@ struct Directory {
 }
 
 impl Directory {
-    fn open(settings: &Settings) -> Self {
+    fn open(settings: &ResolverSettings) -> Self {
         Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
     }
 
-    async fn look_up(&self, host: &str) -> Finding {
+    async fn look_up(&self, host: &str) -> DnsResult {
         let failed = |kind, message: String| Err(Failure::new(kind, message));
         let name = match complete_name(host) {
             Ok(name) => name,
@@ -216,7 +220,7 @@ impl Directory {
         // A name in the hosts file is answered from there alone, as the system itself does it.
         let listed: Vec<_> = [RecordType::AAAA, RecordType::A]
             .into_iter()
-            .filter_map(|kind| self.hosts.lookup_static_host(&DnsQuery::query(name.clone(), kind)))
+            .filter_map(|kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind)))
             .collect();
         if let Some(found) = combine(&listed) {
             return Ok(found);
@@ -272,7 +276,7 @@ fn complete_name(host: &str) -> Result<Name, NetError> {
     Ok(name)
 }
 
-fn servers(settings: &Settings) -> Result<TokioResolver, NetError> {
+fn servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     let (config, mut options) = match settings.server {
         Some(address) => (ResolverConfig::from_name_servers(vec![server(address)]), ResolverOpts::default()),
         // Without a readable resolv.conf the system asks the machine itself; so do we.

@@ -30,43 +30,46 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::leisure::Leisure;
-use crate::lounge::Lounge;
-use crate::mail::{Ending, Reports};
+use crate::channel::{StopMode, VisitSender};
+use crate::idle_pool::IdlePool;
 use crate::socket::{self, Attempts};
 use crate::timers::{Alarm, Timers};
-use crate::worker::{BUFFER, Door, FEW, GLANCE, KEEP_ALIVE, SHORTAGE, Seat, Worker, pause, seat};
+use crate::wake_batcher::WakeBatcher;
+use crate::worker::{
+    ConnKey, IDLE_CHECK_INTERVAL, JOB_BUFFER_CAPACITY, KEEP_ALIVE, READ_BUFFER_SIZE, SHORTAGE_RETRY, SlotKey, Worker,
+    pause, slot_key,
+};
 
 // anchor: tokio-run
 /// Runs a worker until it is told to end.
 pub fn run(worker: Worker) -> io::Result<()> {
-    let leisure = Leisure::default();
-    let (moment, clock) = (leisure.moment(), worker.clock);
+    let wake_batcher = WakeBatcher::default();
+    let (moment, clock) = (wake_batcher.moment(), worker.clock);
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime
         .enable_io()
         .enable_time()
         .on_thread_park(move || {
-            moment.enjoy(clock, Time::NEVER);
+            moment.delay(clock, Time::NEVER);
         })
         .build()?;
     worker.is_ready();
-    let shop = Rc::new(Shop::new(worker, leisure));
+    let state = Rc::new(WorkerState::new(worker, wake_batcher));
     // What is unfinished when `receive` returns is dropped with its sockets.
-    LocalSet::new().block_on(&runtime, receive(Rc::clone(&shop)));
-    if shop.lost.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
+    LocalSet::new().block_on(&runtime, receive(Rc::clone(&state)));
+    if state.lost.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 // end: tokio-run
 
 /// What the tasks of one thread share.
-struct Shop {
+struct WorkerState {
     worker: Worker,
     timers: Rc<Timers>,
-    reports: RefCell<Reports>,
+    visit_sender: RefCell<VisitSender>,
     unfinished: std::cell::Cell<usize>,
-    leisure: RefCell<Leisure>,
-    /// Tasks that rest with their connection, and wait for the next job of their seat.
-    resting: RefCell<Lounge<Chair>>,
+    wake_batcher: RefCell<WakeBatcher>,
+    /// Tasks that rest with their connection, and wait for the next job of their slot_key.
+    idle: RefCell<IdlePool<IdleSlot>>,
     /// Made when the first request is out: making it takes as long as sending that.
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
@@ -76,7 +79,7 @@ struct Shop {
 }
 
 /// Tells `receive` of a panic, which the runtime would keep to itself.
-struct Witness<'a>(&'a Shop);
+struct Witness<'a>(&'a WorkerState);
 
 impl Drop for Witness<'_> {
     fn drop(&mut self) {
@@ -87,7 +90,7 @@ impl Drop for Witness<'_> {
     }
 }
 
-struct Chair {
+struct IdleSlot {
     waker: Waker,
     job: Option<Box<Job>>,
     /// Somebody else needs its file.
@@ -95,67 +98,67 @@ struct Chair {
 }
 
 /// What a connection lacks by itself: a socket, and somebody who knows when it is late.
-struct Line {
+struct Transport {
     stream: TcpStream,
     alarm: Alarm,
 }
 
 /// The first task: takes the mail, starts the others, and wakes those that are late.
-async fn receive(shop: Rc<Shop>) {
-    let bell = Arc::clone(&shop.bell);
-    shop.worker.orders.on_arrival(move || bell.notify_one());
-    spawn_local(tidy(Rc::clone(&shop)));
+async fn receive(state: Rc<WorkerState>) {
+    let bell = Arc::clone(&state.bell);
+    state.worker.job_queue.set_waker(move || bell.notify_one());
+    spawn_local(tidy(Rc::clone(&state)));
     let mut alarm_clock = pin!(sleep(Duration::ZERO));
     let mut jobs = Vec::new();
     loop {
-        shop.reports.borrow_mut().send();
-        let ending = shop.worker.orders.take(&mut jobs);
+        state.visit_sender.borrow_mut().send();
+        let ending = state.worker.job_queue.take(&mut jobs);
         for job in jobs.drain(..) {
-            start(&shop, Box::new(job));
+            start(&state, Box::new(job));
         }
-        jobs.shrink_to(FEW);
+        jobs.shrink_to(JOB_BUFFER_CAPACITY);
         match ending {
-            Some(Ending::AtOnce) => return,
-            _ if shop.lost.get() => return,
-            Some(Ending::WhenDone) if shop.unfinished.get() == 0 => return,
+            Some(StopMode::Now) => return,
+            _ if state.lost.get() => return,
+            Some(StopMode::Drain) if state.unfinished.get() == 0 => return,
             _ => {}
         }
-        let mut rung = pin!(shop.bell.notified());
+        let mut rung = pin!(state.bell.notified());
         poll_fn(|cx| {
-            shop.poll_alarms(alarm_clock.as_mut(), cx);
+            state.poll_alarms(alarm_clock.as_mut(), cx);
             rung.as_mut().poll(cx)
         })
         .await;
     }
 }
 
-/// A job begins: with the task that rests in its seat, or with a new one.
-fn start(shop: &Rc<Shop>, job: Box<Job>) {
-    shop.unfinished.set(shop.unfinished.get() + 1);
-    match shop.resting.borrow_mut().get_mut(seat(&job)) {
-        Some(chair) if chair.job.is_none() && !chair.must_leave => {
-            chair.job = Some(job);
-            chair.waker.wake_by_ref();
+/// A job begins: with the task that rests in its slot_key, or with a new one.
+fn start(state: &Rc<WorkerState>, job: Box<Job>) {
+    state.unfinished.set(state.unfinished.get() + 1);
+    match state.idle.borrow_mut().get_mut(slot_key(&job)) {
+        Some(idle_slot) if idle_slot.job.is_none() && !idle_slot.must_leave => {
+            idle_slot.job = Some(job);
+            idle_slot.waker.wake_by_ref();
         }
         // In a box: the runtime aligns its tasks to 128 bytes, and would round this one up to three times that.
-        _ => drop(spawn_local(Box::pin(serve(Rc::clone(shop), job)))),
+        _ => drop(spawn_local(Box::pin(serve(Rc::clone(state), job)))),
     }
 }
 
 /// The life of a connection: connect, fetch, rest, fetch, rest, until nobody wants it.
 ///
 /// A task is as large as all that it holds across its largest `await`: what is large stands in boxes here.
-async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
-    let _witness = Witness(&shop);
+async fn serve(state: Rc<WorkerState>, mut job: Box<Job>) {
+    let _witness = Witness(&state);
     'connection: loop {
-        let (mut line, mut fetch) = match Box::pin(connect(&shop, job)).await {
+        let (mut transport, mut fetch) = match Box::pin(connect(&state, job)).await {
             Ok(connected) => connected,
-            Err(visit) => return shop.report(visit),
+            Err(visit) => return state.report(visit),
         };
         loop {
-            drive(&shop, &mut line, &mut fetch).await;
-            let (seat, door) = (seat(fetch.job()), Door::of(fetch.job()));
-            let conn = match finish(&shop, fetch) {
+            drive(&state, &mut transport, &mut fetch).await;
+            let (slot_key, conn_key) = (slot_key(fetch.job()), ConnKey::of(fetch.job()));
+            let conn = match finish(&state, fetch) {
                 Next::Rest(conn) => conn,
                 Next::Again(same) => {
                     job = same;
@@ -163,40 +166,40 @@ async fn serve(shop: Rc<Shop>, mut job: Box<Job>) {
                 }
                 Next::Leave => return,
             };
-            let Some(next) = rest(&shop, seat, &mut line).await else { return };
-            if Door::of(&next) != door {
+            let Some(next) = rest(&state, slot_key, &mut transport).await else { return };
+            if ConnKey::of(&next) != conn_key {
                 job = next;
                 continue 'connection;
             }
-            fetch = shop.worker.begin_again(next, *conn, shop.now());
+            fetch = state.worker.begin_again(next, *conn, state.now());
         }
     }
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(shop: &Shop, job: Box<Job>) -> Result<(Line, Fetch), Box<Visit>> {
-    let mut started = shop.now();
-    let mut alarm = Alarm::new(&shop.timers);
-    let mut race = shop.worker.race(&job, started);
+async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Fetch), Box<Visit>> {
+    let mut started = state.now();
+    let mut alarm = Alarm::new(&state.timers);
+    let mut race = state.worker.race(&job, started);
     let mut attempts = Attempts::default();
     loop {
-        let now = shop.now();
+        let now = state.now();
         if let Some((peer, stream)) = attempts.winner(&mut race, now, connected) {
-            let fetch = shop.worker.begin(job, started, peer.ip(), now)?;
-            return Ok((Line { stream, alarm }, fetch));
+            let fetch = state.worker.begin(job, started, peer.ip(), now)?;
+            return Ok((Transport { stream, alarm }, fetch));
         }
         let until = match race.next(now) {
             RaceStep::Wait(until) => until,
-            RaceStep::Lost(failure) => return Err(shop.worker.lost(job, failure, started)),
+            RaceStep::Lost(failure) => return Err(state.worker.lost(job, failure, started)),
             // The socket is begun as in the other engines; tokio is only told to watch it.
             RaceStep::Connect(address) => {
                 match socket::begin_connect(address).and_then(TcpStream::from_std) {
                     Ok(stream) => attempts.push(address, stream),
                     Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
                         // Not the host's fault: the race begins anew when a file may be free.
-                        started = now + if shop.close_a_resting_one() { Duration::from_millis(1) } else { SHORTAGE };
-                        race = shop.worker.race(&job, started);
-                        shop.worker.out_of_files(now);
+                        started = now + if state.evict_idle() { Duration::from_millis(1) } else { SHORTAGE_RETRY };
+                        race = state.worker.race(&job, started);
+                        state.worker.out_of_files(now);
                     }
                     Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
                 }
@@ -207,7 +210,7 @@ async fn connect(shop: &Shop, job: Box<Job>) -> Result<(Line, Fetch), Box<Visit>
             // Every attempt is asked, so that every one of them can wake us.
             let ended = |stream: &&TcpStream| stream.poll_write_ready(cx).is_ready();
             match attempts.sockets().filter(ended).count() {
-                0 => alarm.poll(until, shop.now(), cx),
+                0 => alarm.poll(until, state.now(), cx),
                 _ => Poll::Ready(()),
             }
         })
@@ -230,15 +233,15 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
 
 // anchor: tokio-drive
 /// Does what the fetch wants until it is done.
-async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
+async fn drive(state: &WorkerState, transport: &mut Transport, fetch: &mut Fetch) {
     loop {
         let deadline = fetch.deadline();
         match fetch.step() {
             Step::Write(bytes) => {
                 // Nothing of this is held while it waits: a task is as large as what it holds then.
-                let is_full = match line.stream.try_write(bytes) {
+                let is_full = match transport.stream.try_write(bytes) {
                     Ok(count) => {
-                        fetch.wrote(count, shop.now());
+                        fetch.wrote(count, state.now());
                         false
                     }
                     Err(error) if error.kind() == ErrorKind::Interrupted => false,
@@ -249,34 +252,38 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
                     }
                 };
                 if is_full {
-                    match poll_fn(|cx| shop.in_time(line.stream.poll_write_ready(cx), deadline, &mut line.alarm, cx))
-                        .await
+                    match poll_fn(|cx| {
+                        state.in_time(transport.stream.poll_write_ready(cx), deadline, &mut transport.alarm, cx)
+                    })
+                    .await
                     {
-                        None => fetch.expire(shop.now()),
+                        None => fetch.expire(state.now()),
                         Some(Err(error)) => fetch.broke(socket::broken(&error)),
                         Some(Ok(())) => {}
                     }
                 }
             }
             Step::Read => {
-                match poll_fn(|cx| shop.in_time(shop.poll_read(line, cx), deadline, &mut line.alarm, cx)).await {
+                match poll_fn(|cx| state.in_time(state.poll_read(transport, cx), deadline, &mut transport.alarm, cx))
+                    .await
+                {
                     None => {
                         // What came while the thread was busy with another page is not the host's silence. The runtime
                         // has not heard of it yet, so the kernel is asked.
-                        let mut buffer = shop.buffer.borrow_mut();
-                        match socket::read_now(&line.stream, &mut buffer) {
-                            Ok(0) => fetch.closed(shop.now()),
-                            Ok(count) => fetch.feed(&buffer[..count], shop.now()),
+                        let mut buffer = state.buffer.borrow_mut();
+                        match socket::read_now(&transport.stream, &mut buffer) {
+                            Ok(0) => fetch.closed(state.now()),
+                            Ok(count) => fetch.feed(&buffer[..count], state.now()),
                             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                             Err(error) => fetch.broke(socket::broken(&error)),
                         }
-                        fetch.expire(shop.now());
+                        fetch.expire(state.now());
                     }
-                    Some(Ok(0)) => fetch.closed(shop.now()),
+                    Some(Ok(0)) => fetch.closed(state.now()),
                     // The bytes are still in the worker's buffer: nothing else ran since they came.
                     Some(Ok(count)) => {
-                        fetch.feed(&shop.buffer.borrow()[..count], shop.now());
-                        if count == BUFFER {
+                        fetch.feed(&state.buffer.borrow()[..count], state.now());
+                        if count == READ_BUFFER_SIZE {
                             // There is more, as fast as we can read: the others have their turn first.
                             yield_now().await;
                         }
@@ -286,10 +293,10 @@ async fn drive(shop: &Shop, line: &mut Line, fetch: &mut Fetch) {
             }
             Step::Pause => {
                 yield_now().await;
-                let deadline = deadline.min(shop.now() + pause(fetch));
-                poll_fn(|cx| line.alarm.poll(deadline, shop.now(), cx)).await;
-                fetch.expire(shop.now());
-                fetch.resume(shop.now());
+                let deadline = deadline.min(state.now() + pause(fetch));
+                poll_fn(|cx| transport.alarm.poll(deadline, state.now(), cx)).await;
+                fetch.expire(state.now());
+                fetch.resume(state.now());
             }
             Step::Done => return,
         }
@@ -305,51 +312,51 @@ enum Next {
 }
 
 /// The fetch is over: its visit goes to the keeper.
-fn finish(shop: &Shop, fetch: Fetch) -> Next {
-    match fetch.finish(shop.now()) {
+fn finish(state: &WorkerState, fetch: Fetch) -> Next {
+    match fetch.finish(state.now()) {
         Finished::Visit(visit, conn) => {
-            shop.report(visit);
+            state.report(visit);
             conn.map_or(Next::Leave, Next::Rest)
         }
         Finished::Again(job) => Next::Again(job),
     }
 }
 
-/// Waits for the seat's next job. None where the host closes the connection first, or time does.
-async fn rest(shop: &Shop, seat: Seat, line: &mut Line) -> Option<Box<Job>> {
-    let now = shop.now();
-    if shop.resting.borrow().get(seat).is_some() || !shop.worker.may_rest(now) {
+/// Waits for the slot_key's next job. None where the host closes the connection first, or time does.
+async fn rest(state: &WorkerState, slot_key: SlotKey, transport: &mut Transport) -> Option<Box<Job>> {
+    let now = state.now();
+    if state.idle.borrow().get(slot_key).is_some() || !state.worker.may_keep_idle(now) {
         return None;
     }
-    if shop.worker.is_full(shop.resting.borrow().len()) {
-        shop.close_a_resting_one();
+    if state.worker.is_full(state.idle.borrow().len()) {
+        state.evict_idle();
     }
     let until = now + KEEP_ALIVE;
     let mut is_seated = false;
     let next = poll_fn(|cx| {
-        let mut resting = shop.resting.borrow_mut();
+        let mut idle = state.idle.borrow_mut();
         if !std::mem::replace(&mut is_seated, true) {
-            resting.insert(seat, Chair { waker: cx.waker().clone(), job: None, must_leave: false });
+            idle.insert(slot_key, IdleSlot { waker: cx.waker().clone(), job: None, must_leave: false });
         }
-        let Some(chair) = resting.get_mut(seat) else { return Poll::Ready(None) };
-        if let Some(job) = chair.job.take() {
+        let Some(idle_slot) = idle.get_mut(slot_key) else { return Poll::Ready(None) };
+        if let Some(job) = idle_slot.job.take() {
             return Poll::Ready(Some(job));
         }
-        if chair.must_leave {
+        if idle_slot.must_leave {
             return Poll::Ready(None);
         }
-        shop.in_time(quiet_no_more(&line.stream, cx), until, &mut line.alarm, cx).map(|_| None)
+        state.in_time(quiet_no_more(&transport.stream, cx), until, &mut transport.alarm, cx).map(|_| None)
     })
     .await;
-    shop.resting.borrow_mut().remove(seat);
+    state.idle.borrow_mut().remove(slot_key);
     next
 }
 
 /// Gives up what rests while files are short: another worker may need them.
-async fn tidy(shop: Rc<Shop>) {
+async fn tidy(state: Rc<WorkerState>) {
     loop {
-        sleep(GLANCE).await;
-        while shop.worker.files.are_short(shop.now()) && shop.close_a_resting_one() {}
+        sleep(IDLE_CHECK_INTERVAL).await;
+        while state.worker.file_shortage.is_active(state.now()) && state.evict_idle() {}
     }
 }
 
@@ -365,15 +372,15 @@ fn quiet_no_more(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-impl Shop {
-    fn new(worker: Worker, leisure: Leisure) -> Self {
+impl WorkerState {
+    fn new(worker: Worker, wake_batcher: WakeBatcher) -> Self {
         Self {
-            reports: RefCell::new(worker.reports.clone()),
+            visit_sender: RefCell::new(worker.visit_sender.clone()),
             worker,
             timers: Rc::default(),
             unfinished: std::cell::Cell::new(0),
-            leisure: RefCell::new(leisure),
-            resting: RefCell::default(),
+            wake_batcher: RefCell::new(wake_batcher),
+            idle: RefCell::default(),
             buffer: RefCell::default(),
             bell: Arc::default(),
             lost: std::cell::Cell::new(false),
@@ -409,31 +416,31 @@ impl Shop {
 
     // anchor: tokio-poll-read
     /// Reads into the worker's buffer, once there is something to read.
-    fn poll_read(&self, line: &mut Line, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn poll_read(&self, transport: &mut Transport, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut buffer = self.buffer.borrow_mut();
         if buffer.is_empty() {
-            *buffer = vec![0; BUFFER].into_boxed_slice();
+            *buffer = vec![0; READ_BUFFER_SIZE].into_boxed_slice();
         }
         let mut room = ReadBuf::new(&mut buffer);
-        Pin::new(&mut line.stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
+        Pin::new(&mut transport.stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len())
     }
     // end: tokio-poll-read
 
     fn report(&self, visit: Box<Visit>) {
         self.unfinished.set(self.unfinished.get() - 1);
-        self.leisure.borrow_mut().note(&visit, self.unfinished.get(), self.now());
-        self.reports.borrow_mut().push(visit);
+        self.wake_batcher.borrow_mut().note(&visit, self.unfinished.get(), self.now());
+        self.visit_sender.borrow_mut().push(visit);
         // It is sent when `receive` has its turn, with those of all tasks that run before it.
         self.bell.notify_one();
     }
 
     /// Has a task that rests leave, and close its socket, as soon as it has its turn.
-    fn close_a_resting_one(&self) -> bool {
-        let mut resting = self.resting.borrow_mut();
-        let longest = resting.longest(|chair| chair.job.is_none() && !chair.must_leave);
-        let Some(chair) = longest.and_then(|seat| resting.get_mut(seat)) else { return false };
-        chair.must_leave = true;
-        chair.waker.wake_by_ref();
+    fn evict_idle(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let longest = idle.longest(|idle_slot| idle_slot.job.is_none() && !idle_slot.must_leave);
+        let Some(idle_slot) = longest.and_then(|slot_key| idle.get_mut(slot_key)) else { return false };
+        idle_slot.must_leave = true;
+        idle_slot.waker.wake_by_ref();
         true
     }
 }
@@ -443,8 +450,8 @@ mod tests {
     use argiope_core::rules::Config;
 
     use super::*;
-    use crate::worker::{Files, Notices};
-    use crate::{Clock, Orders};
+    use crate::worker::{FileShortage, Notices};
+    use crate::{Clock, JobQueue};
 
     fn future_size<A, B, C, F: Future>(_: impl FnOnce(A, B, C) -> F) -> usize {
         size_of::<F>()
@@ -452,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_task_that_waits_is_small() {
-        let served = |shop: Rc<Shop>, job: Box<Job>, (): ()| serve(shop, job);
+        let served = |state: Rc<WorkerState>, job: Box<Job>, (): ()| serve(state, job);
         assert!(future_size(served) <= 232, "{} bytes", future_size(served));
         assert!(future_size(drive) <= 112, "{} bytes", future_size(drive));
     }
@@ -463,22 +470,22 @@ mod tests {
         let worker = Worker {
             rules: Arc::new(config.compile(0).unwrap()),
             clock: Clock::start(),
-            orders: Orders::new(),
-            reports: Reports::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),
+            job_queue: JobQueue::new(),
+            visit_sender: VisitSender::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),
             notices: Notices::default(),
-            files: Files::default(),
+            file_shortage: FileShortage::default(),
             ready: std::sync::mpsc::channel().0,
         };
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
-        let shop = Rc::new(Shop::new(worker, Leisure::default()));
+        let state = Rc::new(WorkerState::new(worker, WakeBatcher::default()));
         LocalSet::new().block_on(&runtime, async {
-            let task = Rc::clone(&shop);
+            let task = Rc::clone(&state);
             drop(spawn_local(async move {
                 let _witness = Witness(&task);
                 panic!("a fault of ours, on purpose");
             }));
-            receive(Rc::clone(&shop)).await;
+            receive(Rc::clone(&state)).await;
         });
-        assert!(shop.lost.get());
+        assert!(state.lost.get());
     }
 }

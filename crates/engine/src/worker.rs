@@ -16,17 +16,17 @@ use argiope_core::schedule::job::{Job, LaneId};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, Race, Time};
 
-use crate::{Clock, Orders, Reports};
+use crate::{Clock, JobQueue, VisitSender};
 
 /// How long a connection waits for its lane's next request before it is closed. Most servers close theirs after 5 to
 /// 75 seconds; one that leaves first is noticed.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How long a fetch waits when the system has no file left for its socket.
-pub const SHORTAGE: Duration = Duration::from_millis(250);
+pub const SHORTAGE_RETRY: Duration = Duration::from_millis(250);
 
 /// How often a worker looks whether its resting connections are in another worker's way.
-pub const GLANCE: Duration = Duration::from_millis(250);
+pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How long a fetch that must not read now waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,23 +37,23 @@ pub fn pause(fetch: &Fetch) -> Duration {
 }
 
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
-pub const BUFFER: usize = 64 << 10;
+pub const READ_BUFFER_SIZE: usize = 64 << 10;
 
 /// So many connections may rest in any case. Fetches move between hosts from moment to moment: with room for no more
 /// than are used at once, one host's connections would be closed for another's.
-const RESTING: usize = 256;
+const MIN_IDLE: usize = 256;
 
 /// A vector that once held many jobs keeps room for this many.
-pub const FEW: usize = 64;
+pub const JOB_BUFFER_CAPACITY: usize = 64;
 
 /// What a worker works with.
 pub struct Worker {
     pub rules: Arc<Rules>,
     pub clock: Clock,
-    pub orders: Orders,
-    pub reports: Reports,
+    pub job_queue: JobQueue,
+    pub visit_sender: VisitSender,
     pub notices: Notices,
-    pub files: Files,
+    pub file_shortage: FileShortage,
     /// Told once the engine has all that it needs to run; dropped without a word where it could not get it.
     pub ready: mpsc::Sender<()>,
 }
@@ -61,15 +61,15 @@ pub struct Worker {
 /// Whether the process has run out of files lately. All workers draw on the same ones: a worker that has connections at
 /// rest must give them up for another that has none.
 #[derive(Clone, Default)]
-pub struct Files(Arc<AtomicU64>);
+pub struct FileShortage(Arc<AtomicU64>);
 
-impl Files {
+impl FileShortage {
     /// For a second from now on, nobody keeps what he does not use.
-    fn ran_out(&self, now: Time) {
+    fn report(&self, now: Time) {
         self.0.fetch_max((now + Duration::from_secs(1)).as_micros(), Ordering::Relaxed);
     }
 
-    pub fn are_short(&self, now: Time) -> bool {
+    pub fn is_active(&self, now: Time) -> bool {
         now.as_micros() < self.0.load(Ordering::Relaxed)
     }
 }
@@ -100,32 +100,32 @@ impl Notices {
 }
 
 /// The place of a connection: at most one lives in each slot of a lane.
-pub type Seat = (LaneId, u16);
+pub type SlotKey = (LaneId, u16);
 
 /// What a kept-alive connection leads to, besides the host that its lane stands for.
 ///
 /// With the host it is the origin, and within one crawl all else that tells connections apart follows from that: the
 /// proxy, the credentials, what TLS believes and shows. Crawls share neither connections nor TLS sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Door {
+pub struct ConnKey {
     pub https: bool,
     pub port: u16,
 }
 
-impl Door {
+impl ConnKey {
     pub fn of(job: &Job) -> Self {
         Self { https: job.link.url.is_https(), port: job.link.url.port() }
     }
 }
 
-pub fn seat(job: &Job) -> Seat {
+pub fn slot_key(job: &Job) -> SlotKey {
     (job.lane, job.slot)
 }
 
 impl Worker {
     /// The engine has all that it needs.
     pub fn is_ready(&self) {
-        // Nobody waits for it where the crew is gone already.
+        // Nobody waits for it where the pool is gone already.
         let _ = self.ready.send(());
     }
 
@@ -179,7 +179,7 @@ impl Worker {
 
     /// A socket was refused for want of files.
     pub fn out_of_files(&self, now: Time) {
-        self.files.ran_out(now);
+        self.file_shortage.report(now);
         self.notices.say("files", || {
             "the system has no more files for sockets: fetches wait until others end \
              (raise `ulimit -n`, or lower --concurrency)"
@@ -188,13 +188,13 @@ impl Worker {
     }
 
     /// Whether connections may stay open unused.
-    pub fn may_rest(&self, now: Time) -> bool {
-        !self.files.are_short(now)
+    pub fn may_keep_idle(&self, now: Time) -> bool {
+        !self.file_shortage.is_active(now)
     }
 
     /// Whether so many at rest leave no room for one more, unless another leaves.
     pub fn is_full(&self, resting: usize) -> bool {
-        resting >= self.rules.concurrency.max(RESTING)
+        resting >= self.rules.concurrency.max(MIN_IDLE)
     }
 
     /// A job that never got a connection.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use argiope_core::budget::Budget;
 use argiope_core::rules::Span;
 use argiope_core::{ErrorKind, Outcome};
-use argiope_engine::{Ending, EngineKind};
+use argiope_engine::{EngineKind, StopMode};
 
 use kit::{Bench, Server, job, job_at, page, rules};
 
@@ -197,7 +197,7 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
         assert_eq!((visit.bytes_body, visit.truncated), (300_000, None));
         assert!(visit.wire.as_ref().unwrap().response.len() > 300_000);
     }
-    bench.end(Ending::WhenDone);
+    bench.end(StopMode::Drain);
     assert_eq!(budget.held(), 0);
 }
 
@@ -210,8 +210,8 @@ fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
     for lane in 0..5 {
         bench.send(job(lane, server.address, "/"));
     }
-    bench.crew.end(Ending::WhenDone);
-    assert!(bench.crew.join().is_none());
+    bench.pool.end(StopMode::Drain);
+    assert!(bench.pool.join().is_none());
     assert_eq!(bench.visits.try_iter().filter(|visit| visit.status == Some(200)).count(), 5);
 }
 
@@ -229,7 +229,7 @@ fn everything_can_be_dropped_at_once(kind: EngineKind) {
     while server.connections() < 20 {
         thread::yield_now();
     }
-    let took = bench.end(Ending::AtOnce);
+    let took = bench.end(StopMode::Now);
     assert!(took < Duration::from_secs(2), "{took:?}");
     for _ in 0..20 {
         gone.recv_timeout(Duration::from_secs(10)).unwrap();

@@ -1,4 +1,4 @@
-//! What a crew does about faults of our own: it ends, and says so; nobody waits for ever.
+//! What a pool does about faults of our own: it ends, and says so; nobody waits for ever.
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod kit;
@@ -7,29 +7,30 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use argiope_core::visit::Visit;
-use argiope_engine::{Clock, Crew, Ending, EngineKind, Reports};
+use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 use kit::{Server, job, page, rules};
 
-fn crew(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (Crew, Server) {
+fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (WorkerPool, Server) {
     let server = Server::start(|_, stream| page(stream, "x"));
-    let mut crew = Crew::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &Reports::new(deliver)).unwrap();
-    crew.assemble().unwrap();
-    crew.send(0, &mut vec![job(0, server.address, "/")]);
-    (crew, server)
+    let mut pool =
+        WorkerPool::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &VisitSender::new(deliver)).unwrap();
+    pool.wait_ready().unwrap();
+    pool.send(0, &mut vec![job(0, server.address, "/")]);
+    (pool, server)
 }
 
 /// A job that is lost to a panic is never reported: the crawl must learn of it in another way.
 #[test]
 fn a_panic_on_a_worker_ends_it_and_is_seen() {
     for kind in EngineKind::ALL {
-        let (mut crew, _server) = crew(kind, |_| panic!("a fault of ours, on purpose"));
+        let (mut pool, _server) = pool(kind, |_| panic!("a fault of ours, on purpose"));
         let begun = Instant::now();
-        while !crew.has_lost_one() {
+        while !pool.has_dead_worker() {
             assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: nobody noticed");
             std::thread::yield_now();
         }
-        crew.end(Ending::AtOnce);
-        assert!(crew.join().is_some(), "{kind}");
+        pool.end(StopMode::Now);
+        assert!(pool.join().is_some(), "{kind}");
     }
 }
 
@@ -40,14 +41,14 @@ fn who_leaves_at_once_waits_for_nobody() {
         let (reached, has_reached) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let (crew, _server) = crew(kind, move |visits| {
+        let (pool, _server) = pool(kind, move |visits| {
             visits.clear();
             let _ = reached.send(());
             // Until the test lets go of the other end.
             let _ = released.lock().map(|released| released.recv());
         });
         has_reached.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
-        crew.dismiss(Ending::AtOnce);
+        pool.shut_down(StopMode::Now);
         drop(release);
     }
 }

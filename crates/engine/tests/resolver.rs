@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::ErrorKind;
 use argiope_core::schedule::job::LaneId;
-use argiope_engine::resolver::{Answer, Finding, Query, Resolver, Settings};
+use argiope_engine::resolver::{DnsAnswer, DnsQuery, DnsResult, Resolver, ResolverSettings};
 
 const A: u16 = 1;
 const AAAA: u16 = 28;
@@ -89,19 +89,19 @@ fn answer(question: &[u8], count: &AtomicUsize) -> Option<Vec<u8>> {
 
 struct Bench {
     resolver: Resolver,
-    answers: mpsc::Receiver<Answer>,
+    answers: mpsc::Receiver<DnsAnswer>,
 }
 
 fn bench(server: SocketAddr, timeout: Duration) -> Bench {
     let (sender, answers) = mpsc::channel();
-    let settings = Settings { timeout, server: Some(server) };
+    let settings = ResolverSettings { timeout, server: Some(server) };
     let resolver = Resolver::with(settings, move |answer| sender.send(answer).unwrap());
     Bench { resolver, answers }
 }
 
 impl Bench {
-    fn ask(&self, host: &str) -> Finding {
-        self.resolver.ask(Query { host: host.into(), lane: LaneId(42) });
+    fn ask(&self, host: &str) -> DnsResult {
+        self.resolver.ask(DnsQuery { host: host.into(), lane: LaneId(42) });
         let answer = self.answers.recv_timeout(Duration::from_secs(20)).expect("every question has an answer");
         assert_eq!(answer.lane, LaneId(42));
         answer.result
@@ -168,7 +168,7 @@ fn a_name_that_is_under_way_is_not_asked_for_again() {
     let (server, questions) = name_server();
     let bench = bench(server, Duration::from_secs(10));
     for lane in 0..100 {
-        bench.resolver.ask(Query { host: "four.test".into(), lane: LaneId(lane) });
+        bench.resolver.ask(DnsQuery { host: "four.test".into(), lane: LaneId(lane) });
     }
     let mut lanes: Vec<u32> = (0..100).map(|_| bench.answers.recv().unwrap().lane.0).collect();
     lanes.sort_unstable();
@@ -180,7 +180,7 @@ fn a_name_that_is_under_way_is_not_asked_for_again() {
 fn thousands_of_names_are_in_flight_at_once() {
     let bench = bench(name_server().0, Duration::from_secs(30));
     for lane in 0..3_000 {
-        bench.resolver.ask(Query { host: format!("many{lane}.test").into(), lane: LaneId(lane) });
+        bench.resolver.ask(DnsQuery { host: format!("many{lane}.test").into(), lane: LaneId(lane) });
     }
     for _ in 0..3_000 {
         let answer = bench.answers.recv_timeout(Duration::from_secs(30)).unwrap();

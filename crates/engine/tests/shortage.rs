@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use argiope_engine::{Ending, EngineKind};
+use argiope_engine::{EngineKind, StopMode};
 use kit::{Bench, Server, job, page, rules};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -62,9 +62,9 @@ fn fetches_wait_for_files() {
             let visit = visit.unwrap_or_else(|_| panic!("{kind}: a fetch was lost"));
             assert_eq!(visit.status, Some(200), "{kind}: {:?}", visit.error);
         }
-        let notices = bench.crew.notices();
+        let notices = bench.pool.notices();
         assert_eq!(notices.len(), 1, "{kind}: {notices:?}");
         assert!(notices[0].contains("ulimit"), "{kind}: {notices:?}");
-        bench.end(Ending::AtOnce);
+        bench.end(StopMode::Now);
     }
 }

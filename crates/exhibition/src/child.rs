@@ -20,8 +20,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeping::{Keeping, Setting, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 
 /// The hidden commands by which the program calls itself.
 pub const SERVER: &str = "exhibition-server";
@@ -120,13 +120,13 @@ pub fn crawl(task: &Task) -> Result<Cost, argiope_runtime::Error> {
     let rules = Arc::new(argiope_runtime::rules(&config)?);
     drop(config);
     let clock = Clock::start();
-    let keeping = Keeping::start(Setting {
+    let keeping = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         engine: engine_kind(task.engine),
         rules,
         clock,
-        taker: Nobody,
-        desk: Desk::default(),
+        consumer: Nobody,
+        target: OutputTarget::default(),
         open: false,
     })?;
     let summary = keeping.join()?;
@@ -149,8 +149,8 @@ fn seconds(clock: ClockId) -> f64 {
 /// Takes visits and keeps nothing of them.
 struct Nobody;
 
-impl Taker for Nobody {
+impl VisitConsumer for Nobody {
     fn take(&mut self, _settled: Settled) {}
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }

@@ -1,7 +1,7 @@
 //! Two requests on the coroutine engine, and the log of who runs and who waits.
 //!
 //! The founding document writes such a log by hand, to explain what an event loop does. Here the executor writes it: it
-//! tells an onlooker what it does ([`Happening`]), and this file puts that into words.
+//! tells an observer what it does ([`TaskEvent`]), and this file puts that into words.
 //!
 //! Invariant: every line is something that happened, at the moment it happened.
 
@@ -15,16 +15,16 @@ use argiope_core::rules::Config;
 use argiope_core::schedule::job::{Job, LaneId, Purpose};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};
-use argiope_engine::coroutines::executor::{Happening, TaskId};
-use argiope_engine::coroutines::run_watched;
-use argiope_engine::{Clock, Ending, Files, Notices, Orders, Reports, Worker};
+use argiope_engine::coroutines::executor::{TaskEvent, TaskId};
+use argiope_engine::coroutines::run_observed;
+use argiope_engine::{Clock, FileShortage, JobQueue, Notices, StopMode, VisitSender, Worker};
 use argiope_practice::{PracticeWeb, Response, Site};
 
 use argiope_runtime::Error;
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct TraceLine {
     /// Since the beginning.
     pub at: Duration,
     /// Whether it happens inside a coroutine that runs.
@@ -33,7 +33,7 @@ pub struct Line {
 }
 
 /// Fetches two pages on one thread: the first host takes `slow` to answer, the second a third of it.
-pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
+pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let page = |title: &str| format!("<title>{title}</title>");
     let one = Site::http("127.0.0.1:0")?.page("/1", Response::html(page("one")).delay(slow));
     let two = Site::http("127.0.0.1:0")?.page("/2", Response::html(page("two")).delay(slow / 3));
@@ -42,7 +42,7 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
     let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
     let clock = Clock::start();
     let story = Rc::new(RefCell::new(Story::new(clock)));
-    let orders = Orders::new();
+    let job_queue = JobQueue::new();
     let mut jobs = Vec::new();
     for (lane, url) in (0..).zip(&urls) {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -50,15 +50,15 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
         jobs.push(Job { link, purpose, lane, slot: 0, addresses, rare: None });
     }
-    orders.send(&mut jobs);
-    orders.end(Ending::WhenDone);
-    let reports = Reports::new(|_: &mut Vec<Box<Visit>>| {});
-    let (notices, files) = (Notices::default(), Files::default());
+    job_queue.send(&mut jobs);
+    job_queue.end(StopMode::Drain);
+    let visit_sender = VisitSender::new(|_: &mut Vec<Box<Visit>>| {});
+    let (notices, file_shortage) = (Notices::default(), FileShortage::default());
     // Nobody waits for the worker to be ready: it runs right here.
     let (ready, _) = std::sync::mpsc::channel();
-    let worker = Worker { rules, clock, orders, reports, notices, files, ready };
-    let onlooker = Rc::clone(&story);
-    run_watched(worker, Some(move |happening| onlooker.borrow_mut().tell(happening)))?;
+    let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, ready };
+    let observer = Rc::clone(&story);
+    run_observed(worker, Some(move |event| observer.borrow_mut().tell(event)))?;
     web.stop()?;
     let mut story = story.borrow_mut();
     story.say(false, "all fetches are finished: the run is over".to_owned());
@@ -69,7 +69,7 @@ pub fn trace(slow: Duration) -> Result<Vec<Line>, Error> {
 struct Story {
     clock: Clock,
     began: Time,
-    lines: Vec<Line>,
+    lines: Vec<TraceLine>,
     /// The fetches in the order of their birth, and where each of them waits.
     tasks: Vec<(TaskId, &'static str)>,
     /// The engine's own tasks, born before the receiver first ran; nobody wants to hear of them.
@@ -94,7 +94,7 @@ impl Story {
     }
 
     fn say(&mut self, inside: bool, words: String) {
-        self.lines.push(Line { at: self.clock.now() - self.began, inside, words });
+        self.lines.push(TraceLine { at: self.clock.now() - self.began, inside, words });
     }
 
     fn name(&self, id: TaskId) -> (String, &'static str) {
@@ -104,32 +104,32 @@ impl Story {
         }
     }
 
-    fn is_servant(&mut self, happening: Happening) -> bool {
-        let id = match happening {
-            Happening::Sleeps | Happening::Wakes => return false,
-            Happening::Spawned(id) if !self.received => {
+    fn is_servant(&mut self, event: TaskEvent) -> bool {
+        let id = match event {
+            TaskEvent::Sleeps | TaskEvent::Wakes => return false,
+            TaskEvent::Spawned(id) if !self.received => {
                 self.servants.push(id);
                 return true;
             }
-            Happening::Spawned(id) | Happening::Runs(id) | Happening::Waits(id, _) => id,
-            Happening::Finished(id) | Happening::Cancelled(id) => id,
+            TaskEvent::Spawned(id) | TaskEvent::Runs(id) | TaskEvent::Waits(id, _) => id,
+            TaskEvent::Finished(id) | TaskEvent::Cancelled(id) => id,
         };
         let is_servant = self.servants.contains(&id);
         self.received |= !is_servant;
         is_servant
     }
 
-    fn tell(&mut self, happening: Happening) {
-        if self.is_servant(happening) {
+    fn tell(&mut self, event: TaskEvent) {
+        if self.is_servant(event) {
             return;
         }
-        match happening {
-            Happening::Spawned(id) => {
+        match event {
+            TaskEvent::Spawned(id) => {
                 self.tasks.push((id, ""));
                 let (name, _) = self.name(id);
                 self.say(true, format!("starts {name}, which will run when its turn comes"));
             }
-            Happening::Runs(id) => {
+            TaskEvent::Runs(id) => {
                 let (name, place) = self.name(id);
                 if std::mem::take(&mut self.woken) || place == "reading" {
                     let event = match place {
@@ -142,7 +142,7 @@ impl Story {
                 }
                 self.say(false, format!("enter {name}"));
             }
-            Happening::Waits(id, place) => {
+            TaskEvent::Waits(id, place) => {
                 if let Some((_, known)) = self.tasks.iter_mut().find(|(known, _)| *known == id) {
                     *known = place;
                 }
@@ -157,18 +157,18 @@ impl Story {
                 self.say(true, awaits.to_owned());
                 self.say(false, format!("pause {name}"));
             }
-            Happening::Finished(id) => {
+            TaskEvent::Finished(id) => {
                 let (name, _) = self.name(id);
                 self.say(false, format!("finish {name}"));
             }
-            Happening::Cancelled(id) => {
+            TaskEvent::Cancelled(id) => {
                 let (name, _) = self.name(id);
                 self.say(false, format!("cancel {name}: what it holds is dropped"));
             }
-            Happening::Sleeps => {
+            TaskEvent::Sleeps => {
                 self.say(false, "all are paused, none can go on: the thread sleeps in epoll_wait".to_owned());
             }
-            Happening::Wakes => self.woken = true,
+            TaskEvent::Wakes => self.woken = true,
         }
     }
 }

@@ -19,8 +19,8 @@ use argiope_engine::Clock;
 use argiope_practice::spawn_child;
 use argiope_runtime::directory::Directory;
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeping::{Keeping, Setting, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
 type Fault = Box<dyn std::error::Error>;
@@ -64,8 +64,8 @@ fn main() -> Result<(), Fault> {
 
 fn in_memory(config: &Config, folder: &Path) -> Result<u64, Fault> {
     let rules = argiope_runtime::rules(config)?;
-    let taker = Lines(Some(BufWriter::with_capacity(64 << 10, File::create(folder.join("pages.jsonl"))?)));
-    crawl(config, MemoryFrontier::new(rules.fingerprint_key), Desk::default(), taker, rules)
+    let consumer = Lines(Some(BufWriter::with_capacity(64 << 10, File::create(folder.join("pages.jsonl"))?)));
+    crawl(config, MemoryFrontier::new(rules.fingerprint_key), OutputTarget::default(), consumer, rules)
 }
 
 fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
@@ -73,33 +73,33 @@ fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
     let directory = Directory::open(&folder.join("d.crawl"), &rules, config)?;
     rules.fingerprint_key = directory.frontier.key();
     let jsonl = directory.take_output(&folder.join("pages.jsonl"))?;
-    let (frontier, desk) = directory.into_parts(Some(jsonl), b"{}\n".to_vec());
-    crawl(config, frontier, desk, Lines(None), rules)
+    let (frontier, target) = directory.into_parts(Some(jsonl), b"{}\n".to_vec());
+    crawl(config, frontier, target, Lines(None), rules)
 }
 
-fn crawl<F: argiope_runtime::writing::Lasting + Send + 'static>(
+fn crawl<F: argiope_runtime::writer_thread::CommitFrontier + Send + 'static>(
     config: &Config,
     frontier: F,
-    desk: Desk,
-    taker: Lines,
+    target: OutputTarget,
+    consumer: Lines,
     rules: Rules,
 ) -> Result<u64, Fault> {
     let (engine, clock) = (engine_kind(config.engine), Clock::start());
-    let setting = Setting { frontier, rules: Arc::new(rules), engine, clock, taker, desk, open: false };
-    Ok(Keeping::start(setting)?.join()?.tally.pages())
+    let setting = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, open: false };
+    Ok(KeeperHandle::start(setting)?.join()?.tally.pages())
 }
 
 /// Records as a crawl without a directory writes them.
 struct Lines(Option<BufWriter<File>>);
 
-impl Taker for Lines {
+impl VisitConsumer for Lines {
     fn take(&mut self, settled: Settled) {
         if let Some(file) = &mut self.0 {
             file.write_all(&settled.line).expect("room on the disk");
         }
     }
 
-    fn rest(&mut self) {
+    fn flush(&mut self) {
         if let Some(file) = &mut self.0 {
             file.flush().expect("room on the disk");
         }

@@ -1,4 +1,4 @@
-//! [`Aside`]: a file that the user asked for, written aside and put under its name when it is whole.
+//! [`AtomicFile`]: a file that the user asked for, written aside and put under its name when it is whole.
 //!
 //! Invariant: no link is followed to a file. A link in the file's place is replaced, never written through; half a file
 //! never stands under the name; no other file is touched. Only where the name leads to a device or a pipe (`/dev/stdout`)
@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// A file in the making.
-pub struct Aside {
+pub struct AtomicFile {
     /// None once it is in its place.
     file: Option<File>,
     /// Where it is written; none where it is written in place.
@@ -18,7 +18,7 @@ pub struct Aside {
     path: PathBuf,
 }
 
-impl Aside {
+impl AtomicFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let whole = path.to_owned();
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
@@ -65,7 +65,7 @@ pub fn open_new(path: &Path) -> io::Result<File> {
     })
 }
 
-impl Write for Aside {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
     }
@@ -75,7 +75,7 @@ impl Write for Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(aside) = self.aside.take() {
             // It never became whole.
@@ -95,7 +95,7 @@ mod tests {
         let [victim, link] = ["victim", "link"].map(|name| folder.path().join(name));
         fs::write(&victim, "precious").unwrap();
         symlink(&victim, &link).unwrap();
-        Aside::write(&link, "new").unwrap();
+        AtomicFile::write(&link, "new").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(fs::read_to_string(&link).unwrap(), "new");
         assert!(!link.is_symlink());
@@ -106,8 +106,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [file, part] = ["file", "file.part"].map(|name| folder.path().join(name));
         fs::write(&part, "the user's own").unwrap();
-        Aside::write(&file, "new").unwrap();
-        drop(Aside::create(&file).unwrap());
+        AtomicFile::write(&file, "new").unwrap();
+        drop(AtomicFile::create(&file).unwrap());
         assert_eq!(fs::read_to_string(&part).unwrap(), "the user's own");
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -129,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
-        let mut aside = Aside::create(&path).unwrap();
+        let mut aside = AtomicFile::create(&path).unwrap();
         aside.write_all(b"ha").unwrap();
         drop(aside);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn devices_are_written_to_and_folders_are_not() {
-        Aside::write(Path::new("/dev/null"), "x").unwrap();
+        AtomicFile::write(Path::new("/dev/null"), "x").unwrap();
         let folder = tempfile::tempdir().unwrap();
-        assert!(Aside::write(folder.path(), "x").is_err());
-        assert!(Aside::write(&folder.path().join("no/such/folder"), "x").is_err());
+        assert!(AtomicFile::write(folder.path(), "x").is_err());
+        assert!(AtomicFile::write(&folder.path().join("no/such/folder"), "x").is_err());
     }
 }

@@ -11,10 +11,10 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::schedule::carryover::Progress;
 use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::Changes;
-use argiope_store::disk::{self, DiskFrontier, Files, Settings};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files};
 
 use crate::atomic_file;
-use crate::writing::{Desk, Folder};
+use crate::writer_thread::{LockedDirectory, OutputTarget};
 
 /// An open crawl directory.
 pub struct Directory {
@@ -24,7 +24,7 @@ pub struct Directory {
     pub resumed: bool,
     /// For people: what was found to be amiss, and put right.
     pub notes: Vec<String>,
-    folder: Folder,
+    folder: LockedDirectory,
 }
 
 impl Directory {
@@ -43,9 +43,9 @@ impl Directory {
         Ok((Self::of(path, opened)?, removed))
     }
 
-    fn of(path: &Path, opened: disk::Opened) -> Result<Self, StoreError> {
-        let disk::Opened { frontier, writer, resumed, notes, lock } = opened;
-        let files: Arc<dyn Files> = Arc::new(disk::Folder::new(path));
+    fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
+        let disk::OpenedDirectory { frontier, writer, resumed, notes, lock } = opened;
+        let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
         let outputs = frontier.outputs().clone();
         for (name, committed) in &outputs {
             // A path out of the directory is followed only where the user names that file today.
@@ -53,7 +53,7 @@ impl Directory {
                 disk::cut_back(&*files, name, *committed)?;
             }
         }
-        let folder = Folder { log: writer, files, outputs, lock };
+        let folder = LockedDirectory { log: writer, files, outputs, lock };
         Ok(Self { path: path.to_owned(), frontier, resumed, notes, folder })
     }
 
@@ -97,8 +97,8 @@ impl Directory {
     }
 
     /// The frontier, and where everything else is written to.
-    pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, Desk) {
-        (self.frontier, Desk { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
+    pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, OutputTarget) {
+        (self.frontier, OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
     }
 }
 
@@ -148,7 +148,7 @@ fn room(rules: &Rules) -> usize {
 }
 
 /// What decides which pages are crawled.
-fn settings(rules: &Rules, config: &Config) -> Settings {
+fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
     let mut roots: Vec<String> = rules
         .roots
         .iter()

@@ -5,14 +5,14 @@
 pub mod atomic_file;
 mod cookies;
 pub mod directory;
-pub mod keeping;
-mod picture;
+mod fair_queue;
+pub mod keeper_thread;
 mod proxies;
 pub mod run_lines;
-pub mod snapshot;
+pub mod status;
+mod tally;
 mod trust;
-mod turns;
-pub mod writing;
+pub mod writer_thread;
 
 use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
 use argiope_core::schedule::frontier::StoreError;

@@ -9,7 +9,7 @@ use argiope_core::schedule::keeper::{Changes, End};
 use argiope_core::schedule::trap::Cut;
 use serde::Serialize;
 
-use crate::snapshot::Outcomes;
+use crate::status::OutcomeCounts;
 
 #[derive(Serialize)]
 struct First<'a> {
@@ -45,7 +45,7 @@ pub fn first(config: &Config, started: &str) -> Vec<u8> {
 
 /// The line that comes last: what became of how many URLs, what is left, and why it ended.
 pub fn last(
-    outcomes: &Outcomes,
+    outcomes: &OutcomeCounts,
     queued: u64,
     bytes_wire: u64,
     end: End,

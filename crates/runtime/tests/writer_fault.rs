@@ -6,18 +6,18 @@ use argiope_core::rules::Config;
 use argiope_core::schedule::keeper::Settled;
 use argiope_engine::{Clock, EngineKind};
 use argiope_practice::{PracticeWeb, Response, Site};
-use argiope_runtime::keeping::{Keeping, Setting, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
 struct Faulty;
 
-impl Taker for Faulty {
+impl VisitConsumer for Faulty {
     fn take(&mut self, _settled: Settled) {
         panic!("a fault of ours, on purpose");
     }
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn a_writer_that_panics_ends_the_crawl() {
     let config = Config { roots: vec![root], ..Config::default() };
     let rules = Arc::new(argiope_runtime::rules(&config).expect("settings that make sense"));
     let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);
-    let (clock, desk) = (Clock::start(), Desk::default());
-    let setting = Setting { frontier, rules, engine, clock, taker: Faulty, desk, open: false };
-    let fault = Keeping::start(setting).expect("it starts").join().expect_err("the records are lost");
+    let (clock, target) = (Clock::start(), OutputTarget::default());
+    let setting = CrawlSetup { frontier, rules, engine, clock, consumer: Faulty, target, open: false };
+    let fault = KeeperHandle::start(setting).expect("it starts").join().expect_err("the records are lost");
     assert!(fault.message.contains("while records were written"), "{}", fault.message);
 }

@@ -1,11 +1,11 @@
 //! The crawl directory on a real file system: whose it is, what it keeps, what it refuses.
 
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
-use argiope_store::disk::{self, Event, Folder, Settings, cut_back, history, open, remove};
+use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, cut_back, history, open, remove};
 use std::fs;
 use std::path::Path;
 
-fn settings(pairs: &[(&str, &[&str])]) -> Settings {
+fn settings(pairs: &[(&str, &[&str])]) -> CrawlSettings {
     let texts = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     pairs.iter().map(|(name, values)| ((*name).to_owned(), texts(values))).collect()
 }
@@ -18,7 +18,7 @@ fn link(address: &str, via: Option<&str>) -> Link {
 
 /// Puts three links, settles one, keeps a line and a lane's state, and commits.
 fn crawl_a_little(directory: &Path) {
-    let mut opened = open(directory, &Settings::new(), usize::MAX).expect("opens");
+    let mut opened = open(directory, &CrawlSettings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
     let put = opened.frontier.put(vec![
         link("https://a.example/", None),
@@ -43,7 +43,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     for snapshot in [false, true, true] {
-        let mut opened = open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
+        let mut opened = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
         let counts = opened.frontier.counts();
         assert_eq!((opened.resumed, counts.known, counts.queued, counts.settled), (true, 3, 2, 1));
         let lane = opened.frontier.lane_of("a.example").expect("a lane");
@@ -60,11 +60,13 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
     let mut told = Vec::new();
     history(folder.path(), |event| {
         told.push(match event {
-            Event::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
-            Event::Fate { outcome, status, line } => format!("{outcome} {status:?} {}", String::from_utf8_lossy(line)),
-            Event::Line { line } => String::from_utf8_lossy(line).into_owned(),
-            Event::Round => "again".to_owned(),
-            Event::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
+            HistoryEvent::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
+            HistoryEvent::Fate { outcome, status, line } => {
+                format!("{outcome} {status:?} {}", String::from_utf8_lossy(line))
+            }
+            HistoryEvent::Line { line } => String::from_utf8_lossy(line).into_owned(),
+            HistoryEvent::Round => "again".to_owned(),
+            HistoryEvent::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
         Ok(())
     })
@@ -87,14 +89,14 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
 fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
-    let held = open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
-    let refused = open(folder.path(), &Settings::new(), usize::MAX).err().expect("held");
+    let held = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+    let refused = open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("held");
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
     assert_eq!(remove(folder.path(), None).expect_err("held").kind, StoreErrorKind::Locked);
     history(folder.path(), |_| Ok(())).expect("a history");
     drop(held);
-    open(folder.path(), &Settings::new(), usize::MAX).expect("free again");
+    open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("free again");
 }
 
 #[test]
@@ -121,16 +123,22 @@ fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
     let file = folder.path().join("crawl.json");
     let text = fs::read_to_string(&file).expect("reads");
     fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).expect("writes");
-    assert_eq!(open(folder.path(), &Settings::new(), usize::MAX).err().expect("newer").kind, StoreErrorKind::Format);
+    assert_eq!(
+        open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("newer").kind,
+        StoreErrorKind::Format
+    );
     fs::write(&file, text.replace("\"settings\": {}", "\"settings\": {\"a\": []}")).expect("writes");
-    assert_eq!(open(folder.path(), &Settings::new(), usize::MAX).err().expect("changed").kind, StoreErrorKind::Damaged);
+    assert_eq!(
+        open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("changed").kind,
+        StoreErrorKind::Damaged
+    );
 }
 
 #[test]
 fn a_folder_with_other_things_in_it_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("thesis.tex"), "years of work").expect("writes");
-    let refused = open(folder.path(), &Settings::new(), usize::MAX).err().expect("no crawl directory");
+    let refused = open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("no crawl directory");
     assert!(refused.kind == StoreErrorKind::Format && refused.message.contains("thesis.tex"), "{refused}");
     assert_eq!(remove(folder.path(), None).expect_err("no crawl directory").kind, StoreErrorKind::Format);
     assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
@@ -151,7 +159,7 @@ fn starting_over_removes_what_the_crawl_made_and_nothing_else() {
 #[test]
 fn outputs_are_cut_back_to_what_is_committed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = Folder::new(folder.path());
+    let files = OsFiles::new(folder.path());
     fs::write(folder.path().join("out"), "committed, and more").expect("writes");
     assert_eq!(cut_back(&files, "out", 9), Ok(10));
     assert_eq!(fs::read_to_string(folder.path().join("out")).expect("reads"), "committed");
@@ -167,6 +175,6 @@ fn a_log_that_is_missing_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     fs::remove_file(folder.path().join("log/000001.log")).expect("removes");
-    let refused = disk::open(folder.path(), &Settings::new(), usize::MAX).err().expect("no log");
+    let refused = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("no log");
     assert!(refused.kind == StoreErrorKind::Damaged && refused.message.contains("000001.log"), "{refused}");
 }

@@ -11,8 +11,8 @@ use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
 use argiope_practice::RunningWeb;
-use argiope_runtime::keeping::{Keeping, Setting, Summary, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
 /// Everything that a crawl brought.
@@ -51,13 +51,13 @@ pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
 pub fn crawl(config: &Config) -> Crawled {
     let taken = Arc::new(Mutex::new(Vec::new()));
     let rules = Arc::new(argiope_runtime::rules(config).expect("the settings are right"));
-    let keeping = Keeping::start(Setting {
+    let keeping = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         engine: argiope_runtime::engine_kind(config.engine),
         rules,
         clock: Clock::start(),
-        taker: Collect(Arc::clone(&taken)),
-        desk: Desk::default(),
+        consumer: Collect(Arc::clone(&taken)),
+        target: OutputTarget::default(),
         open: false,
     })
     .expect("the threads start");
@@ -77,12 +77,12 @@ pub fn crawl(config: &Config) -> Crawled {
 
 struct Collect(Arc<Mutex<Vec<Settled>>>);
 
-impl Taker for Collect {
+impl VisitConsumer for Collect {
     fn take(&mut self, settled: Settled) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
     }
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }
 
 impl Crawled {

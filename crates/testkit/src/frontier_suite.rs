@@ -229,7 +229,7 @@ pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> 
 
 /// Links by state, in the plainest of ways. A link's number is its arrival.
 #[derive(Clone, Default)]
-pub struct Model {
+pub struct FrontierModel {
     known: HashSet<(Url, bool)>,
     queued: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,
@@ -237,7 +237,7 @@ pub struct Model {
     arrivals: u64,
 }
 
-impl Model {
+impl FrontierModel {
     fn queue(&mut self, link: Link) {
         self.arrivals += 1;
         self.queued.push((self.arrivals, link));
@@ -306,14 +306,14 @@ impl Model {
 
 /// A random history of calls, the same for the same seed, played on a frontier and on the model at once.
 pub struct History {
-    pub model: Model,
+    pub model: FrontierModel,
     seed: u64,
     state: u64,
 }
 
 impl History {
     pub fn new(seed: u64) -> Self {
-        Self { model: Model::default(), seed, state: seed }
+        Self { model: FrontierModel::default(), seed, state: seed }
     }
 
     pub fn seed(&self) -> u64 {

@@ -4,9 +4,11 @@
 //! finds must be the last acknowledged commit, or the one that was on its way; nothing else, and never a wrong state.
 
 use argiope_core::{Frontier, StoreErrorKind};
-use argiope_store::disk::{Event, Files, Settings, cut_back, history_in, open_in, open_within, start_over_in};
+use argiope_store::disk::{
+    CrawlSettings, Files, HistoryEvent, cut_back, history_in, open_in, open_within, start_over_in,
+};
 use argiope_testkit::crash_files::{Accident, CrashFiles};
-use argiope_testkit::frontier_suite::{History, Model};
+use argiope_testkit::frontier_suite::{FrontierModel, History};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ const OUTPUT: &str = "pages.jsonl";
 /// A commit: the frontier's state, and how long the output was.
 #[derive(Clone, Default)]
 struct Commit {
-    model: Model,
+    model: FrontierModel,
     output: u64,
 }
 
@@ -50,7 +52,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     let mut played = Played { room, acknowledged: start, on_its_way: None, stopped: true };
     history.model = played.acknowledged.model.clone();
     history.model.restart();
-    let Ok(opened) = open_within(Arc::new(files.clone()), &Settings::new(), room) else { return played };
+    let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room) else { return played };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_full_file(1_500);
     let (after, at_end_after, portion) = snapshots_of(history.seed());
@@ -104,7 +106,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
 fn examine(files: &CrashFiles, played: Played) -> Commit {
     let files = files.after_kill();
     let opened =
-        open_within(Arc::new(files.clone()), &Settings::new(), played.room).expect("opens after every accident");
+        open_within(Arc::new(files.clone()), &CrawlSettings::new(), played.room).expect("opens after every accident");
     let mut frontier = opened.frontier;
     let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
     let mut commit = match played.on_its_way {
@@ -123,10 +125,10 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     let (mut links, mut fates, mut lines) = (0, 0, 0);
     let told = history_in(Arc::new(files), |event| {
         match event {
-            Event::Link { again, .. } => links += u64::from(!again),
-            Event::Fate { .. } => fates += 1,
-            Event::Line { line } => lines += line.len() as u64,
-            Event::Note { .. } | Event::Round => {}
+            HistoryEvent::Link { again, .. } => links += u64::from(!again),
+            HistoryEvent::Fate { .. } => fates += 1,
+            HistoryEvent::Line { line } => lines += line.len() as u64,
+            HistoryEvent::Note { .. } | HistoryEvent::Round => {}
         }
         Ok(())
     });
@@ -195,7 +197,7 @@ fn any_call_may_fail_once_or_for_ever() {
 #[test]
 fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     let files = CrashFiles::default();
-    let opened = open_in(Arc::new(files.clone()), &Settings::new()).expect("opens");
+    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.keep_line(b"{}").expect("keeps");
     let batch = frontier.commit(&[]).expect("commits").expect("a batch");
@@ -213,7 +215,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
     let files = CrashFiles::default();
     let mut history = History::new(77);
     for number in 0..6 {
-        let opened = open_within(Arc::new(files.clone()), &Settings::new(), 2_500).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(2_500);
         frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1, AT_ONCE.2);
@@ -232,7 +234,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
             for cut in [false, true] {
                 let tampered = files.after_kill();
                 tampered.tamper(&name, |bytes| if cut { bytes.truncate(at) } else { bytes[at] ^= 1 << (at % 8) });
-                match open_within(Arc::new(tampered), &Settings::new(), 20_000) {
+                match open_within(Arc::new(tampered), &CrawlSettings::new(), 20_000) {
                     Ok(opened) => {
                         let mut frontier = opened.frontier;
                         let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
@@ -255,7 +257,7 @@ fn a_changed_byte_is_never_a_wrong_state() {
 }
 
 /// A link whose bytes were changed is refused when it is taken, at the latest.
-fn compare_or_refuse(model: Model, frontier: &mut argiope_store::disk::DiskFrontier) {
+fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::DiskFrontier) {
     for lane in frontier.lanes_with_work() {
         match frontier.take(lane, usize::MAX) {
             Ok(links) => {
@@ -280,7 +282,7 @@ fn compare_or_refuse(model: Model, frontier: &mut argiope_store::disk::DiskFront
 fn a_damaged_run_is_named_and_made_anew() {
     let files = CrashFiles::default();
     let mut history = History::new(5);
-    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("opens");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_snapshots(AT_ONCE.0, AT_ONCE.1, AT_ONCE.2);
     for _ in 0..2 {
@@ -295,11 +297,11 @@ fn a_damaged_run_is_named_and_made_anew() {
     files.tamper(&runs[0], |bytes| bytes[100] ^= 1);
     let mut model = history.model.clone();
     model.restart();
-    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("the pages were not looked at");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("the pages were not looked at");
     let error = model.knows_the_same(&opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
     assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
-    let opened = open_within(Arc::new(files.clone()), &Settings::new(), 0).expect("opens");
+    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
     let mut frontier = opened.frontier;
     model.compare_all(&mut frontier);
 }
@@ -313,17 +315,17 @@ fn starting_over_may_be_cut_short_at_any_call() {
     before.create("report.txt").and_then(|mut file| file.write_at(b"all is well", 0)).expect("writes");
     before.sync_folder("").expect("syncs");
     let start = before.after_kill();
-    let (_, removed) = start_over_in(Arc::new(start.clone()), &Settings::new(), None, 0).expect("starts over");
+    let (_, removed) = start_over_in(Arc::new(start.clone()), &CrawlSettings::new(), None, 0).expect("starts over");
     assert!(removed.len() > 5 && removed.iter().any(|name| name == OUTPUT), "{removed:?}");
     let (first, last) = (before.calls(), start.calls());
     let mut kept = 0;
     for (call, seed) in (first..last).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
         let files = before.after_kill();
         files.plan(call, Accident::PowerCut);
-        assert!(start_over_in(Arc::new(files.clone()), &Settings::new(), None, 0).is_err());
+        assert!(start_over_in(Arc::new(files.clone()), &CrawlSettings::new(), None, 0).is_err());
         let mut random = History::new(seed);
         let left = if seed == 0 { files.after_kill() } else { files.after_power_cut(|bound| random.below(bound)) };
-        let opened = open_within(Arc::new(left.clone()), &Settings::new(), 0).expect("opens");
+        let opened = open_within(Arc::new(left.clone()), &CrawlSettings::new(), 0).expect("opens");
         let names: Vec<String> = left.names().into_iter().map(|(name, _)| name).collect();
         assert_eq!(opened.resumed, names.iter().any(|name| name == OUTPUT), "{names:?}");
         if opened.resumed {

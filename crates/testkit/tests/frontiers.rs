@@ -1,7 +1,7 @@
 //! The frontier suite, stamped on every frontier.
 
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
-use argiope_store::disk::{DiskFrontier, LogWriter, Settings, open_within};
+use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};
 use argiope_testkit::crash_files::CrashFiles;
 use argiope_testkit::frontier_suite::History;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ struct Committing {
 
 impl Committing {
     fn new(every: usize, room: usize) -> Self {
-        let opened = open_within(Arc::new(CrashFiles::default()), &Settings::new(), room).expect("a new directory");
+        let opened =
+            open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), room).expect("a new directory");
         let mut frontier = opened.frontier;
         frontier.set_full_file(3_000);
         Self { frontier, writer: opened.writer, every, calls: 0 }
@@ -96,7 +97,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
         for run in 0..8 {
-            let opened = open_within(Arc::new(files.clone()), &Settings::new(), room).expect("opens");
+            let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room).expect("opens");
             assert_eq!((opened.resumed, opened.notes.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
             frontier.set_full_file(2_000);
@@ -109,7 +110,7 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
             writer.write(&batch.expect("commits").expect("something happened")).expect("writes");
         }
         history.model.restart();
-        let opened = open_within(Arc::new(files), &Settings::new(), room).expect("opens");
+        let opened = open_within(Arc::new(files), &CrawlSettings::new(), room).expect("opens");
         let mut frontier = opened.frontier;
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
         history.model.compare_all(&mut frontier);
@@ -124,7 +125,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     for (seed, room) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
-        let opened = open_within(Arc::new(files.clone()), &Settings::new(), room).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), room).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_full_file(4_000);
         frontier.set_snapshots(0, 0, 60 + 80 * seed as usize);
@@ -135,7 +136,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
             writer.write(&batch).expect("writes");
             frontier.acknowledge(&batch).expect("acknowledges");
             let killed = files.after_kill();
-            let opened = open_within(Arc::new(killed.clone()), &Settings::new(), room).expect("opens");
+            let opened = open_within(Arc::new(killed.clone()), &CrawlSettings::new(), room).expect("opens");
             assert_eq!(opened.notes, [""; 0]);
             let mut model = history.model.clone();
             model.restart();
@@ -156,7 +157,7 @@ fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
     for extra in [false, true] {
         let files = CrashFiles::default();
         let mut history = History::new(7);
-        let opened = open_within(Arc::new(files.clone()), &Settings::new(), usize::MAX).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), usize::MAX).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_snapshots(0, 0, 50);
         history.run(&mut frontier, 60);
@@ -176,7 +177,7 @@ fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
         let names: Vec<String> = files.names().into_iter().map(|(name, _)| name).collect();
         assert!(names.iter().any(|name| name == "snapshot"), "{names:?}");
         history.model.restart();
-        let opened = open_within(Arc::new(files), &Settings::new(), usize::MAX).expect("opens");
+        let opened = open_within(Arc::new(files), &CrawlSettings::new(), usize::MAX).expect("opens");
         assert_eq!(opened.notes, [""; 0]);
         history.model.compare_all(&mut { opened.frontier });
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use argiope_core::rules::{Breadth, Config, Pace, Rate, RobotsPolicy, Rules, Size, Span};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{Outcome, Time, Url};
-use argiope_testkit::sim::model::{Expected, Model, Plan};
-use argiope_testkit::sim::{Report, Sim};
+use argiope_testkit::sim::model::{ExpectedCrawl, WebModel, WebPlan};
+use argiope_testkit::sim::{Sim, SimReport};
 use proptest::prelude::*;
 
 const MAX_TRIES: u8 = 4;
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = WebPlan> {
     (any::<u64>(), 1..8usize, 1..25usize, 1..5usize, 0..60u64)
-        .prop_map(|(seed, hosts, pages, addresses, trouble)| Plan { seed, hosts, pages, addresses, trouble })
+        .prop_map(|(seed, hosts, pages, addresses, trouble)| WebPlan { seed, hosts, pages, addresses, trouble })
 }
 
 fn settings() -> impl Strategy<Value = Config> {
@@ -26,7 +26,7 @@ fn settings() -> impl Strategy<Value = Config> {
     (pace, delay, widths, robots, rate).prop_map(|(pace, delay, (concurrency, per_host, per_ip), robots, rate)| {
         Config {
             scope: Breadth::Any,
-            exclude: Model::exclude(),
+            exclude: WebModel::exclude(),
             pace,
             delay: Span::from_millis(delay),
             concurrency,
@@ -48,22 +48,22 @@ fn config() -> ProptestConfig {
 }
 
 struct Crawled {
-    report: Report,
-    oracle: HashMap<Url, Expected>,
-    sim: Sim<Model>,
+    report: SimReport,
+    oracle: HashMap<Url, ExpectedCrawl>,
+    sim: Sim<WebModel>,
 }
 
-fn rules(config: &Config, model: &Model) -> Arc<Rules> {
+fn rules(config: &Config, model: &WebModel) -> Arc<Rules> {
     let config = Config { roots: model.roots(), ..config.clone() };
     Arc::new(config.compile(42).expect("settings that make sense"))
 }
 
-fn crawl(plan: &Plan, config: &Config) -> Crawled {
+fn crawl(plan: &WebPlan, config: &Config) -> Crawled {
     crawl_with(plan, config, |_| {})
 }
 
-fn crawl_with(plan: &Plan, config: &Config, prepare: impl FnOnce(&mut Sim<Model>)) -> Crawled {
-    let model = Model::new(plan.clone(), MAX_TRIES);
+fn crawl_with(plan: &WebPlan, config: &Config, prepare: impl FnOnce(&mut Sim<WebModel>)) -> Crawled {
+    let model = WebModel::new(plan.clone(), MAX_TRIES);
     let rules = rules(config, &model);
     let oracle = model.oracle(&rules);
     let mut sim = Sim::new(rules, model);
@@ -73,19 +73,19 @@ fn crawl_with(plan: &Plan, config: &Config, prepare: impl FnOnce(&mut Sim<Model>
 }
 
 /// The pages that were settled, each once.
-fn records(report: &Report) -> HashMap<Url, Expected> {
+fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
     let mut records = HashMap::new();
     for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
         let visit = &settled.visit;
         let error = visit.error.as_ref().map(|failure| failure.kind);
-        let record = Expected { outcome: visit.outcome, error, asked: false };
+        let record = ExpectedCrawl { outcome: visit.outcome, error, asked: false };
         assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
     }
     records
 }
 
 fn keeps_the_rules(crawled: &Crawled) -> Result<(), TestCaseError> {
-    let faults = crawled.sim.umpire.faults();
+    let faults = crawled.sim.politeness.faults();
     prop_assert!(faults.is_empty(), "{} faults, first {:#?}", faults.len(), faults.get(..faults.len().min(5)));
     let counts = crawled.report.counts;
     prop_assert_eq!(counts.known, counts.queued + counts.leased + counts.settled);
@@ -97,7 +97,7 @@ fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
     for (url, record) in records(&crawled.report) {
         let expected = crawled.oracle.get(&url).copied();
         prop_assert!(expected.is_some(), "{} should not have been found", url);
-        prop_assert_eq!(Some(record), expected.map(|expected| Expected { asked: false, ..expected }), "{}", url);
+        prop_assert_eq!(Some(record), expected.map(|expected| ExpectedCrawl { asked: false, ..expected }), "{}", url);
     }
     Ok(())
 }
@@ -116,10 +116,10 @@ proptest! {
         }
         let asked: std::collections::HashSet<&Url> =
             crawled.oracle.iter().filter(|(_, expected)| expected.asked).map(|(url, _)| url).collect();
-        let pages = crawled.sim.umpire.pages();
+        let pages = crawled.sim.politeness.pages();
         prop_assert_eq!(asked.len(), pages.len());
         prop_assert!(pages.iter().all(|url| asked.contains(url)));
-        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(end, End::Finished);
         prop_assert_eq!(ended, last_event, "a timer decided the end");
         prop_assert_eq!((counts.queued, counts.leased), (0, 0));
@@ -132,8 +132,8 @@ proptest! {
         keeps_the_rules(&crawled)?;
         is_right(&crawled)?;
         let askable = crawled.oracle.values().filter(|expected| expected.asked).count() as u64;
-        prop_assert_eq!(crawled.sim.umpire.pages().len() as u64, askable.min(most));
-        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        prop_assert_eq!(crawled.sim.politeness.pages().len() as u64, askable.min(most));
+        let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(ended, last_event, "a timer decided the end");
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
         prop_assert_eq!(counts.leased, 0);
@@ -149,7 +149,7 @@ proptest! {
         let crawled = crawl(&plan, &Config { max_bytes: Some(Size(most)), ..config });
         keeps_the_rules(&crawled)?;
         is_right(&crawled)?;
-        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert!(matches!(end, End::Finished | End::MaxBytes));
         prop_assert_eq!(ended, last_event);
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
@@ -161,7 +161,7 @@ proptest! {
         let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(most)), ..config });
         keeps_the_rules(&crawled)?;
         is_right(&crawled)?;
-        let Report { end, ended, counts, .. } = crawled.report;
+        let SimReport { end, ended, counts, .. } = crawled.report;
         let deadline = Time::from_micros(most * 1_000);
         if end == End::Finished {
             prop_assert!(ended <= deadline);
@@ -178,7 +178,7 @@ proptest! {
         let crawled = crawl_with(&plan, &config, |sim| sim.stop_at(at, End::Interrupted));
         keeps_the_rules(&crawled)?;
         is_right(&crawled)?;
-        let Report { end, ended, last_event, counts, .. } = crawled.report;
+        let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(counts.leased, 0);
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
         prop_assert_eq!(ended, last_event);
@@ -186,7 +186,7 @@ proptest! {
 
     #[test]
     fn time_may_be_as_large_as_it_likes(plan in plans(), config in settings(), start in any::<u64>()) {
-        let model = Model::new(plan, MAX_TRIES);
+        let model = WebModel::new(plan, MAX_TRIES);
         let rules = rules(&config, &model);
         let wanted = model.oracle(&rules).len();
         let mut sim = Sim::new(rules, model).begin_at(Time::from_micros(start / 2));
@@ -199,8 +199,8 @@ proptest! {
 fn outcomes_of_all_kinds_come_up() {
     let mut seen: HashMap<Outcome, u32> = HashMap::new();
     for seed in 0..60 {
-        let plan = Plan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
-        let config = Config { scope: Breadth::Any, exclude: Model::exclude(), ..Config::default() };
+        let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
+        let config = Config { scope: Breadth::Any, exclude: WebModel::exclude(), ..Config::default() };
         for record in records(&crawl(&plan, &config).report).values() {
             *seen.entry(record.outcome).or_default() += 1;
         }

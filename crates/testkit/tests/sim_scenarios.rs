@@ -8,7 +8,7 @@ use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Size, Span};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
-use argiope_testkit::sim::{Fetched, Named, Reply, Report, Said, Sim, Web};
+use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimFetch, SimReply, SimReport, SimWeb};
 
 /// A web written in place: a function from request and number of the attempt to what is said.
 struct Script<F> {
@@ -17,8 +17,8 @@ struct Script<F> {
     say: F,
 }
 
-impl<F: FnMut(&Job, u32, Time) -> Said> Web for Script<F> {
-    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+impl<F: FnMut(&Job, u32, Time) -> SimAnswer> SimWeb for Script<F> {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         if host.starts_with("nowhere") {
             return (Duration::ZERO, Err(Failure::new(ErrorKind::DnsNxdomain, "no such name")));
         }
@@ -26,36 +26,36 @@ impl<F: FnMut(&Job, u32, Time) -> Said> Web for Script<F> {
         (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(60))))
     }
 
-    fn reply(&mut self, job: &Job, now: Time) -> Reply {
+    fn reply(&mut self, job: &Job, now: Time) -> SimReply {
         let asked = self.asked.entry(job.link.url.clone()).or_default();
         *asked += 1;
-        Reply::new(self.latency, job.addresses.first().copied(), (self.say)(job, *asked, now))
+        SimReply::new(self.latency, job.addresses.first().copied(), (self.say)(job, *asked, now))
     }
 }
 
-fn sim<F: FnMut(&Job, u32, Time) -> Said>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
+fn sim<F: FnMut(&Job, u32, Time) -> SimAnswer>(edit: impl FnOnce(&mut Config), say: F) -> Sim<Script<F>> {
     let mut config = Config { roots: vec!["http://h.example/0".into()], scope: Breadth::Any, ..Config::default() };
     edit(&mut config);
     let rules = Arc::new(config.compile(7).expect("settings that make sense"));
     Sim::new(rules, Script { latency: Duration::from_millis(100), asked: Default::default(), say })
 }
 
-fn run<F: FnMut(&Job, u32, Time) -> Said>(sim: &mut Sim<Script<F>>) -> Report {
+fn run<F: FnMut(&Job, u32, Time) -> SimAnswer>(sim: &mut Sim<Script<F>>) -> SimReport {
     let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
     report
 }
 
-fn links(all: &[&str]) -> Said {
+fn links(all: &[&str]) -> SimAnswer {
     let mut links = LinkList::default();
     for one in all {
         links.push(one, LinkKind::Anchor, false);
     }
-    Said::Page(links)
+    SimAnswer::Page(links)
 }
 
 /// Pages `/0` to `/n`, each with a link to the next.
-fn chain(job: &Job, last: u32) -> Said {
+fn chain(job: &Job, last: u32) -> SimAnswer {
     let number: u32 = job.link.url.path().trim_start_matches('/').parse().unwrap_or(0);
     let next = format!("http://{}/{}", job.link.url.authority(), number + 1);
     if number < last { links(&[&next]) } else { links(&[]) }
@@ -65,11 +65,11 @@ fn is_robots(job: &Job) -> bool {
     matches!(job.purpose, Purpose::Robots(_))
 }
 
-fn robots(report: &Report) -> Vec<&Fetched> {
+fn robots(report: &SimReport) -> Vec<&SimFetch> {
     report.fetches.iter().filter(|fetched| matches!(fetched.purpose, Purpose::Robots(_))).collect()
 }
 
-fn outcomes(report: &Report) -> Vec<(&str, Outcome, Option<ErrorKind>)> {
+fn outcomes(report: &SimReport) -> Vec<(&str, Outcome, Option<ErrorKind>)> {
     let pages = report.settled.iter().map(|settled| &settled.visit).filter(|visit| visit.is_page());
     pages.map(|visit| (visit.link.url.as_str(), visit.outcome, visit.error.as_ref().map(|error| error.kind))).collect()
 }
@@ -83,7 +83,11 @@ fn a_robots_txt_is_renewed_after_a_day() {
     let mut sim = sim(
         |config| config.max_crawl_delay = Span::from_secs(3_600),
         |job, _, _| {
-            if is_robots(job) { Said::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()) } else { chain(job, 60) }
+            if is_robots(job) {
+                SimAnswer::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec())
+            } else {
+                chain(job, 60)
+            }
         },
     );
     let report = run(&mut sim);
@@ -99,8 +103,8 @@ fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
     let mut sim = sim(
         |config| config.max_crawl_delay = Span::from_secs(3_600),
         |job, nth, _| match (is_robots(job), nth) {
-            (true, 1) => Said::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
-            (true, _) => Said::Robots(b"User-agent: *\nDisallow: /".to_vec()),
+            (true, 1) => SimAnswer::Robots(b"User-agent: *\nCrawl-delay: 3600".to_vec()),
+            (true, _) => SimAnswer::Robots(b"User-agent: *\nDisallow: /".to_vec()),
             _ => chain(job, 60),
         },
     );
@@ -113,9 +117,9 @@ fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
 #[test]
 fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
     let say = |job: &Job, nth: u32, _: Time| match (is_robots(job), nth) {
-        (true, 1) => Said::Status(503),
-        (true, 2) => Said::Nothing(ErrorKind::ConnectRefused),
-        (true, _) => Said::Status(404),
+        (true, 1) => SimAnswer::Status(503),
+        (true, 2) => SimAnswer::Nothing(ErrorKind::ConnectRefused),
+        (true, _) => SimAnswer::Status(404),
         _ => chain(job, 2),
     };
     let mut sim = sim(|_| {}, say);
@@ -127,14 +131,14 @@ fn a_robots_txt_that_is_unreachable_for_a_while_delays_and_then_lets_go() {
 
 #[test]
 fn a_robots_txt_that_stays_unreachable_ends_its_links_as_the_record_format_says() {
-    type Case = (fn() -> Said, Outcome, ErrorKind);
+    type Case = (fn() -> SimAnswer, Outcome, ErrorKind);
     let cases: [Case; 6] = [
-        (|| Said::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| Said::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| Said::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| Said::Redirect("http://127.0.0.1.example:25/".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
-        (|| Said::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
-        (|| Said::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
+        (|| SimAnswer::Status(500), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimAnswer::Status(429), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimAnswer::Redirect("/robots.txt".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimAnswer::Redirect("http://127.0.0.1.example:25/".into()), Outcome::Robots, ErrorKind::RobotsUnreachable),
+        (|| SimAnswer::Redirect("http://nowhere.example/r".into()), Outcome::Failed, ErrorKind::DnsNxdomain),
+        (|| SimAnswer::Nothing(ErrorKind::Tls), Outcome::Failed, ErrorKind::Tls),
     ];
     for (say, outcome, kind) in cases {
         let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { say() } else { chain(job, 3) });
@@ -150,7 +154,7 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
     let mut sim = sim(
         |config| config.delay = Span::from_secs(2),
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => Said::Status(404),
+            "/robots.txt" => SimAnswer::Status(404),
             "/0" => links(&all),
             _ => links(&[]),
         },
@@ -164,8 +168,8 @@ fn every_origin_of_a_host_has_its_own_robots_txt_and_all_share_its_pace() {
 #[test]
 fn retry_after_is_kept_by_all_requests_to_the_host() {
     let hour = |job: &Job, nth: u32, _: Time| match (is_robots(job), job.link.url.path(), nth) {
-        (true, ..) => Said::Status(404),
-        (_, "/1", 1) => Said::Status(503),
+        (true, ..) => SimAnswer::Status(404),
+        (_, "/1", 1) => SimAnswer::Status(503),
         (_, "/0", _) => links(&["http://h.example/1", "http://h.example/2", "http://h.example/3"]),
         _ => links(&[]),
     };
@@ -180,14 +184,14 @@ fn a_loop_of_redirects_ends_because_its_pages_are_known() {
     let mut sim = sim(
         |_| {},
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => Said::Status(404),
-            "/0" => Said::Redirect("/1".into()),
-            "/1" => Said::Redirect("/2".into()),
-            _ => Said::Redirect("/0".into()),
+            "/robots.txt" => SimAnswer::Status(404),
+            "/0" => SimAnswer::Redirect("/1".into()),
+            "/1" => SimAnswer::Redirect("/2".into()),
+            _ => SimAnswer::Redirect("/0".into()),
         },
     );
     let report = run(&mut sim);
-    assert_eq!((outcomes(&report).len(), sim.umpire.pages().len()), (3, 3));
+    assert_eq!((outcomes(&report).len(), sim.politeness.pages().len()), (3, 3));
 }
 
 #[test]
@@ -195,8 +199,8 @@ fn redirects_are_followed_so_far_and_no_further() {
     let mut sim = sim(
         |config| config.max_redirects = 3,
         |job, _, _| match job.link.url.path().trim_start_matches('/').parse::<u32>() {
-            Ok(number) => Said::Redirect(format!("/{}", number + 1)),
-            Err(_) => Said::Status(404),
+            Ok(number) => SimAnswer::Redirect(format!("/{}", number + 1)),
+            Err(_) => SimAnswer::Status(404),
         },
     );
     let report = run(&mut sim);
@@ -207,7 +211,7 @@ fn redirects_are_followed_so_far_and_no_further() {
 
 #[test]
 fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
-    let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { Said::Status(404) } else { chain(job, 1) });
+    let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { SimAnswer::Status(404) } else { chain(job, 1) });
     let root = |text: &str| Link::root(Url::parse(text).expect("an address"), 10);
     let hour = Time::ZERO + Duration::from_secs(3_600);
     sim.feed_at(hour, vec![root("http://other.example/0"), root("http://h.example/0")]);
@@ -223,8 +227,8 @@ fn a_root_without_a_scheme_is_tried_as_https_and_then_as_http() {
     let mut sim = sim(
         |config| (config.roots, config.scope) = (vec!["h.example/0".into()], Breadth::Host),
         |job, _, _| match (job.link.url.is_https(), is_robots(job)) {
-            (true, _) => Said::Nothing(ErrorKind::ConnectRefused),
-            (_, true) => Said::Status(404),
+            (true, _) => SimAnswer::Nothing(ErrorKind::ConnectRefused),
+            (_, true) => SimAnswer::Status(404),
             _ => chain(job, 2),
         },
     );
@@ -243,7 +247,7 @@ fn one_wide_host_uses_its_width_and_all_of_it() {
         |job, _, _| if job.link.url.path() == "/0" { links(&texts) } else { links(&[]) },
     );
     let report = run(&mut sim);
-    assert_eq!(sim.umpire.most_at("h.example"), 50);
+    assert_eq!(sim.politeness.most_at("h.example"), 50);
     // 5 ms for the name, one page, then ten rounds.
     assert!((1.1..1.12).contains(&seconds(report.ended)), "{}", seconds(report.ended));
 }
@@ -255,9 +259,9 @@ fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
     let mut sim = sim(
         |_| {},
         |job, _, _| match job.link.url.path() {
-            "/robots.txt" => Said::Status(404),
+            "/robots.txt" => SimAnswer::Status(404),
             "/0" => links(&texts),
-            _ => Said::Nothing(ErrorKind::ConnectRefused),
+            _ => SimAnswer::Nothing(ErrorKind::ConnectRefused),
         },
     );
     let report = run(&mut sim);
@@ -278,7 +282,7 @@ fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
             config.max_memory = Some(Size(64 << 20));
             config.concurrency = 1;
         },
-        |job, _, _| if is_robots(job) { Said::Robots(file.clone()) } else { chain(job, 9) },
+        |job, _, _| if is_robots(job) { SimAnswer::Robots(file.clone()) } else { chain(job, 9) },
     );
     let report = run(&mut sim);
     assert_eq!(outcomes(&report).len(), hosts * 10);

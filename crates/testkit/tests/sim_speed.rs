@@ -6,21 +6,21 @@ use std::time::Duration;
 use argiope_core::Time;
 use argiope_core::rules::{Breadth, Config, Pace, Span};
 use argiope_core::schedule::keeper::End;
-use argiope_testkit::sim::broad::Broad;
-use argiope_testkit::sim::{Report, Sim};
+use argiope_testkit::sim::broad::BroadWeb;
+use argiope_testkit::sim::{Sim, SimReport};
 
 /// The full size with `ARGIOPE_LONG` set, and so many times less otherwise.
 fn size(full: usize, less: usize) -> usize {
     if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
 }
 
-fn crawl(web: &Broad, config: Config) -> (Report, f64) {
+fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     let (delay, concurrency) = (config.delay.0, config.concurrency);
     let config = Config { roots: web.roots(), scope: Breadth::Any, ..config };
     let rules = Arc::new(config.compile(3).expect("settings that make sense"));
     let mut sim = Sim::new(rules, web.clone());
     let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
     assert_eq!((report.end, report.counts.settled), (End::Finished, web.total()));
     let ideal = web.ideal(delay, concurrency);
     let eta = ideal.as_secs_f64() / (report.ended - Time::ZERO).as_secs_f64();
@@ -29,16 +29,16 @@ fn crawl(web: &Broad, config: Config) -> (Report, f64) {
 
 /// Says a figure to whoever runs the test with its output shown.
 #[expect(clippy::print_stderr, reason = "figures are what this test is for")]
-fn tell(what: &str, report: &Report, eta: f64) {
+fn tell(what: &str, report: &SimReport, eta: f64) {
     eprintln!("{what}: {:?} of virtual time, eta {eta:.4}, {} orders", report.ended - Time::ZERO, report.orders);
 }
 
 /// Hosts of very different sizes, half of them found late, few slots.
 #[test]
 fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
-    let web = Broad {
+    let web = BroadWeb {
         seed: 7,
-        sizes: Broad::zipf(1_000, 50_000, 1.1),
+        sizes: BroadWeb::zipf(1_000, 50_000, 1.1),
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 50,
         dns: Duration::from_millis(20),
@@ -53,9 +53,9 @@ fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
 /// Some hosts that ask for more patience than the settings do.
 #[test]
 fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
-    let web = Broad {
+    let web = BroadWeb {
         seed: 11,
-        sizes: Broad::zipf(1_000, 20_000, 0.6),
+        sizes: BroadWeb::zipf(1_000, 20_000, 0.6),
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 50,
         dns: Duration::from_millis(20),
@@ -71,9 +71,9 @@ fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
 /// The ideal knows the sizes of all hosts beforehand; a crawl has to ask each of them first.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
-    let web = Broad {
+    let web = BroadWeb {
         seed: 13,
-        sizes: Broad::zipf(1_000, 20_000, 0.6),
+        sizes: BroadWeb::zipf(1_000, 20_000, 0.6),
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 0,
         dns: Duration::from_millis(20),
@@ -90,7 +90,7 @@ fn with_few_slots_the_longest_queues_go_first() {
 #[test]
 fn waiting_for_ten_thousand_slow_hosts_costs_nothing() {
     let hosts = size(10_000, 10);
-    let web = Broad {
+    let web = BroadWeb {
         seed: 5,
         sizes: vec![5; hosts],
         latency: (Duration::from_secs(1), Duration::from_secs(3)),
@@ -108,9 +108,9 @@ fn waiting_for_ten_thousand_slow_hosts_costs_nothing() {
 #[test]
 fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
     let hosts = size(100_000, 50);
-    let web = Broad {
+    let web = BroadWeb {
         seed: 9,
-        sizes: Broad::zipf(hosts, 10 * hosts as u64, 0.5),
+        sizes: BroadWeb::zipf(hosts, 10 * hosts as u64, 0.5),
         latency: (Duration::from_millis(50), Duration::from_millis(500)),
         found_late: 80,
         dns: Duration::from_millis(20),

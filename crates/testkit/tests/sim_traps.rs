@@ -11,44 +11,44 @@ use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time};
-use argiope_testkit::sim::{Named, Reply, Report, Said, Sim, Web};
+use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, SimWeb};
 
 const ORDINARY: usize = 300;
 
 /// An ordinary host, and one that this function speaks for.
 struct Beside<F>(F);
 
-impl<F: FnMut(&str, &str) -> Said> Web for Beside<F> {
-    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         let last = host.bytes().fold(7u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
         (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last])], Duration::from_secs(3_600))))
     }
 
-    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+    fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let url = &job.link.url;
         let said = match (&job.purpose, url.host()) {
-            (Purpose::Robots(_), _) => Said::Status(404),
+            (Purpose::Robots(_), _) => SimAnswer::Status(404),
             (_, "ordinary.example") => ordinary(url.path()),
             (_, host) => (self.0)(host, url.target()),
         };
-        Reply::new(Duration::from_millis(50), job.addresses.first().copied(), said)
+        SimReply::new(Duration::from_millis(50), job.addresses.first().copied(), said)
     }
 }
 
 /// Pages `/0` to `/299`, each with an own text and links to the next and to the first.
-fn ordinary(path: &str) -> Said {
+fn ordinary(path: &str) -> SimAnswer {
     let number: usize = path.trim_start_matches('/').parse().unwrap_or(0);
     let links =
         [format!("http://ordinary.example/{}", (number + 1).min(ORDINARY - 1)), "http://ordinary.example/0".into()];
     page(&format!("A page of its own, which has the name {}, and says what no other page says.", word(number)), links)
 }
 
-fn page(text: &str, links: impl IntoIterator<Item = String>) -> Said {
+fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimAnswer {
     let mut list = LinkList::default();
     for link in links {
         list.push(&link, LinkKind::Anchor, false);
     }
-    Said::Text(list, text.to_owned())
+    SimAnswer::Text(list, text.to_owned())
 }
 
 /// A number in letters: numbers are all alike.
@@ -58,7 +58,10 @@ fn word(number: usize) -> String {
 
 const TEXT: &str = "Some text that is long enough for a page to be known by it when it comes again.";
 
-fn crawl(say: impl FnMut(&str, &str) -> Said, edit: impl FnOnce(&mut Config)) -> (Report, Vec<TrapRule>, usize) {
+fn crawl(
+    say: impl FnMut(&str, &str) -> SimAnswer,
+    edit: impl FnOnce(&mut Config),
+) -> (SimReport, Vec<TrapRule>, usize) {
     let mut config = Config {
         roots: vec!["http://trap.example/".into(), "http://ordinary.example/0".into()],
         scope: Breadth::Domain,
@@ -68,7 +71,7 @@ fn crawl(say: impl FnMut(&str, &str) -> Said, edit: impl FnOnce(&mut Config)) ->
     let rules = Arc::new(config.compile(3).expect("settings"));
     let mut sim = Sim::new(rules, Beside(say));
     let report = sim.run().expect("a crawl that goes on");
-    assert_eq!(sim.umpire.faults(), [] as [String; 0]);
+    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
     assert_eq!((report.end, report.counts.queued, report.counts.leased), (End::Finished, 0, 0));
     let beside = report.settled.iter().filter(|settled| {
         settled.visit.link.url.host() == "ordinary.example"
@@ -165,7 +168,7 @@ fn a_redirect_maze_ends() {
         "/" => page(TEXT, (0..5).map(|number| format!("http://trap.example/maze/{number}"))),
         _ => {
             fresh += 1;
-            Said::Redirect(format!("/maze/on/{fresh}"))
+            SimAnswer::Redirect(format!("/maze/on/{fresh}"))
         }
     };
     let (report, rules, trapped) = crawl(say, |_| {});

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Fate, Frontier, Outcome, StoreError};
 use argiope_rigs::{Addresses, Writer, kernel};
-use argiope_store::disk::{self, Settings};
+use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ fn in_memory(kind: &str, addresses: &Addresses) -> Result<Value, Box<dyn std::er
 /// commit, which ends a run: with a snapshot.
 fn on_disk(addresses: &Addresses, folder: &Path, room: usize) -> Result<Value, StoreError> {
     let measure = Measure::start();
-    let opened = disk::open(folder, &Settings::new(), room)?;
+    let opened = disk::open(folder, &CrawlSettings::new(), room)?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let mut offered = 0_u64;
@@ -137,9 +137,9 @@ fn on_disk(addresses: &Addresses, folder: &Path, room: usize) -> Result<Value, S
 }
 
 fn again(folder: &Path, room: usize) -> Result<Value, StoreError> {
-    let open = || -> Result<(disk::Opened, [f64; 2]), StoreError> {
+    let open = || -> Result<(disk::OpenedDirectory, [f64; 2]), StoreError> {
         let (started, used) = (Instant::now(), kernel::process_time());
-        let opened = disk::open(folder, &Settings::new(), room)?;
+        let opened = disk::open(folder, &CrawlSettings::new(), room)?;
         Ok((opened, [started.elapsed(), kernel::process_time() - used].map(|time| time.as_secs_f64())))
     };
     let (opened, clean) = open()?;

@@ -13,11 +13,11 @@ use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_engine::Clock;
 use argiope_practice::{RunningWeb, demo as practice};
-use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
-use argiope_runtime::keeping::{Keeping, Mail, Setting, Taker};
-use argiope_runtime::snapshot::Snapshot;
-use argiope_runtime::writing::{Desk, Lasting};
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
+use argiope_runtime::status::Status;
+use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 use argiope_store::MemoryFrontier;
 
@@ -92,14 +92,14 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
     let earlier = if finished { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
-    let (frontier, desk) = directory.into_parts(jsonl, first_line);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: Some(&path), earlier }))
+    let (frontier, target) = directory.into_parts(jsonl, first_line);
+    Ok(crawl(config, rules, clock, Places { frontier, target, output, report: Some(&path), earlier }))
 }
 
 /// What a crawl works on, and where it tells of it.
 struct Places<'a, F> {
     frontier: F,
-    desk: Desk,
+    target: OutputTarget,
     /// Where records are printed, once they are durable.
     output: Option<Output>,
     /// The folder that gets the report.
@@ -112,20 +112,25 @@ struct Places<'a, F> {
 const READ_AGAIN: u64 = 100_000;
 
 fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
-    run_lines::first(config, &argiope_runtime::keeping::wall_clock(clock).text(argiope_core::Time::ZERO))
+    run_lines::first(config, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
-fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Clock, places: Places<'_, F>) -> ExitCode {
-    let Places { frontier, desk, output, report: folder, earlier } = places;
+fn crawl<F: CommitFrontier + Send + 'static>(
+    config: &Config,
+    rules: Rules,
+    clock: Clock,
+    places: Places<'_, F>,
+) -> ExitCode {
+    let Places { frontier, target, output, report: folder, earlier } = places;
     let rules = Arc::new(rules);
     if config.insecure {
         // Whom to trust is no matter of tone: this is said even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
     }
     let shown = Shown::default();
-    let picture = shown.clone();
+    let status = shown.clone();
     let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
-    let live = match Live::start(view, move || picture.snapshot()) {
+    let live = match Live::start(view, move || status.snapshot()) {
         Ok(live) => Arc::new(live),
         Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
     };
@@ -136,16 +141,16 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     let stop = shown.clone();
     let voice = Voice { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
     let teller = Teller::new(Arc::clone(&rules), output, voice, Arc::clone(&live), move || {
-        stop.tell(Mail::Leave);
+        stop.tell(KeeperMessage::Leave);
     });
     let teller = Arc::new(Mutex::new(Some(teller)));
-    let started = Keeping::start(Setting {
+    let started = KeeperHandle::start(CrawlSetup {
         frontier,
         rules,
         engine: engine_kind(config.engine),
         clock,
-        taker: Telling(Arc::clone(&teller)),
-        desk,
+        consumer: Telling(Arc::clone(&teller)),
+        target,
         open: false,
     });
     let keeping = match started {
@@ -155,7 +160,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
     shown.set(&keeping);
     let drain = shown.clone();
     // The thread for it begins when the crawl has: the first request does not wait for it.
-    let interrupt = match Interrupt::watch(signals, move || drain.tell(Mail::Stop(End::Interrupted))) {
+    let interrupt = match Interrupt::watch(signals, move || drain.tell(KeeperMessage::Stop(End::Interrupted))) {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
@@ -205,7 +210,7 @@ fn crawl<F: Lasting + Send + 'static>(config: &Config, rules: Rules, clock: Cloc
         let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
-        && let Err(error) = Aside::write(&folder.join(argiope_store::disk::REPORT), &text)
+        && let Err(error) = AtomicFile::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
         return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
     }
@@ -254,9 +259,9 @@ fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
         Err(why) => return Ok(fail(config, &why)),
     };
     let clock = Clock::start();
-    let desk = Desk { first_line: Some(first_line(config, &clock)), ..Desk::default() };
+    let target = OutputTarget { first_line: Some(first_line(config, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    Ok(crawl(config, rules, clock, Places { frontier, desk, output, report: None, earlier: 0 }))
+    Ok(crawl(config, rules, clock, Places { frontier, target, output, report: None, earlier: 0 }))
 }
 
 fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {
@@ -321,19 +326,19 @@ enum Crawling {
     #[default]
     NotYet,
     /// This was said before it ran.
-    Early(Mail),
-    Runs(Sender<Mail>, Arc<Mutex<Snapshot>>),
+    Early(KeeperMessage),
+    Runs(Sender<KeeperMessage>, Arc<Mutex<Status>>),
 }
 
 impl Shown {
-    fn set(&self, keeping: &Keeping) {
-        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.picture));
+    fn set(&self, keeping: &KeeperHandle) {
+        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.status));
         if let Crawling::Early(mail) = std::mem::replace(&mut *self.crawling(), runs) {
             self.tell(mail);
         }
     }
 
-    fn tell(&self, mail: Mail) {
+    fn tell(&self, mail: KeeperMessage) {
         match &mut *self.crawling() {
             Crawling::Runs(inbox, _) => {
                 // A crawl that is over needs no telling.
@@ -343,10 +348,10 @@ impl Shown {
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Status {
         match &*self.crawling() {
-            Crawling::Runs(_, picture) => picture.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            Crawling::NotYet | Crawling::Early(_) => Snapshot::default(),
+            Crawling::Runs(_, status) => status.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Crawling::NotYet | Crawling::Early(_) => Status::default(),
         }
     }
 
@@ -357,7 +362,7 @@ impl Shown {
 
 struct Telling(Arc<Mutex<Option<Teller>>>);
 
-impl Taker for Telling {
+impl VisitConsumer for Telling {
     fn take(&mut self, settled: Settled) {
         if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             teller.take(&settled);
@@ -370,9 +375,9 @@ impl Taker for Telling {
         }
     }
 
-    fn rest(&mut self) {
+    fn flush(&mut self) {
         if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            teller.rest();
+            teller.flush();
         }
     }
 }

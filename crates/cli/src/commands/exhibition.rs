@@ -10,7 +10,7 @@ use argiope_core::rules::{EngineName, Span};
 use argiope_exhibition::child::{self, Task};
 use argiope_exhibition::web::SlowWeb;
 use argiope_exhibition::{Exhibition, Race, Racer, chess, memory, picture, trace};
-use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
 use super::config::Usage;
@@ -248,7 +248,7 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         racers.push(racer);
     }
     if let Some(file) = &args.svg {
-        Aside::write(file, picture::svg(&race, &racers))
+        AtomicFile::write(file, picture::svg(&race, &racers))
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
     }
     if args.json {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::export;
 use crate::history::Fault;
-use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 
 use super::config::Usage;
@@ -78,7 +78,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Usage> {
 /// Aside first, then under its name. Devices and pipes are written to as they are.
 fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (Fault, String)> {
     let export = || -> Result<(), Fault> {
-        let mut out = BufWriter::with_capacity(BUFFER, Aside::create(path)?);
+        let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
         write(args, Some(path), &mut out)?;
         let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(aside.place()?)

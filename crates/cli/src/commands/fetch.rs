@@ -15,8 +15,8 @@ use argiope_core::visit::Visit;
 use argiope_engine::Clock;
 use argiope_runtime::Error;
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeping::{Keeping, Setting, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
 use super::config::Usage;
@@ -78,13 +78,13 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         warn_of_insecurity();
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let keeping = Keeping::start(Setting {
+    let keeping = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        taker: Collect(Arc::clone(&seen)),
-        desk: Desk::default(),
+        consumer: Collect(Arc::clone(&seen)),
+        target: OutputTarget::default(),
         open: false,
     });
     let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));
@@ -106,12 +106,12 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
 
 struct Collect(Arc<Mutex<Vec<Settled>>>);
 
-impl Taker for Collect {
+impl VisitConsumer for Collect {
     fn take(&mut self, settled: Settled) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
     }
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }
 
 impl Exchange {

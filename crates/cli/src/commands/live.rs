@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use argiope_runtime::snapshot::Snapshot;
+use argiope_runtime::status::Status;
 
 use super::{log, view};
 
@@ -57,7 +57,7 @@ pub struct Live {
 
 impl Live {
     /// Shows what `snapshot` returns until it is stopped.
-    pub fn start(view: View, snapshot: impl FnMut() -> Snapshot + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(view: View, snapshot: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
         if view == View::None {
             return Ok(Self { messages: None, thread: None });
         }
@@ -99,7 +99,7 @@ impl Drop for Live {
     }
 }
 
-fn show(view: View, mut snapshot: impl FnMut() -> Snapshot, inbox: &Receiver<String>) {
+fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<String>) {
     let pause = match view {
         View::Terminal { .. } => FRAME,
         View::Plain | View::Json | View::None => LINE,
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn stopping_ends_the_thread() {
         for view in [View::None, View::Plain] {
-            let live = Live::start(view, Snapshot::default).unwrap();
+            let live = Live::start(view, Status::default).unwrap();
             live.stop();
         }
     }

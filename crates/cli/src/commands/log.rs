@@ -5,7 +5,7 @@
 
 use crate::report::{Page, Report};
 use argiope_core::Outcome;
-use argiope_runtime::snapshot::{Outcomes, Snapshot};
+use argiope_runtime::status::{OutcomeCounts, Status};
 use serde_json::{Map, Value, json};
 
 use super::escape;
@@ -16,7 +16,7 @@ pub fn message(kind: &str, text: &str) -> String {
 }
 
 /// The crawl at one moment.
-pub fn progress(snapshot: &Snapshot) -> String {
+pub fn progress(snapshot: &Status) -> String {
     line(&json!({
         "log": "progress",
         "seconds": tenths(snapshot.elapsed.as_secs_f64()),
@@ -76,7 +76,7 @@ pub fn summary(report: &Report) -> String {
     }))
 }
 
-fn outcomes(outcomes: &Outcomes) -> Value {
+fn outcomes(outcomes: &OutcomeCounts) -> Value {
     Outcome::ALL.iter().map(|outcome| (outcome.to_string(), Value::from(outcomes.get(*outcome)))).collect()
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn progress_has_a_figure_for_every_outcome() {
-        let read: Value = serde_json::from_str(&progress(&Snapshot::default())).unwrap();
+        let read: Value = serde_json::from_str(&progress(&Status::default())).unwrap();
         for outcome in Outcome::ALL {
             assert_eq!(read["outcomes"][outcome.to_string()], 0, "{outcome}");
         }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_was_never_asked_for_is_no_page() {
         let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
-        let snapshot = Snapshot { outcomes: outcomes(), ..Snapshot::default() };
+        let snapshot = Status { outcomes: outcomes(), ..Status::default() };
         let mut report = Report::default();
         report.outcomes = outcomes();
         for said in [progress(&snapshot), summary(&report)] {

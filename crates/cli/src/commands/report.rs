@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
 use argiope_core::Outcome;
-use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
 use super::config::Usage;
@@ -46,7 +46,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
             let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
-            if file == Path::new("-") { std::io::stdout().write_all(page.as_bytes()) } else { Aside::write(file, page) }
+            if file == Path::new("-") {
+                std::io::stdout().write_all(page.as_bytes())
+            } else {
+                AtomicFile::write(file, page)
+            }
         }
     };
     match written {

@@ -19,8 +19,8 @@ use argiope_core::{Outcome, Url};
 use argiope_engine::Clock;
 use argiope_runtime::Error;
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeping::{Keeping, Mail, Setting, Taker};
-use argiope_runtime::writing::Desk;
+use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 use clap::Args;
 
@@ -147,13 +147,13 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         return Ok(Err("there is no URL to fetch".to_owned()));
     };
     let (visits, visited) = channel();
-    let keeping = Keeping::start(Setting {
+    let keeping = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        taker: Forward(visits),
-        desk: Desk::default(),
+        consumer: Forward(visits),
+        target: OutputTarget::default(),
         open: true,
     });
     let keeping = match keeping {
@@ -161,7 +161,7 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         Err(error) => return Ok(Err(error.to_string())),
     };
     // Where the keeper is gone, nothing will come, and the loop below ends.
-    let _ = keeping.inbox.send(Mail::Robots(url));
+    let _ = keeping.inbox.send(KeeperMessage::Robots(url));
     let mut said = Err("the fetch ended without a result".to_owned());
     for visit in &visited {
         let was_followed = visit.outcome == Outcome::Redirect && visit.redirect.is_some() && visit.link.redirects > 0;
@@ -170,7 +170,7 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
             break;
         }
     }
-    let _ = keeping.inbox.send(Mail::Leave);
+    let _ = keeping.inbox.send(KeeperMessage::Leave);
     if let Err(error) = keeping.join() {
         return Ok(Err(error.to_string()));
     }
@@ -206,11 +206,11 @@ fn meaning(visit: &Visit, agent: &str) -> Said {
 
 struct Forward(Sender<Box<Visit>>);
 
-impl Taker for Forward {
+impl VisitConsumer for Forward {
     fn take(&mut self, settled: Settled) {
         // Whoever waited has heard enough.
         let _ = self.0.send(settled.visit);
     }
 
-    fn rest(&mut self) {}
+    fn flush(&mut self) {}
 }

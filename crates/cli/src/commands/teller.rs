@@ -100,7 +100,7 @@ impl Teller {
     }
 
     /// A batch is over: whoever reads along gets it.
-    pub fn rest(&mut self) {
+    pub fn flush(&mut self) {
         if self.fault.is_none()
             && let Some(output) = &mut self.output
             && let Err(fault) = output.flush()
@@ -128,14 +128,14 @@ mod tests {
 
     use argiope_core::rules::Config;
     use argiope_core::{Found, Link, Outcome, Time, Url};
-    use argiope_runtime::snapshot::Snapshot;
+    use argiope_runtime::status::Status;
 
     use super::super::live::View;
     use super::*;
 
     fn teller(path: &Path, faults: &Arc<AtomicU32>) -> Teller {
         let config = Config { roots: vec!["https://h/".into()], ..Config::default() };
-        let live = Arc::new(Live::start(View::None, Snapshot::default).unwrap());
+        let live = Arc::new(Live::start(View::None, Status::default).unwrap());
         let faults = Arc::clone(faults);
         let output = Output::open(path).unwrap();
         Teller::new(Arc::new(config.compile(0).unwrap()), Some(output), Voice::default(), live, move || {
@@ -155,7 +155,7 @@ mod tests {
         let mut teller = teller(&path, &faults);
         teller.line(b"{\"first\":1}\n");
         teller.visit(&visit(), b"{\"page\":1}\n");
-        teller.rest();
+        teller.flush();
         let (report, _, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
         assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
@@ -191,7 +191,7 @@ mod tests {
         let mut teller = teller(Path::new("/dev/full"), &faults);
         for _ in 0..3 {
             teller.visit(&visit(), b"{}\n");
-            teller.rest();
+            teller.flush();
         }
         let (report, _, written) = teller.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);

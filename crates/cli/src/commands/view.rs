@@ -1,9 +1,9 @@
-//! What the live view says: a [`Snapshot`] and a width in, lines out. Nothing is drawn here.
+//! What the live view says: a [`Status`] and a width in, lines out. Nothing is drawn here.
 
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_runtime::snapshot::{HostNow, Outcomes, Snapshot, Waiting};
+use argiope_runtime::status::{HostStatus, HostWait, OutcomeCounts, Status};
 
 use super::escape::visible;
 use super::words;
@@ -20,7 +20,7 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
 /// The lines of the view, none wider than `width` columns.
-pub fn lines(snapshot: &Snapshot, width: usize, colour: bool) -> Vec<String> {
+pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     let paint = |code: &str, text: &str| {
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     };
@@ -78,7 +78,7 @@ pub fn lines(snapshot: &Snapshot, width: usize, colour: bool) -> Vec<String> {
 }
 
 /// The same in one line, for a log.
-pub fn plain(snapshot: &Snapshot) -> String {
+pub fn plain(snapshot: &Status) -> String {
     let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.classes).map(|(_, text)| text).collect();
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
@@ -99,7 +99,7 @@ pub fn plain(snapshot: &Snapshot) -> String {
 }
 
 /// `ok 1,200`, `errors 30 (28 4xx, 2 5xx)`: those that happened.
-fn fates(outcomes: &Outcomes, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
+fn fates(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
     let [.., client, server] = *classes;
     outcomes.iter().map(move |(outcome, number)| {
         let mut text = format!("{} {}", words::outcome_short(outcome), words::count(number));
@@ -110,21 +110,21 @@ fn fates(outcomes: &Outcomes, classes: &[u64; 5]) -> impl Iterator<Item = (Outco
     })
 }
 
-fn hosts(hosts: &[HostNow], say: fn(&HostNow) -> String) -> Option<String> {
+fn hosts(hosts: &[HostStatus], say: fn(&HostStatus) -> String) -> Option<String> {
     let said: Vec<String> = hosts.iter().take(HOSTS).map(say).collect();
     (!said.is_empty()).then(|| said.join("   "))
 }
 
-fn busy(host: &HostNow) -> String {
+fn busy(host: &HostStatus) -> String {
     format!("{} {} in flight, {} queued", visible(&host.host), host.in_flight, words::count(host.queued))
 }
 
-fn slow(host: &HostNow) -> String {
+fn slow(host: &HostStatus) -> String {
     let typical = host.typical.map_or("no answer yet".to_owned(), words::span);
     format!("{} {typical}", visible(&host.host))
 }
 
-fn waiting(waiting: &Waiting) -> String {
+fn waiting(waiting: &HostWait) -> String {
     let next = if waiting.next_in.is_zero() {
         String::new()
     } else {
@@ -139,7 +139,7 @@ fn waiting(waiting: &Waiting) -> String {
 
 /// How long it will still take, where that can be said honestly. A queue only grows until it shrinks, so what is queued
 /// now gives a lower bound and no more; a limit gives an end.
-fn estimate(snapshot: &Snapshot) -> Option<String> {
+fn estimate(snapshot: &Status) -> Option<String> {
     let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
     let settled = snapshot.elapsed >= SETTLED && snapshot.pages_per_second > 0.0 && !snapshot.draining;
@@ -170,19 +170,19 @@ fn whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_runtime::snapshot::WaitReason;
+    use argiope_runtime::status::WaitReason;
 
     use super::*;
 
-    fn snapshot() -> Snapshot {
-        let host = |host: &str, in_flight, queued, millis| HostNow {
+    fn snapshot() -> Status {
+        let host = |host: &str, in_flight, queued, millis| HostStatus {
             host: host.into(),
             in_flight,
             queued,
             done: 0,
             typical: Some(Duration::from_millis(millis)),
         };
-        Snapshot {
+        Status {
             elapsed: Duration::from_secs(75),
             outcomes: [(Outcome::Ok, 1_200), (Outcome::Redirect, 20), (Outcome::HttpError, 30), (Outcome::Robots, 4)]
                 .into_iter()
@@ -196,7 +196,7 @@ mod tests {
             hosts: 3,
             busiest: vec![host("www.example.org", 6, 2_000, 45), host("b.example", 2, 311, 90)],
             slowest: vec![host("b.example", 2, 311, 3_240)],
-            waiting: Some(Waiting {
+            waiting: Some(HostWait {
                 host: "example.net".into(),
                 reason: WaitReason::CrawlDelay,
                 next_in: Duration::from_millis(3_200),
@@ -245,7 +245,7 @@ mod tests {
         let expected = "     \
      0:00  0 pages   0.0 pages/s   0 B/s   0 B
       now  0 in flight   0 queued   0 hosts";
-        assert_eq!(lines(&Snapshot::default(), 80, false).join("\n"), expected);
+        assert_eq!(lines(&Status::default(), 80, false).join("\n"), expected);
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_estimate_is_only_given_where_it_is_honest() {
-        let of = |change: fn(&mut Snapshot)| {
+        let of = |change: fn(&mut Status)| {
             let mut snapshot = snapshot();
             change(&mut snapshot);
             estimate(&snapshot)

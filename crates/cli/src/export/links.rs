@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use argiope_core::LinkKind;
-use argiope_store::disk::Event;
+use argiope_store::disk::HistoryEvent;
 
 use super::Xml;
 use super::csv::write_text;
@@ -45,7 +45,7 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
     )?;
     let mut nodes = Sorted::default();
     history::walk(directory, |event| match event {
-        Event::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
+        HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
         _ => Ok(()),
     })?;
     edges(directory, |edge| {
@@ -84,11 +84,11 @@ fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> 
     let mut found: Vec<Found> = Vec::new();
     history::walk(directory, |event| {
         match event {
-            Event::Link { url, via: Some(via), kind, again: false, .. } => {
+            HistoryEvent::Link { url, via: Some(via), kind, again: false, .. } => {
                 found.push(Found { from: via.to_owned(), to: url.to_owned(), kind });
             }
-            Event::Link { .. } | Event::Note { .. } | Event::Round => {}
-            Event::Fate { line, .. } | Event::Line { line } => {
+            HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => {}
+            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
                 let line = Line::read(line)?;
                 let all_known = line.link_list.is_some();
                 for link in found.drain(..).filter(|link| !(all_known && link.from == line.url)) {

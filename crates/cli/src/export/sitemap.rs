@@ -12,7 +12,7 @@ use argiope_core::{Outcome, UrlRef};
 use super::Xml;
 use super::sorted::Sorted;
 use crate::history::{self, Fault, Line};
-use argiope_runtime::atomic_file::Aside;
+use argiope_runtime::atomic_file::AtomicFile;
 
 const ADDRESSES: u64 = 50_000;
 const BYTES: u64 = 50 << 20;
@@ -134,16 +134,16 @@ impl Fill {
     }
 }
 
-fn open_part(file: &Path, number: u32) -> Result<(BufWriter<Aside>, String), Fault> {
+fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String), Fault> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{number}.xml");
     let path: PathBuf = file.with_file_name(&name);
-    let mut part = BufWriter::new(Aside::create(&path)?);
+    let mut part = BufWriter::new(AtomicFile::create(&path)?);
     begin(&mut part, "urlset")?;
     Ok((part, name))
 }
 
-fn close_part(mut part: BufWriter<Aside>) -> Result<(), Fault> {
+fn close_part(mut part: BufWriter<AtomicFile>) -> Result<(), Fault> {
     end(&mut part, "urlset")?;
     let part = part.into_inner().map_err(std::io::IntoInnerError::into_error)?;
     Ok(part.place()?)

@@ -16,7 +16,7 @@ use argiope_core::schedule::trap::{Cut, Recent};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
-use argiope_runtime::snapshot::Outcomes;
+use argiope_runtime::status::OutcomeCounts;
 
 pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
@@ -181,7 +181,7 @@ pub struct HostSum {
 /// What a crawl found.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub outcomes: Outcomes,
+    pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
     /// Of URLs that failed or were refused, why.
     pub failures: BTreeMap<ErrorKind, u64>,
@@ -221,7 +221,7 @@ pub struct Report {
 impl Default for Report {
     fn default() -> Self {
         Self {
-            outcomes: Outcomes::default(),
+            outcomes: OutcomeCounts::default(),
             statuses: BTreeMap::new(),
             failures: BTreeMap::new(),
             truncated: 0,

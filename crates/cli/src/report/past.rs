@@ -6,7 +6,7 @@ use std::time::Duration;
 use argiope_core::page::scope::Verdict;
 use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
-use argiope_store::disk::{self, Event};
+use argiope_store::disk::{self, HistoryEvent};
 
 use super::{Backlinks, End, Page, Report};
 use crate::history::{self, Fault, Line};
@@ -41,21 +41,21 @@ impl Report {
         let (mut known, mut settled) = (0u64, 0u64);
         history::walk(directory, |event| {
             let line = match event {
-                Event::Link { again, .. } => {
+                HistoryEvent::Link { again, .. } => {
                     known += u64::from(!again);
                     return Ok(());
                 }
-                Event::Note { .. } => return Ok(()),
-                Event::Round => {
+                HistoryEvent::Note { .. } => return Ok(()),
+                HistoryEvent::Round => {
                     (report, settled) = (Self::default(), 0);
                     runs.clear();
                     return Ok(());
                 }
-                Event::Fate { line, .. } => {
+                HistoryEvent::Fate { line, .. } => {
                     settled += 1;
                     Line::read(line)?
                 }
-                Event::Line { line } => Line::read(line)?,
+                HistoryEvent::Line { line } => Line::read(line)?,
             };
             match line.r#type.as_str() {
                 "run" => {

@@ -11,4 +11,5 @@ pub mod keeper;
 pub mod lane;
 pub mod retry;
 pub mod trap;
+pub mod wait;
 pub mod workbench;

@@ -25,9 +25,9 @@ use slab::Slab;
 
 use super::reactor::Reactor;
 use crate::Clock;
-use crate::epoll::Bell;
-use crate::leisure::Moment;
+use crate::epoll::PollWaker;
 use crate::timers::{Alarm, Timers};
+use crate::wake_batcher::WakeDelay;
 
 /// Which task: its place in the slab, and a number that no other task in that place has had lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ impl TaskId {
 
 /// What the executor does, for whoever looks on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum TaskEvent {
     Spawned(TaskId),
     Runs(TaskId),
     /// It awaits something, at the place it last [marked](Executor::mark).
@@ -55,7 +55,7 @@ pub enum Happening {
     Wakes,
 }
 
-type Onlooker = Box<dyn Fn(Happening)>;
+type Onlooker = Box<dyn Fn(TaskEvent)>;
 
 struct Task {
     serial: u32,
@@ -79,8 +79,8 @@ pub struct Executor {
     queue: Arc<RunQueue>,
     reactor: Rc<Reactor>,
     timers: Rc<Timers>,
-    onlooker: RefCell<Option<Onlooker>>,
-    moment: RefCell<Moment>,
+    observer: RefCell<Option<Onlooker>>,
+    moment: RefCell<WakeDelay>,
 }
 
 impl Executor {
@@ -96,18 +96,18 @@ impl Executor {
             queue,
             reactor: Rc::new(reactor),
             timers: Rc::default(),
-            onlooker: RefCell::new(None),
+            observer: RefCell::new(None),
             moment: RefCell::default(),
         }))
     }
 
-    /// From now on `onlooker` is told what happens.
-    pub fn watch(&self, onlooker: impl Fn(Happening) + 'static) {
-        *self.onlooker.borrow_mut() = Some(Box::new(onlooker));
+    /// From now on `observer` is told what happens.
+    pub fn watch(&self, observer: impl Fn(TaskEvent) + 'static) {
+        *self.observer.borrow_mut() = Some(Box::new(observer));
     }
 
     /// From now on it looks away for such a moment before it waits for sockets.
-    pub fn enjoys(&self, moment: Moment) {
+    pub fn set_wake_delay(&self, moment: WakeDelay) {
         *self.moment.borrow_mut() = moment;
     }
 
@@ -127,13 +127,13 @@ impl Executor {
                     continue;
                 }
                 ticket.queued.store(false, Ordering::Release);
-                self.tell(Happening::Runs(id));
+                self.tell(TaskEvent::Runs(id));
                 self.current.set(id);
                 if let Poll::Ready(value) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
                     self.cancel_all();
                     return Ok(value);
                 }
-                self.tell(Happening::Waits(id, self.main_place.get()));
+                self.tell(TaskEvent::Waits(id, self.main_place.get()));
             }
             self.sleep_until_something_happens()?;
         }
@@ -151,7 +151,7 @@ impl Executor {
         let ticket = self.ticket(id);
         slot.insert(Task { serial, future: Some(Box::pin(future)), ticket: Arc::clone(&ticket), place: "" });
         drop(tasks);
-        self.tell(Happening::Spawned(id));
+        self.tell(TaskEvent::Spawned(id));
         ticket.wake();
         id
     }
@@ -167,7 +167,7 @@ impl Executor {
         // The future's own clean-up may want the slab: let it go first.
         drop(tasks);
         drop(task);
-        self.tell(Happening::Cancelled(id));
+        self.tell(TaskEvent::Cancelled(id));
         true
     }
     // end: executor-cancel
@@ -239,7 +239,7 @@ impl Executor {
         drop(tasks);
         // From here on a wake-up counts for the next round.
         ticket.queued.store(false, Ordering::Release);
-        self.tell(Happening::Runs(id));
+        self.tell(TaskEvent::Runs(id));
         self.current.set(id);
         let waker = Waker::from(ticket);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -259,21 +259,21 @@ impl Executor {
             }
         };
         self.tell(match place {
-            Some(place) => Happening::Waits(id, place),
-            None => Happening::Finished(id),
+            Some(place) => TaskEvent::Waits(id, place),
+            None => TaskEvent::Finished(id),
         });
     }
 
     fn sleep_until_something_happens(&self) -> io::Result<()> {
         let busy = !self.queue.may_sleep();
         if !busy {
-            self.tell(Happening::Sleeps);
-            self.moment.borrow().enjoy(self.clock, self.timers.next());
+            self.tell(TaskEvent::Sleeps);
+            self.moment.borrow().delay(self.clock, self.timers.next());
         }
         let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         self.reactor.wait(timeout)?;
         if !busy {
-            self.tell(Happening::Wakes);
+            self.tell(TaskEvent::Wakes);
         }
         self.timers.fire(self.now());
         Ok(())
@@ -287,9 +287,9 @@ impl Executor {
         }
     }
 
-    fn tell(&self, happening: Happening) {
-        if let Some(onlooker) = &*self.onlooker.borrow() {
-            onlooker(happening);
+    fn tell(&self, event: TaskEvent) {
+        if let Some(observer) = &*self.observer.borrow() {
+            observer(event);
         }
     }
 }
@@ -298,13 +298,13 @@ impl Executor {
 /// a swap.
 struct RunQueue {
     ready: Mutex<Ready>,
-    bell: Bell,
+    bell: PollWaker,
 }
 
 #[derive(Default)]
 struct Ready {
     ids: Vec<TaskId>,
-    /// The executor's thread is in the kernel, or about to go there: a push must ring.
+    /// The executor's thread is in the kernel, or about to go there: a push must wake.
     asleep: bool,
 }
 
@@ -315,7 +315,7 @@ impl RunQueue {
         let asleep = std::mem::take(&mut ready.asleep);
         drop(ready);
         if asleep {
-            self.bell.ring();
+            self.bell.wake();
         }
     }
 

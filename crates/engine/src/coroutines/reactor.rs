@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use crate::epoll::{Bell, Event, Interest, Poller};
+use crate::epoll::{Event, Interest, PollWaker, Poller};
 
 pub struct Reactor {
     poller: RefCell<Poller>,
@@ -33,7 +33,7 @@ impl Reactor {
         Ok(Self { poller: RefCell::new(Poller::new()?), sources: RefCell::default(), events: RefCell::default() })
     }
 
-    pub fn bell(&self) -> Bell {
+    pub fn bell(&self) -> PollWaker {
         self.poller.borrow().bell()
     }
 

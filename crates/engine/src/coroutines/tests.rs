@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::executor::{Executor, Happening, SIZE_OF_TASK, yield_now};
+use super::executor::{Executor, SIZE_OF_TASK, TaskEvent, yield_now};
 use super::queue::JoinQueue;
 use super::reactor::Socket;
 use crate::Clock;
@@ -227,7 +227,7 @@ fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
     let socket = Socket::new(near, executor.reactor());
     let sleeps = Rc::new(Cell::new(0));
     let count = Rc::clone(&sleeps);
-    executor.watch(move |happening| count.set(count.get() + u32::from(happening == Happening::Sleeps)));
+    executor.watch(move |event| count.set(count.get() + u32::from(event == TaskEvent::Sleeps)));
     let own = Rc::clone(&executor);
     executor
         .run(async move {
@@ -279,8 +279,8 @@ fn a_place_survives_the_awaits_that_follow_it() {
     let executor = executor();
     let waits = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&waits);
-    executor.watch(move |happening| {
-        if let Happening::Waits(_, place) = happening {
+    executor.watch(move |event| {
+        if let TaskEvent::Waits(_, place) = event {
             log.borrow_mut().push(place);
         }
     });

@@ -1,4 +1,4 @@
-//! A crew of any kind, jobs for it, and a scripted server on plain sockets.
+//! A pool of any kind, jobs for it, and a scripted server on plain sockets.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,11 +11,11 @@ use argiope_core::rules::{Config, Rules, Span};
 use argiope_core::schedule::job::{Job, LaneId, Purpose};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Url};
-use argiope_engine::{Clock, Crew, Ending, EngineKind, Reports};
+use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 
-/// A crew at work, and what it reports.
+/// A pool at work, and what it visit_sender.
 pub struct Bench {
-    pub crew: Crew,
+    pub pool: WorkerPool,
     pub visits: mpsc::Receiver<Box<Visit>>,
 }
 
@@ -29,20 +29,20 @@ pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
 impl Bench {
     pub fn new(kind: EngineKind, rules: Rules) -> Self {
         let (sender, visits) = mpsc::channel();
-        let reports = Reports::new(move |batch: &mut Vec<Box<Visit>>| {
+        let visit_sender = VisitSender::new(move |batch: &mut Vec<Box<Visit>>| {
             for visit in batch.drain(..) {
-                // The bench may be gone before its crew.
+                // The bench may be gone before its pool.
                 let _ = sender.send(visit);
             }
         });
-        let mut crew = Crew::start(kind, &Arc::new(rules), Clock::start(), &reports).unwrap();
-        crew.assemble().unwrap();
-        Self { crew, visits }
+        let mut pool = WorkerPool::start(kind, &Arc::new(rules), Clock::start(), &visit_sender).unwrap();
+        pool.wait_ready().unwrap();
+        Self { pool, visits }
     }
 
     /// Every worker is as good as another here; a lane always has the same one.
     pub fn send(&self, job: Job) {
-        self.crew.send(job.lane.index() % self.crew.len(), &mut vec![job]);
+        self.pool.send(job.lane.index() % self.pool.len(), &mut vec![job]);
     }
 
     pub fn visit(&self) -> Box<Visit> {
@@ -54,10 +54,10 @@ impl Bench {
         self.visit()
     }
 
-    pub fn end(mut self, ending: Ending) -> Duration {
+    pub fn end(mut self, ending: StopMode) -> Duration {
         let begun = Instant::now();
-        self.crew.end(ending);
-        assert!(self.crew.join().is_none());
+        self.pool.end(ending);
+        assert!(self.pool.join().is_none());
         begun.elapsed()
     }
 }

@@ -4,7 +4,7 @@
 //! is none yet, whatever else lies there from an attempt that died.
 
 use super::fault::{damaged, failed, unopened};
-use super::files::{Files, Folder};
+use super::files::{Files, OsFiles};
 use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
@@ -29,7 +29,7 @@ pub const REPORT: &str = "report.txt";
 
 /// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
 /// list of values, as texts.
-pub type Settings = BTreeMap<String, Vec<String>>;
+pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
 /// The contents of `crawl.json`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -41,14 +41,14 @@ pub struct CrawlFile {
     /// The key of the fingerprints.
     #[serde(with = "hex")]
     pub(super) key: u64,
-    pub settings: Settings,
+    pub settings: CrawlSettings,
     /// The hash of all of the above, as it is written, with a check of zero.
     #[serde(with = "hex")]
     check: u64,
 }
 
 impl CrawlFile {
-    fn new(settings: &Settings) -> Self {
+    fn new(settings: &CrawlSettings) -> Self {
         // The standard library's hashers are keyed by the operating system's randomness.
         let random = || RandomState::new().hash_one(std::process::id());
         Self { format: VERSION, crawl: random(), key: random(), settings: settings.clone(), check: 0 }
@@ -112,7 +112,7 @@ impl CrawlFile {
     }
 
     /// Refuses settings that would crawl other pages, and shows the difference.
-    fn compare(&self, files: &dyn Files, settings: &Settings) -> Result<(), StoreError> {
+    fn compare(&self, files: &dyn Files, settings: &CrawlSettings) -> Result<(), StoreError> {
         if self.settings == *settings {
             return Ok(());
         }
@@ -152,7 +152,7 @@ mod hex {
 }
 
 /// An open crawl directory.
-pub struct Opened {
+pub struct OpenedDirectory {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
     /// Whether there was a crawl already.
@@ -165,38 +165,38 @@ pub struct Opened {
 
 /// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`]. Beyond `room` bytes of memory the
 /// frontier uses the disk.
-pub fn open(directory: &Path, settings: &Settings, room: usize) -> Result<Opened, StoreError> {
+pub fn open(directory: &Path, settings: &CrawlSettings, room: usize) -> Result<OpenedDirectory, StoreError> {
     let (files, lock) = hold(directory)?;
     let opened = open_within(files, settings, room)?;
-    Ok(Opened { lock: Some(lock), ..opened })
+    Ok(OpenedDirectory { lock: Some(lock), ..opened })
 }
 
 /// The same, after removing what an earlier crawl left there (see [`remove`]); gives the names of that too.
 pub fn start_over(
     directory: &Path,
-    settings: &Settings,
+    settings: &CrawlSettings,
     outside: Option<&str>,
     room: usize,
-) -> Result<(Opened, Vec<String>), StoreError> {
+) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
     let (files, lock) = hold(directory)?;
     let (opened, removed) = start_over_in(files, settings, outside, room)?;
-    Ok((Opened { lock: Some(lock), ..opened }, removed))
+    Ok((OpenedDirectory { lock: Some(lock), ..opened }, removed))
 }
 
 /// The same for any kind of files, without a lock.
 pub fn start_over_in(
     files: Arc<dyn Files>,
-    settings: &Settings,
+    settings: &CrawlSettings,
     outside: Option<&str>,
     room: usize,
-) -> Result<(Opened, Vec<String>), StoreError> {
+) -> Result<(OpenedDirectory, Vec<String>), StoreError> {
     let removed = remove_in(&files, outside)?;
     Ok((open_within(files, settings, room)?, removed))
 }
 
 /// Makes sure that there is a directory, that it is no one else's, and that no other process is at work in it.
 fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
-    let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
+    let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     files.make_folder("").map_err(|error| unopened(&*files, "", "make", &error))?;
     refuse_foreign(&*files)?;
     let lock = Lock::take(&directory.join(LOCK))?;
@@ -204,12 +204,16 @@ fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
 }
 
 /// The same for any kind of files, without a lock and without a limit on memory.
-pub fn open_in(files: Arc<dyn Files>, settings: &Settings) -> Result<Opened, StoreError> {
+pub fn open_in(files: Arc<dyn Files>, settings: &CrawlSettings) -> Result<OpenedDirectory, StoreError> {
     open_within(files, settings, usize::MAX)
 }
 
 /// The same for any kind of files, without a lock.
-pub fn open_within(files: Arc<dyn Files>, settings: &Settings, room: usize) -> Result<Opened, StoreError> {
+pub fn open_within(
+    files: Arc<dyn Files>,
+    settings: &CrawlSettings,
+    room: usize,
+) -> Result<OpenedDirectory, StoreError> {
     if is_being_removed(&*files) {
         remove_in(&files, None)?;
     }
@@ -218,11 +222,11 @@ pub fn open_within(files: Arc<dyn Files>, settings: &Settings, room: usize) -> R
             found.compare(&*files, settings)?;
             let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
             let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
-            Ok(Opened { frontier, writer, resumed: true, notes, lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: true, notes, lock: None })
         }
         None => {
             let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), room)?;
-            Ok(Opened { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
         }
     }
 }
@@ -276,7 +280,7 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 /// `crawl.json` is renamed first: from then on there is no crawl. It goes last, because it tells what else there is to
 /// remove: whoever opens the directory before that goes on with removing.
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
-    let files: Arc<dyn Files> = Arc::new(Folder::new(directory));
+    let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     refuse_foreign(&*files)?;
     let _lock = Lock::take(&directory.join(LOCK))?;
     remove_in(&files, outside)

@@ -1,6 +1,6 @@
 //! [`Files`]: the few things that the store asks of a file system, as a trait.
 //!
-//! [`Folder`] is the real one. Tests put another in its place that forgets, tears and reorders whatever was not synced,
+//! [`OsFiles`] is the real one. Tests put another in its place that forgets, tears and reorders whatever was not synced,
 //! or that fails at the k-th call: so the promise about power cuts and full disks is tested at every single call.
 //!
 //! Rules that hold for every implementation, and that the store relies on:
@@ -51,11 +51,11 @@ pub trait File: Send {
 }
 
 /// A folder of the machine's file system.
-pub struct Folder {
+pub struct OsFiles {
     path: PathBuf,
 }
 
-impl Folder {
+impl OsFiles {
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
@@ -65,7 +65,7 @@ impl Folder {
     }
 }
 
-impl Files for Folder {
+impl Files for OsFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
         // Reports look at a directory that they may only read.
         let file = fs::File::options().read(true).write(true).custom_flags(no_links()).open(self.at(name));

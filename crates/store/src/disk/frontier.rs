@@ -7,7 +7,7 @@ use super::fault::damaged;
 use super::files::Files;
 use super::journal::Journal;
 use super::known;
-use super::log::{Batch, FOLDER, LogReader, LogWriter};
+use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
 use super::snapshot::{self, Mark, Portion, Seen, State};
@@ -221,17 +221,17 @@ impl DiskFrontier {
 
     /// Seals all that happened since the last commit, with the length of each output file whose bytes belong to it.
     /// `None` where nothing happened. A portion of a snapshot comes with it when one is due.
-    pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<Batch>, StoreError> {
+    pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, false)
     }
 
     /// The last commits of a run, until there are none: with a snapshot, so that the next run opens at once, unless the log
     /// is short anyway.
-    pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<Batch>, StoreError> {
+    pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, true)
     }
 
-    fn seal(&mut self, outputs: &[(&str, u64)], at_end: bool) -> Result<Option<Batch>, StoreError> {
+    fn seal(&mut self, outputs: &[(&str, u64)], at_end: bool) -> Result<Option<CommitBatch>, StoreError> {
         for &(name, position) in outputs {
             if self.state.outputs.get(name) != Some(&position) {
                 self.journal.append(&Record::Output { position, name })?;
@@ -288,7 +288,7 @@ impl DiskFrontier {
     }
 
     /// Everything up to the end of this batch is durable.
-    pub fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         let (handed_out, on_its_way) = &mut self.snapshots.handed_out;
         *on_its_way &= *handed_out > batch.end();
         let in_force = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();

@@ -3,7 +3,7 @@
 //! Needs no lock: a log only grows. While a crawl runs, the history ends with its last whole commit.
 
 use super::directory::CrawlFile;
-use super::files::{Files, Folder};
+use super::files::{Files, OsFiles};
 use super::frontier::THE_ROUND;
 use super::log::LogReader;
 use super::record::Record;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum HistoryEvent<'a> {
     /// A link was new and was queued, or was queued again (`again`).
     Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, again: bool },
     /// A link got its fate; `line` is its record.
@@ -30,15 +30,15 @@ pub enum Event<'a> {
 /// Tells all events of a crawl directory in order.
 pub fn history(
     directory: &Path,
-    each: impl FnMut(Event<'_>) -> Result<(), StoreError>,
+    each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
 ) -> Result<CrawlFile, StoreError> {
-    history_in(Arc::new(Folder::new(directory)), each)
+    history_in(Arc::new(OsFiles::new(directory)), each)
 }
 
 /// The same for any kind of files.
 pub fn history_in(
     files: Arc<dyn Files>,
-    mut each: impl FnMut(Event<'_>) -> Result<(), StoreError>,
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
 ) -> Result<CrawlFile, StoreError> {
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
@@ -60,13 +60,13 @@ pub fn history_in(
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
             let (depth, tries, kind, again) =
                 (link.depth, link.tries, link.kind, link.replaces.is_some() || link.again);
-            each(Event::Link { url: &text, via, depth, tries, kind, again })
+            each(HistoryEvent::Link { url: &text, via, depth, tries, kind, again })
         }
-        Record::Fate { outcome, status, line, .. } => each(Event::Fate { outcome, status, line }),
-        Record::Line { line } => each(Event::Line { line }),
-        Record::LaneState { lane: THE_ROUND, .. } => each(Event::Round),
+        Record::Fate { outcome, status, line, .. } => each(HistoryEvent::Fate { outcome, status, line }),
+        Record::Line { line } => each(HistoryEvent::Line { line }),
+        Record::LaneState { lane: THE_ROUND, .. } => each(HistoryEvent::Round),
         Record::LaneState { lane, state } => match names.name(lane) {
-            Some(host) => each(Event::Note { host, note: state }),
+            Some(host) => each(HistoryEvent::Note { host, note: state }),
             // Of the crawl as a whole.
             None => Ok(()),
         },

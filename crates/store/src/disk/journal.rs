@@ -4,7 +4,7 @@
 
 use super::fault::damaged;
 use super::files::Files;
-use super::log::{Batch, FRAME, HEADER, LogReader, file_name, seal};
+use super::log::{CommitBatch, FRAME, HEADER, LogReader, file_name, seal};
 use super::record::Record;
 use super::snapshot::Mark;
 use argiope_core::{StoreError, StoreErrorKind};
@@ -20,7 +20,7 @@ pub(super) struct Journal {
     files: Arc<dyn Files>,
     crawl: u64,
     disk: LogReader,
-    on_their_way: VecDeque<Batch>,
+    on_their_way: VecDeque<CommitBatch>,
     /// The frame in the making; its head is filled in when it is sealed.
     frame: Vec<u8>,
     frame_at: u64,
@@ -90,15 +90,15 @@ impl Journal {
     }
 
     /// Seals the frame in the making and begins another. Where nothing happened since the last one, there is no frame.
-    pub fn seal(&mut self) -> (Batch, Mark) {
+    pub fn seal(&mut self) -> (CommitBatch, Mark) {
         if let Some(mark) = self.sealed.filter(|_| self.is_empty()) {
-            return (Batch { start: self.end(), ..Batch::default() }, mark);
+            return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);
         }
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
         let checksum = frame.get(8..FRAME).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
         let begins_file = self.begins_file;
-        let batch = Batch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..Batch::default() };
+        let batch = CommitBatch { start: self.frame_at, frame: Arc::new(frame), begins_file, ..CommitBatch::default() };
         let mark = Mark { frame: batch.start, end: batch.end(), checksum };
         self.sealed = Some(mark);
         self.on_their_way.push_back(batch.clone());

@@ -34,7 +34,7 @@ const WINDOW: usize = 8 * 1024;
 /// One commit: a frame, sealed, on its way to the disk. At the end of a run there may be some without a frame, which only
 /// bring more of a snapshot.
 #[derive(Clone, Default)]
-pub struct Batch {
+pub struct CommitBatch {
     /// Where the frame begins.
     pub(super) start: u64,
     pub(super) frame: Arc<Vec<u8>>,
@@ -46,7 +46,7 @@ pub struct Batch {
     pub(super) completes_snapshot: bool,
 }
 
-impl Batch {
+impl CommitBatch {
     /// Where the frame ends: what is acknowledged once it is durable.
     pub fn end(&self) -> u64 {
         self.start + self.frame.len() as u64
@@ -156,7 +156,7 @@ impl LogWriter {
     }
 
     /// Writes a frame and returns once it is durable. Whatever the commit says about outputs must be durable before.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    pub fn write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }
@@ -165,7 +165,7 @@ impl LogWriter {
         written
     }
 
-    fn try_write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn try_write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         if let Some(crawl) = self.unborn.take() {
             self.bring_to_life(crawl)?;
         }

@@ -46,12 +46,12 @@ mod spill;
 mod taking;
 
 pub use directory::{
-    CrawlFile, Opened, REPORT, Settings, crawled_by, cut_back, is_inside, open, open_in, open_within, remove,
-    start_over, start_over_in,
+    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, crawled_by, cut_back, is_inside, open, open_in, open_within,
+    remove, start_over, start_over_in,
 };
 pub use fault::failed;
-pub use files::{File, Files, Folder};
+pub use files::{File, Files, OsFiles};
 pub use frontier::DiskFrontier;
-pub use history::{Event, history, history_in};
+pub use history::{HistoryEvent, history, history_in};
 pub use lock::Lock;
-pub use log::{Batch, LogWriter};
+pub use log::{CommitBatch, LogWriter};

@@ -440,14 +440,14 @@ fn write_link(before: (u32, u64), (depth, position): (u32, u64), out: &mut Vec<u
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::{Files, Folder};
+    use super::super::files::{Files, OsFiles};
     use super::*;
     use std::sync::Arc;
 
     /// Files, and a shelf that has room for so much of a level.
     fn files(long: usize) -> (tempfile::TempDir, Arc<dyn Files>, Shelf) {
         let folder = tempfile::tempdir().expect("a folder");
-        let files: Arc<dyn Files> = Arc::new(Folder::new(folder.path()));
+        let files: Arc<dyn Files> = Arc::new(OsFiles::new(folder.path()));
         let shelf = Shelf { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, long) };
         (folder, files, shelf)
     }

@@ -220,13 +220,13 @@ fn numbers_of(bytes: &[u8]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::Folder;
+    use super::super::files::OsFiles;
     use super::*;
 
     #[test]
     fn holds_what_was_written_and_nothing_else_and_opens_again() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = Folder::new(folder.path());
+        let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
         // None, less than a page, one page, one more than that, more than a row of pages.
         for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_changed_byte_is_noticed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = Folder::new(folder.path());
+        let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
         let mut writer = RunWriter::begin(&files, 9, 3, 2_000, usize::MAX).expect("begins");
         (1..=2_000_u64).try_for_each(|number| writer.push(number << 40)).expect("writes");

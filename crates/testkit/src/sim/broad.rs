@@ -1,8 +1,8 @@
-//! [`Broad`]: a web of many hosts that is never held in memory, for measures of time: which host has how many pages, how
+//! [`BroadWeb`]: a web of many hosts that is never held in memory, for measures of time: which host has how many pages, how
 //! slow it is and when it is found are functions of its number.
 //!
 //! Page 0 of every host lists all of its other pages. Half of the hosts are roots; each of the others is linked from the
-//! last page of a host that is a root, so that it is found late. [`Broad::ideal`] is the least time that any polite
+//! last page of a host that is a root, so that it is found late. [`BroadWeb::ideal`] is the least time that any polite
 //! schedule can take.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,12 +11,12 @@ use std::time::Duration;
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time, Url};
 
-use super::dice::Dice;
-use super::{Named, Reply, Said, Web};
+use super::rng::SimRng;
+use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
 
 /// A web of many hosts.
 #[derive(Clone, Debug)]
-pub struct Broad {
+pub struct BroadWeb {
     pub seed: u64,
     /// Pages of each host.
     pub sizes: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct Broad {
     pub slow: (usize, Duration),
 }
 
-impl Broad {
+impl BroadWeb {
     /// Sizes by Zipf's law with this exponent: about `total` pages over all, none without a page.
     pub fn zipf(hosts: usize, total: u64, exponent: f64) -> Vec<u32> {
         let weights: Vec<f64> = (1..=hosts).map(|rank| (rank as f64).powf(-exponent)).collect();
@@ -46,7 +46,7 @@ impl Broad {
     }
 
     fn is_root(&self, host: usize) -> bool {
-        host == 0 || !Dice::of(self.seed, host as u64).chance(self.found_late)
+        host == 0 || !SimRng::of(self.seed, host as u64).chance(self.found_late)
     }
 
     /// The root that a host is linked from.
@@ -56,7 +56,7 @@ impl Broad {
 
     pub fn latency_of(&self, host: usize) -> Duration {
         let (low, high) = (self.latency.0.as_micros() as u64, self.latency.1.as_micros() as u64);
-        Duration::from_micros(Dice::of(self.seed ^ 7, host as u64).between(low, high))
+        Duration::from_micros(SimRng::of(self.seed ^ 7, host as u64).between(low, high))
     }
 
     fn delay_of(&self, host: usize, delay: Duration) -> Duration {
@@ -98,24 +98,24 @@ impl Broad {
     }
 }
 
-impl Web for Broad {
-    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
+impl SimWeb for BroadWeb {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         let number = host_number(host).unwrap_or(0) as u32;
         let ip = IpAddr::V4(Ipv4Addr::from(0x5000_0000 + number));
         (self.dns, Ok((vec![ip], Duration::from_secs(300))))
     }
 
-    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+    fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let ip = job.addresses.first().copied();
         let host = host_number(job.link.url.host()).unwrap_or(0);
         let said = match (&job.purpose, place(&job.link.url)) {
-            (Purpose::Page, Some((host, number))) => Said::Page(self.links(host, number)),
+            (Purpose::Page, Some((host, number))) => SimAnswer::Page(self.links(host, number)),
             (Purpose::Robots(_), _) if host < self.slow.0 => {
-                Said::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
+                SimAnswer::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
             }
-            _ => Said::Status(404),
+            _ => SimAnswer::Status(404),
         };
-        Reply::new(self.latency_of(host), ip, said)
+        SimReply::new(self.latency_of(host), ip, said)
     }
 }
 

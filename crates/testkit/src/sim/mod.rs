@@ -1,16 +1,16 @@
 //! The fifth engine: virtual time and no sockets.
 //!
-//! [`Sim`] drives the very [`Keeper`] that crawls, over a [`Web`] that is only a function from requests to replies. A
-//! day of politeness takes milliseconds, every run can be repeated, and an [`Umpire`] who knows nothing of lanes or
+//! [`Sim`] drives the very [`Keeper`] that crawls, over a [`SimWeb`] that is only a function from requests to replies. A
+//! day of politeness takes milliseconds, every run can be repeated, and an [`PolitenessChecker`] who knows nothing of lanes or
 //! windows watches each start and each answer and keeps books of his own.
 //!
 //! Invariant: time moves only to the next event or to the time that the keeper asked to wait for; a keeper that asks to
 //! wait for what is past, or that waits although nothing can happen any more, has failed.
 
 pub mod broad;
-pub mod dice;
 pub mod model;
-pub mod umpire;
+pub mod politeness;
+pub mod rng;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,35 +29,35 @@ use argiope_core::visit::{Errand, Visit};
 use argiope_core::{Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url};
 use argiope_store::MemoryFrontier;
 
-pub use umpire::Umpire;
+pub use politeness::PolitenessChecker;
 
 /// A web that exists only as a function.
-pub trait Web {
+pub trait SimWeb {
     /// The addresses of a name and how long they hold, and how long it takes to say so.
-    fn resolve(&mut self, host: &str, now: Time) -> (Duration, Named);
+    fn resolve(&mut self, host: &str, now: Time) -> (Duration, ResolveResult);
 
     /// What a request is answered with.
-    fn reply(&mut self, job: &Job, now: Time) -> Reply;
+    fn reply(&mut self, job: &Job, now: Time) -> SimReply;
 }
 
 /// What a name server says.
-pub type Named = Result<(Vec<IpAddr>, Duration), Failure>;
+pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// What a request is answered with.
 #[derive(Debug)]
-pub struct Reply {
+pub struct SimReply {
     /// How long it takes.
     pub after: Duration,
     /// Which of the job's addresses was connected to.
     pub ip: Option<IpAddr>,
-    pub said: Said,
+    pub said: SimAnswer,
     pub retry_after: Option<Duration>,
     /// On the wire.
     pub bytes: u64,
 }
 
 #[derive(Debug)]
-pub enum Said {
+pub enum SimAnswer {
     /// 200 with links.
     Page(LinkList),
     /// 200 with links and a text.
@@ -74,15 +74,15 @@ pub enum Said {
     Nothing(ErrorKind),
 }
 
-impl Reply {
-    pub fn new(after: Duration, ip: Option<IpAddr>, said: Said) -> Self {
+impl SimReply {
+    pub fn new(after: Duration, ip: Option<IpAddr>, said: SimAnswer) -> Self {
         Self { after, ip, said, retry_after: None, bytes: 1_000 }
     }
 }
 
 /// A request that was made.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct SimFetch {
     pub url: Url,
     pub purpose: Purpose,
     pub start: Time,
@@ -92,14 +92,14 @@ pub struct Fetched {
 
 /// How a crawl went.
 #[derive(Debug)]
-pub struct Report {
+pub struct SimReport {
     pub end: End,
     /// When the keeper said that it was over.
     pub ended: Time,
     /// When something last happened: an answer, a name, links or orders from outside.
     pub last_event: Time,
     /// In order of their starts.
-    pub fetches: Vec<Fetched>,
+    pub fetches: Vec<SimFetch>,
     /// In order of completion.
     pub settled: Vec<Settled>,
     pub counts: Counts,
@@ -109,7 +109,7 @@ pub struct Report {
 
 /// Why a simulation could not go on.
 #[derive(Debug)]
-pub enum Stuck {
+pub enum SimFault {
     /// The keeper waits, and nothing can happen.
     ForEver {
         at: Time,
@@ -122,7 +122,7 @@ pub enum Stuck {
     Store(StoreError),
 }
 
-impl From<StoreError> for Stuck {
+impl From<StoreError> for SimFault {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -130,7 +130,7 @@ impl From<StoreError> for Stuck {
 
 enum Event {
     Answer(Box<Visit>),
-    Resolved(LaneId, Named),
+    Resolved(LaneId, ResolveResult),
     /// Links from outside.
     Feed(Vec<Link>),
     /// No more links will come from outside.
@@ -149,21 +149,21 @@ struct Planned {
 pub struct Sim<W> {
     pub keeper: Keeper<MemoryFrontier>,
     pub web: W,
-    pub umpire: Umpire,
+    pub politeness: PolitenessChecker,
     rules: Arc<Rules>,
     events: BinaryHeap<Reverse<Planned>>,
     now: Time,
     seq: u64,
 }
 
-impl<W: Web> Sim<W> {
+impl<W: SimWeb> Sim<W> {
     pub fn new(rules: Arc<Rules>, web: W) -> Self {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         let clock = WallClock { start: 1_767_322_800_000_000 };
         Self {
             keeper: Keeper::new(frontier, Arc::clone(&rules), clock),
             web,
-            umpire: Umpire::new(Arc::clone(&rules)),
+            politeness: PolitenessChecker::new(Arc::clone(&rules)),
             rules,
             events: BinaryHeap::new(),
             now: Time::ZERO,
@@ -192,7 +192,7 @@ impl<W: Web> Sim<W> {
     }
 
     /// Crawls to the end.
-    pub fn run(&mut self) -> Result<Report, Stuck> {
+    pub fn run(&mut self) -> Result<SimReport, SimFault> {
         self.keeper.begin(self.now)?;
         let mut fetches = Vec::new();
         let (mut last_event, mut orders) = (self.now, 0);
@@ -204,21 +204,21 @@ impl<W: Web> Sim<W> {
                     let (took, named) = self.web.resolve(&host, self.now);
                     self.plan(self.now + took, Event::Resolved(lane, named));
                 }
-                Order::Wait(until) if until <= self.now => return Err(Stuck::Busy { at: self.now }),
+                Order::Wait(until) if until <= self.now => return Err(SimFault::Busy { at: self.now }),
                 Order::Wait(until) => match self.events.peek() {
                     Some(Reverse(planned)) if planned.at <= until => {
                         last_event = self.now.max(planned.at);
                         self.happen()?;
                     }
                     _ if until.is_never() => {
-                        return Err(Stuck::ForEver { at: self.now, unfinished: self.keeper.unfinished() });
+                        return Err(SimFault::ForEver { at: self.now, unfinished: self.keeper.unfinished() });
                     }
                     _ => self.now = until,
                 },
                 Order::Done(end) => break end,
             }
         };
-        Ok(Report {
+        Ok(SimReport {
             end,
             ended: self.now,
             last_event,
@@ -229,11 +229,11 @@ impl<W: Web> Sim<W> {
         })
     }
 
-    fn fetch(&mut self, job: Job) -> Fetched {
+    fn fetch(&mut self, job: Job) -> SimFetch {
         let reply = self.web.reply(&job, self.now);
         let (start, end) = (self.now, self.now + reply.after);
-        self.umpire.start(&job, reply.ip, self.now);
-        let fetched = Fetched { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
+        self.politeness.start(&job, reply.ip, self.now);
+        let fetched = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
         let visit = visit(job, reply, start, end, &self.rules);
         self.plan(end, Event::Answer(Box::new(visit)));
         fetched
@@ -247,7 +247,7 @@ impl<W: Web> Sim<W> {
         self.now = self.now.max(planned.at);
         match planned.event {
             Event::Answer(visit) => {
-                self.umpire.end(&visit, self.now);
+                self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)
             }
             Event::Resolved(lane, named) => {
@@ -260,7 +260,7 @@ impl<W: Web> Sim<W> {
                 Ok(())
             }
             Event::Stop(end) => {
-                self.umpire.stop();
+                self.politeness.stop();
                 self.keeper.stop(end);
                 Ok(())
             }
@@ -274,8 +274,8 @@ impl<W: Web> Sim<W> {
 }
 
 /// What an engine would report of this reply.
-fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit {
-    if let Said::Nothing(kind) = reply.said {
+fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Visit {
+    if let SimAnswer::Nothing(kind) = reply.said {
         let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);
         visit.ip = reply.ip;
         return visit;
@@ -294,25 +294,25 @@ fn visit(job: Job, reply: Reply, start: Time, end: Time, rules: &Rules) -> Visit
     visit.timings.ttfb = Some(reply.after);
     visit.timings.total = Some(reply.after);
     match reply.said {
-        Said::Page(links) => follow::links(&mut visit, &links, false, rules),
-        Said::Text(links, text) => {
+        SimAnswer::Page(links) => follow::links(&mut visit, &links, false, rules),
+        SimAnswer::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.likeness = reader.finish();
             follow::links(&mut visit, &links, false, rules);
         }
-        Said::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
-        Said::Sitemap(map) => visit.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
-        Said::Status(status) => {
+        SimAnswer::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
+        SimAnswer::Sitemap(map) => visit.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
+        SimAnswer::Status(status) => {
             visit.status = Some(status);
             visit.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };
         }
-        Said::Redirect(location) => {
+        SimAnswer::Redirect(location) => {
             visit.status = Some(302);
             visit.outcome = Outcome::Redirect;
             follow::redirect(&mut visit, location.as_bytes(), rules);
         }
-        Said::Nothing(_) => {}
+        SimAnswer::Nothing(_) => {}
     }
     visit
 }

@@ -1,4 +1,4 @@
-//! [`Model`]: a small random web with everything that goes wrong on a real one, and an oracle of what a correct crawl of
+//! [`WebModel`]: a small random web with everything that goes wrong on a real one, and an oracle of what a correct crawl of
 //! it must record.
 //!
 //! Hosts with several origins, on shared addresses; names that fail for a while or for good; private addresses; dead
@@ -18,12 +18,12 @@ use argiope_core::rules::{RobotsPolicy, Rules};
 use argiope_core::schedule::job::Job;
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
 
-use super::dice::Dice;
-use super::{Named, Reply, Said, Web};
+use super::rng::SimRng;
+use super::{ResolveResult, SimAnswer, SimReply, SimWeb};
 
 /// What to make.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct WebPlan {
     pub seed: u64,
     pub hosts: usize,
     /// At most, per host.
@@ -35,14 +35,14 @@ pub struct Plan {
 }
 
 /// A small random web.
-pub struct Model {
-    plan: Plan,
+pub struct WebModel {
+    plan: WebPlan,
     hosts: HashMap<Box<str>, Host>,
     robots: HashMap<Origin, Robots>,
     pages: HashMap<Url, Page>,
     roots: Vec<Url>,
     asked: HashMap<Box<str>, u32>,
-    dice: Dice,
+    rng: SimRng,
 }
 
 struct Host {
@@ -101,7 +101,7 @@ enum PageThen {
 
 /// What must become of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedCrawl {
     pub outcome: Outcome,
     pub error: Option<ErrorKind>,
     /// Whether the host is asked for it.
@@ -109,44 +109,44 @@ pub struct Expected {
 }
 
 const FOREVER: u32 = u32::MAX;
-/// Addresses with this in them are out of scope: see [`Model::exclude`].
+/// Addresses with this in them are out of scope: see [`WebModel::exclude`].
 const OUTSIDE: &str = "/outside/";
 
-impl Model {
+impl WebModel {
     /// Makes a web. `max_tries` is what the crawl will be set to: failures either pass before or never.
-    pub fn new(plan: Plan, max_tries: u8) -> Self {
-        let mut dice = Dice::new(plan.seed);
+    pub fn new(plan: WebPlan, max_tries: u8) -> Self {
+        let mut rng = SimRng::new(plan.seed);
         let mut model = Self {
             hosts: HashMap::new(),
             robots: HashMap::new(),
             pages: HashMap::new(),
             roots: Vec::new(),
             asked: HashMap::new(),
-            dice: Dice::new(plan.seed ^ 1),
+            rng: SimRng::new(plan.seed ^ 1),
             plan,
         };
-        let origins = model.make_hosts(&mut dice, max_tries);
+        let origins = model.make_hosts(&mut rng, max_tries);
         let mut urls = Vec::new();
         for origin in &origins {
             let is_dead = model.hosts.get(&*origin.host).is_some_and(|host| host.dead.is_some());
             let most = if is_dead { 2 } else { model.plan.pages };
-            for number in 0..1 + dice.below(most) {
-                let folder = dice.one_of(&["", "", "", "", "/no", "/outside"]).unwrap_or_default();
+            for number in 0..1 + rng.below(most) {
+                let folder = rng.one_of(&["", "", "", "", "/no", "/outside"]).unwrap_or_default();
                 urls.push(url(&format!("{origin}{folder}/p{number}")));
             }
         }
         for origin in &origins {
-            let robots = model.make_robots(&mut dice, max_tries, origin, &urls);
+            let robots = model.make_robots(&mut rng, max_tries, origin, &urls);
             model.robots.insert(origin.clone(), robots);
         }
         for at in &urls {
-            let page = model.make_page(&mut dice, max_tries, at, &urls);
+            let page = model.make_page(&mut rng, max_tries, at, &urls);
             model.pages.insert(at.clone(), page);
         }
         let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
         model.roots.extend(first);
         for origin in origins.iter().take(4).skip(1) {
-            if dice.chance(50) {
+            if rng.chance(50) {
                 model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
@@ -159,41 +159,41 @@ impl Model {
         model
     }
 
-    fn make_hosts(&mut self, dice: &mut Dice, max_tries: u8) -> Vec<Origin> {
+    fn make_hosts(&mut self, rng: &mut SimRng, max_tries: u8) -> Vec<Origin> {
         let trouble = self.plan.trouble;
         let mut origins = Vec::new();
         for number in 0..self.plan.hosts.max(1) {
             let name: Box<str> = format!("h{number}.example").into();
-            let address = |dice: &mut Dice, count: usize| {
-                let number = dice.below(count.max(1)) as u8;
+            let address = |rng: &mut SimRng, count: usize| {
+                let number = rng.below(count.max(1)) as u8;
                 IpAddr::V4(Ipv4Addr::new(93, 184, 216, number))
             };
-            let mut addresses = vec![address(dice, self.plan.addresses)];
-            if dice.chance(20) {
-                addresses.push(address(dice, self.plan.addresses));
+            let mut addresses = vec![address(rng, self.plan.addresses)];
+            if rng.chance(20) {
+                addresses.push(address(rng, self.plan.addresses));
                 addresses.dedup();
             }
-            if dice.chance(trouble / 6) {
+            if rng.chance(trouble / 6) {
                 addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8))];
             }
-            let how = dice.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
-            let dns = match dice.below(4) {
-                0 if dice.chance(trouble) => Failing { times: FOREVER, how: ErrorKind::DnsNxdomain },
-                1 if dice.chance(trouble) => Failing { times: FOREVER, how },
-                2 if dice.chance(trouble) => Failing { times: dice.below(max_tries.into()) as u32, how },
+            let how = rng.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
+            let dns = match rng.below(4) {
+                0 if rng.chance(trouble) => Failing { times: FOREVER, how: ErrorKind::DnsNxdomain },
+                1 if rng.chance(trouble) => Failing { times: FOREVER, how },
+                2 if rng.chance(trouble) => Failing { times: rng.below(max_tries.into()) as u32, how },
                 _ => Failing { times: 0, how },
             };
-            let dead = dice.chance(trouble / 4).then(|| {
-                dice.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
+            let dead = rng.chance(trouble / 4).then(|| {
+                rng.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
                     .unwrap_or(ErrorKind::ConnectRefused)
             });
-            let ttl = Duration::from_secs(dice.one_of(&[0, 1, 300]).unwrap_or(300));
-            let latency = dice.between(1, 400);
+            let ttl = Duration::from_secs(rng.one_of(&[0, 1, 300]).unwrap_or(300));
+            let latency = rng.between(1, 400);
             origins.push(url(&format!("http://{name}/")).origin());
             let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
                 // A dead host is small: a large one is given up on before all of it was asked for.
-                if dice.chance(percent) && dead.is_none() {
+                if rng.chance(percent) && dead.is_none() {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
             }
@@ -203,22 +203,22 @@ impl Model {
     }
 
     /// Failures of a robots.txt or a page: mostly none.
-    fn make_failing(&mut self, dice: &mut Dice, max_tries: u8, host: &str) -> Failing<Fault> {
-        let mut how = match dice.below(3) {
+    fn make_failing(&mut self, rng: &mut SimRng, max_tries: u8, host: &str) -> Failing<Fault> {
+        let mut how = match rng.below(3) {
             0 => {
                 let kinds =
                     [ErrorKind::Reset, ErrorKind::TimeoutIdle, ErrorKind::EmptyReply, ErrorKind::ConnectTimeout];
-                Fault::Silent(dice.one_of(&kinds).unwrap_or(ErrorKind::Reset))
+                Fault::Silent(rng.one_of(&kinds).unwrap_or(ErrorKind::Reset))
             }
-            1 => Fault::Status(dice.one_of(&[500, 502, 408]).unwrap_or(500), None),
+            1 => Fault::Status(rng.one_of(&[500, 502, 408]).unwrap_or(500), None),
             _ => {
-                let asked = dice.one_of(&[None, Some(0), Some(2), Some(90), Some(100_000)]).flatten();
-                Fault::Status(dice.one_of(&[429, 503]).unwrap_or(503), asked)
+                let asked = rng.one_of(&[None, Some(0), Some(2), Some(90), Some(100_000)]).flatten();
+                Fault::Status(rng.one_of(&[429, 503]).unwrap_or(503), asked)
             }
         };
         let mut times = 0;
-        if dice.chance(self.plan.trouble) {
-            times = if dice.chance(30) { FOREVER } else { dice.below(max_tries.into()) as u32 };
+        if rng.chance(self.plan.trouble) {
+            times = if rng.chance(30) { FOREVER } else { rng.below(max_tries.into()) as u32 };
         }
         if let (Fault::Silent(_), Some(host)) = (how, self.hosts.get_mut(host)) {
             let cost = times.min(max_tries.into());
@@ -231,44 +231,44 @@ impl Model {
         Failing { times, how }
     }
 
-    fn make_robots(&mut self, dice: &mut Dice, max_tries: u8, origin: &Origin, urls: &[Url]) -> Robots {
-        let failing = self.make_failing(dice, max_tries, &origin.host);
-        let then = match dice.below(10) {
+    fn make_robots(&mut self, rng: &mut SimRng, max_tries: u8, origin: &Origin, urls: &[Url]) -> Robots {
+        let failing = self.make_failing(rng, max_tries, &origin.host);
+        let then = match rng.below(10) {
             0..3 => RobotsThen::Missing,
             3 => {
-                let target = dice.below(urls.len());
+                let target = rng.below(urls.len());
                 let at = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
-                RobotsThen::Hops(url(&format!("{at}/hops/{}", dice.below(8))))
+                RobotsThen::Hops(url(&format!("{at}/hops/{}", rng.below(8))))
             }
             _ => {
-                let listed = (0..dice.below(4)).filter_map(|_| urls.get(dice.below(urls.len())).cloned()).collect();
+                let listed = (0..rng.below(4)).filter_map(|_| urls.get(rng.below(urls.len())).cloned()).collect();
                 RobotsThen::Rules {
-                    forbids: dice.chance(60),
-                    crawl_delay: dice.chance(15).then(|| dice.between(1, 3)),
-                    sitemap: if dice.chance(40) { listed } else { Vec::new() },
+                    forbids: rng.chance(60),
+                    crawl_delay: rng.chance(15).then(|| rng.between(1, 3)),
+                    sitemap: if rng.chance(40) { listed } else { Vec::new() },
                 }
             }
         };
         Robots { failing, then }
     }
 
-    fn make_page(&mut self, dice: &mut Dice, max_tries: u8, at: &Url, urls: &[Url]) -> Page {
-        let failing = self.make_failing(dice, max_tries, at.host());
-        let target = |dice: &mut Dice| urls.get(dice.below(urls.len())).map_or("/", Url::as_str).to_owned();
-        let then = match dice.below(20) {
+    fn make_page(&mut self, rng: &mut SimRng, max_tries: u8, at: &Url, urls: &[Url]) -> Page {
+        let failing = self.make_failing(rng, max_tries, at.host());
+        let target = |rng: &mut SimRng| urls.get(rng.below(urls.len())).map_or("/", Url::as_str).to_owned();
+        let then = match rng.below(20) {
             0 => PageThen::Status(404),
             1 => PageThen::Status(418),
-            2..4 => PageThen::Redirect(target(dice)),
-            4 if dice.chance(30) => PageThen::Redirect("mailto:nobody".into()),
+            2..4 => PageThen::Redirect(target(rng)),
+            4 if rng.chance(30) => PageThen::Redirect("mailto:nobody".into()),
             _ => {
                 let mut links = LinkList::default();
-                for _ in 0..dice.below(6) {
-                    links.push(&target(dice), LinkKind::Anchor, dice.chance(5));
+                for _ in 0..rng.below(6) {
+                    links.push(&target(rng), LinkKind::Anchor, rng.chance(5));
                 }
                 PageThen::Links(links)
             }
         };
-        Page { failing, then, bytes: dice.between(200, 5_000) }
+        Page { failing, then, bytes: rng.between(200, 5_000) }
     }
 
     pub fn roots(&self) -> Vec<String> {
@@ -281,7 +281,7 @@ impl Model {
     }
 
     /// What a correct crawl records, for every page that it comes upon.
-    pub fn oracle(&self, rules: &Rules) -> HashMap<Url, Expected> {
+    pub fn oracle(&self, rules: &Rules) -> HashMap<Url, ExpectedCrawl> {
         let mut expected = HashMap::new();
         let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
         let mut queue: VecDeque<Url> = self.roots.iter().cloned().collect();
@@ -304,8 +304,8 @@ impl Model {
         expected
     }
 
-    fn fate(&self, at: &Url, rules: &Rules) -> (Expected, Vec<Url>) {
-        let unasked = |outcome, error| (Expected { outcome, error, asked: false }, Vec::new());
+    fn fate(&self, at: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
+        let unasked = |outcome, error| (ExpectedCrawl { outcome, error, asked: false }, Vec::new());
         if let Some((outcome, kind)) = self.out_of_reach(at) {
             return unasked(outcome, Some(kind));
         }
@@ -318,7 +318,7 @@ impl Model {
                 Ok(_) => {}
             }
         }
-        let asked = |outcome, error| Expected { outcome, error, asked: true };
+        let asked = |outcome, error| ExpectedCrawl { outcome, error, asked: true };
         if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
             return (asked(Outcome::Failed, Some(kind)), Vec::new());
         }
@@ -398,26 +398,26 @@ impl Model {
         }
     }
 
-    fn said(&mut self, at: &Url) -> (Said, Option<u64>, u64) {
+    fn said(&mut self, at: &Url) -> (SimAnswer, Option<u64>, u64) {
         let asked = self.asked.entry(at.as_str().into()).or_default();
         let nth = *asked;
         *asked += 1;
         if let Some(kind) = self.hosts.get(at.host()).and_then(|host| host.dead) {
-            return (Said::Nothing(kind), None, 0);
+            return (SimAnswer::Nothing(kind), None, 0);
         }
         if at.path().starts_with("/hops/") {
             return (hop(at), None, 300);
         }
         let fails = |failing: Failing<Fault>| match failing.how {
             _ if nth >= failing.times => None,
-            Fault::Silent(kind) => Some((Said::Nothing(kind), None, 0)),
-            Fault::Status(status, asked) => Some((Said::Status(status), asked, 150)),
+            Fault::Silent(kind) => Some((SimAnswer::Nothing(kind), None, 0)),
+            Fault::Status(status, asked) => Some((SimAnswer::Status(status), asked, 150)),
         };
         let origin = at.origin();
         let robots = self.robots.get(&origin);
         if at.path() == "/robots.txt" {
             let Some(robots) = robots else {
-                return (Said::Status(404), None, 100);
+                return (SimAnswer::Status(404), None, 100);
             };
             return fails(robots.failing).unwrap_or_else(|| (robots.then.said(), None, 200));
         }
@@ -426,25 +426,25 @@ impl Model {
                 .iter()
                 .map(|url| Entry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
                 .collect();
-            return (Said::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
+            return (SimAnswer::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }
         let Some(page) = self.pages.get(at) else {
-            return (Said::Status(404), None, 100);
+            return (SimAnswer::Status(404), None, 100);
         };
         fails(page.failing).unwrap_or_else(|| {
             let said = match &page.then {
-                PageThen::Links(links) => Said::Page(links.clone()),
-                PageThen::Status(status) => Said::Status(*status),
-                PageThen::Redirect(to) => Said::Redirect(to.clone()),
+                PageThen::Links(links) => SimAnswer::Page(links.clone()),
+                PageThen::Status(status) => SimAnswer::Status(*status),
+                PageThen::Redirect(to) => SimAnswer::Redirect(to.clone()),
             };
             (said, None, page.bytes)
         })
     }
 }
 
-impl Web for Model {
-    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, Named) {
-        let took = Duration::from_millis(self.dice.between(0, 50));
+impl SimWeb for WebModel {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
+        let took = Duration::from_millis(self.rng.between(0, 50));
         let asked = self.asked.entry(host.into()).or_default();
         *asked += 1;
         let named = match self.hosts.get(host) {
@@ -455,21 +455,21 @@ impl Web for Model {
         (took, named)
     }
 
-    fn reply(&mut self, job: &Job, _now: Time) -> Reply {
+    fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
         let at = &job.link.url;
         let latency = self.hosts.get(at.host()).map_or(1, |host| host.latency);
-        let after = Duration::from_millis(latency + self.dice.between(0, latency));
-        let ip = self.dice.one_of(&job.addresses);
+        let after = Duration::from_millis(latency + self.rng.between(0, latency));
+        let ip = self.rng.one_of(&job.addresses);
         let (said, asked, bytes) = self.said(at);
-        Reply { after, ip, said, retry_after: asked.map(Duration::from_secs), bytes }
+        SimReply { after, ip, said, retry_after: asked.map(Duration::from_secs), bytes }
     }
 }
 
 impl RobotsThen {
-    fn said(&self) -> Said {
+    fn said(&self) -> SimAnswer {
         match self {
-            Self::Missing => Said::Status(404),
-            Self::Hops(to) => Said::Redirect(to.to_string()),
+            Self::Missing => SimAnswer::Status(404),
+            Self::Hops(to) => SimAnswer::Redirect(to.to_string()),
             Self::Rules { forbids, crawl_delay, sitemap } => {
                 let mut text = String::from("User-agent: *\n");
                 if *forbids {
@@ -481,7 +481,7 @@ impl RobotsThen {
                 if !sitemap.is_empty() {
                     text.push_str("Sitemap: /sitemap.xml\n");
                 }
-                Said::Robots(text.into_bytes())
+                SimAnswer::Robots(text.into_bytes())
             }
         }
     }
@@ -496,10 +496,10 @@ fn hops_end() -> RobotsThen {
 }
 
 /// `/hops/3` leads to `/hops/2`, and so on; `/hops/0` is a robots.txt.
-fn hop(at: &Url) -> Said {
+fn hop(at: &Url) -> SimAnswer {
     match hops_left(at) {
         0 => hops_end().said(),
-        left => Said::Redirect(format!("/hops/{}", left - 1)),
+        left => SimAnswer::Redirect(format!("/hops/{}", left - 1)),
     }
 }
 

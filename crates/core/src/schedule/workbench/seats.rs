@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::Workbench;
 use crate::schedule::job::LaneId;
+use crate::schedule::wait::WaitReason;
 use crate::time::Time;
 
 /// A lane with fewer links than this on the bench asks the frontier for more.
@@ -179,17 +180,17 @@ impl Workbench {
     }
 
     /// Why nothing happens, for a person: the lane that will move first, and what it waits for.
-    pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, &'static str, Duration)> {
+    pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, WaitReason, Duration)> {
         let (time, id) = self.later.first()?;
         let lane = &self.lanes.get(id)?.lane;
         let why = if lane.pace.rests_until() > now {
-            "backing off"
+            WaitReason::BackOff
         } else if lane.pace.has_crawl_delay() {
-            "Crawl-delay"
+            WaitReason::CrawlDelay
         } else if !lane.pace.delay.is_zero() {
-            "delay"
+            WaitReason::Delay
         } else {
-            "a retry"
+            WaitReason::Retry
         };
         Some((Arc::clone(&lane.name), why, *time - now))
     }

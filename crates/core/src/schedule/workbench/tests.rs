@@ -351,7 +351,7 @@ fn forbidden_links_end_at_once_though_the_lane_must_wait() {
     assert_eq!(until, at(3_600_000));
     assert_eq!(
         bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
-        Some(("h0.example".into(), "delay"))
+        Some(("h0.example".into(), crate::schedule::wait::WaitReason::Delay))
     );
 }
 

@@ -1,4 +1,4 @@
-//! [`Tally`]: what the keeper counts as it goes, and how a [`Snapshot`] is taken of it all.
+//! [`Tally`]: what the keeper counts as it goes, and how a [`Status`] is taken of it all.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use argiope_core::schedule::frontier::Frontier;
 use argiope_core::schedule::keeper::Keeper;
 use argiope_core::visit::Visit;
 
-use crate::snapshot::{HostNow, Outcomes, Snapshot, WaitReason, Waiting};
+use crate::status::{HostStatus, HostWait, OutcomeCounts, Status, WaitReason};
 
 /// Rates are over this long.
 const LATELY: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const SHOWN: usize = 5;
 /// What the keeper counts as it goes.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    pub outcomes: Outcomes,
+    pub outcomes: OutcomeCounts,
     pub classes: [u64; 5],
     /// Bytes from the wire, errands included.
     pub bytes: u64,
@@ -71,16 +71,16 @@ pub fn snapshot<F: Frontier>(
     rules: &Rules,
     draining: bool,
     now: Time,
-) -> Snapshot {
+) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
-    let mut busiest: Vec<HostNow> = Vec::new();
-    let mut slowest: Vec<HostNow> = Vec::new();
+    let mut busiest: Vec<HostStatus> = Vec::new();
+    let mut slowest: Vec<HostStatus> = Vec::new();
     for (_, lane) in bench.lanes() {
         if lane.in_flight() == 0 {
             continue;
         }
-        let host = || HostNow {
+        let host = || HostStatus {
             host: lane.name.as_ref().into(),
             in_flight: lane.in_flight(),
             queued: lane.backlog + lane.queue.len() as u64,
@@ -100,7 +100,7 @@ pub fn snapshot<F: Frontier>(
         }
     }
     let unfinished = keeper.unfinished();
-    Snapshot {
+    Status {
         elapsed: now - Time::ZERO,
         outcomes: tally.outcomes,
         classes: tally.classes,
@@ -119,17 +119,11 @@ pub fn snapshot<F: Frontier>(
     }
 }
 
-fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostNow>, now: Time) -> Option<Waiting> {
+fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: Time) -> Option<HostWait> {
     if let Some((host, reason, next_in)) = keeper.bench().waits_for(now) {
-        let reason = match reason {
-            "backing off" => WaitReason::BackOff,
-            "Crawl-delay" => WaitReason::CrawlDelay,
-            "delay" => WaitReason::Delay,
-            _ => WaitReason::Retry,
-        };
-        return Some(Waiting { host: host.as_ref().into(), reason, next_in, others: 0 });
+        return Some(HostWait { host: host.as_ref().into(), reason, next_in, others: 0 });
     }
-    busiest.map(|host| Waiting {
+    busiest.map(|host| HostWait {
         host: host.host.clone(),
         reason: WaitReason::Answers,
         next_in: Duration::ZERO,

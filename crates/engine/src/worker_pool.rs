@@ -1,4 +1,4 @@
-//! [`Crew`]: the workers of a crawl, all of the same engine.
+//! [`WorkerPool`]: the workers of a crawl, all of the same engine.
 //!
 //! Invariant: an engine that this system cannot run says so here, before the crawl begins. No job is handed out before
 //! all workers have what they need.
@@ -14,10 +14,10 @@ use argiope_core::schedule::job::Job;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;
-use crate::worker::Files;
-use crate::{Clock, Ending, Notices, Orders, Reports, Worker};
+use crate::worker::FileShortage;
+use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 
-/// Files that a crawl needs besides its sockets: outputs, event loops, the resolver's own.
+/// FileShortage that a crawl needs besides its sockets: outputs, event loops, the resolver's own.
 const OTHER_FILES: usize = 128;
 
 /// The four ways to wait.
@@ -104,52 +104,52 @@ impl FromStr for EngineKind {
 }
 
 /// The workers, and the way to them.
-pub struct Crew {
+pub struct WorkerPool {
     kind: EngineKind,
-    workers: Vec<(Orders, JoinHandle<io::Result<()>>)>,
+    workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
     /// One for each worker that has not said yet that it has all it needs.
     signs: Vec<mpsc::Receiver<()>>,
     notices: Notices,
     most: usize,
 }
 
-impl Crew {
-    /// Starts the workers. They are on their way when this returns: [`Crew::assemble`] waits for them.
-    pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, reports: &Reports) -> io::Result<Self> {
-        let files = Files::default();
+impl WorkerPool {
+    /// Starts the workers. They are on their way when this returns: [`WorkerPool::wait_ready`] waits for them.
+    pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
+        let file_shortage = FileShortage::default();
         let (notices, most) = (Notices::default(), kind.room());
-        let mut crew = Self { kind, workers: Vec::new(), signs: Vec::new(), notices, most };
-        let mut hire = || -> io::Result<()> {
-            let (orders, (ready, sign)) = (Orders::new(), mpsc::channel());
+        let mut pool = Self { kind, workers: Vec::new(), signs: Vec::new(), notices, most };
+        let mut spawn = || -> io::Result<()> {
+            let (job_queue, (ready, sign)) = (JobQueue::new(), mpsc::channel());
             let worker = Worker {
                 rules: Arc::clone(rules),
                 clock,
-                orders: orders.clone(),
-                reports: reports.clone(),
-                notices: crew.notices.clone(),
-                files: files.clone(),
+                job_queue: job_queue.clone(),
+                visit_sender: visit_sender.clone(),
+                notices: pool.notices.clone(),
+                file_shortage: file_shortage.clone(),
                 ready,
             };
-            let thread = thread::Builder::new().name(format!("{kind}-{}", crew.workers.len()));
-            crew.workers.push((orders, thread.spawn(move || (kind.run())(worker))?));
-            crew.signs.push(sign);
+            let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
+            pool.workers.push((job_queue, thread.spawn(move || (kind.run())(worker))?));
+            pool.signs.push(sign);
             Ok(())
         };
         // There is always one. While it begins, the system is asked how many more it has cores for.
-        hire()?;
+        spawn()?;
         for _ in 1..kind.workers(rules) {
-            hire()?;
+            spawn()?;
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     /// Waits until all workers have begun. The first jobs may use up files or memory that a worker still needs for that:
     /// so this comes before them.
-    pub fn assemble(&mut self) -> io::Result<()> {
+    pub fn wait_ready(&mut self) -> io::Result<()> {
         if self.signs.drain(..).all(|sign| sign.recv().is_ok()) {
             return Ok(());
         }
-        self.end(Ending::AtOnce);
+        self.end(StopMode::Now);
         let fault = self.join();
         self.kind.check()?;
         Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not begin", self.kind))))
@@ -170,8 +170,8 @@ impl Crew {
 
     /// Hands a batch to one of the workers. The vector is left empty.
     pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
-        if let Some((orders, _)) = self.workers.get(worker) {
-            orders.send(jobs);
+        if let Some((job_queue, _)) = self.workers.get(worker) {
+            job_queue.send(jobs);
         }
     }
 
@@ -180,24 +180,24 @@ impl Crew {
         self.notices.take()
     }
 
-    pub fn end(&self, ending: Ending) {
-        for (orders, _) in &self.workers {
-            orders.end(ending);
+    pub fn end(&self, ending: StopMode) {
+        for (job_queue, _) in &self.workers {
+            job_queue.end(ending);
         }
     }
 
     /// Whether a worker has ended that was not told to: what it had in hand will not come back.
-    pub fn has_lost_one(&self) -> bool {
+    pub fn has_dead_worker(&self) -> bool {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }
 
-    /// Ends the crew. Who is told to finish what is in hand is waited for; who is told to drop everything is not: he may
+    /// Ends the pool. Who is told to finish what is in hand is waited for; who is told to drop everything is not: he may
     /// be in the middle of an enormous page, and nobody wants it any more.
-    pub fn dismiss(mut self, ending: Ending) {
+    pub fn shut_down(mut self, ending: StopMode) {
         self.end(ending);
         match ending {
-            Ending::WhenDone => drop(self.join()),
-            Ending::AtOnce => self.workers.clear(),
+            StopMode::Drain => drop(self.join()),
+            StopMode::Now => self.workers.clear(),
         }
     }
 
@@ -211,10 +211,10 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     /// Nobody can be told of what the workers still find out: they drop it and leave.
     fn drop(&mut self) {
-        self.end(Ending::AtOnce);
+        self.end(StopMode::Now);
     }
 }
 

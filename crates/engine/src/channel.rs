@@ -1,4 +1,4 @@
-//! The mail between the keeper and a worker: [`Orders`] one way, [`Reports`] the other.
+//! The mail between the keeper and a worker: [`JobQueue`] one way, [`VisitSender`] the other.
 //!
 //! Invariant: a lock is taken once per batch, never per job or per byte, and the receiver is woken once per batch.
 //! Each engine sleeps in its own way, so each brings its own way of being woken: a write to an eventfd, a notification,
@@ -11,21 +11,21 @@ use argiope_core::visit::Visit;
 
 /// How a worker is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
-    /// No more orders will come: finish those that are in hand, then return.
-    WhenDone,
+pub enum StopMode {
+    /// No more job_queue will come: finish those that are in hand, then return.
+    Drain,
     /// Drop everything and return.
-    AtOnce,
+    Now,
 }
 
-/// The keeper's orders to one worker. Both sides hold a clone of it.
-pub struct Orders<J = Job> {
+/// The keeper's job_queue to one worker. Both sides hold a clone of it.
+pub struct JobQueue<J = Job> {
     tray: Arc<Tray<J>>,
 }
 
 struct Tray<J> {
     mail: Mutex<Mail<J>>,
-    /// For engines that wait on it ([`Orders::wait`]).
+    /// For engines that wait on it ([`JobQueue::wait`]).
     arrived: Condvar,
     /// For engines that sleep elsewhere and brought a waker.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -33,22 +33,22 @@ struct Tray<J> {
 
 struct Mail<J> {
     jobs: Vec<J>,
-    ending: Option<Ending>,
+    ending: Option<StopMode>,
 }
 
-impl<J> Clone for Orders<J> {
+impl<J> Clone for JobQueue<J> {
     fn clone(&self) -> Self {
         Self { tray: Arc::clone(&self.tray) }
     }
 }
 
-impl<J> Default for Orders<J> {
+impl<J> Default for JobQueue<J> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<J> Orders<J> {
+impl<J> JobQueue<J> {
     pub fn new() -> Self {
         let mail = Mutex::new(Mail { jobs: Vec::new(), ending: None });
         Self { tray: Arc::new(Tray { mail, arrived: Condvar::new(), wake: OnceLock::new() }) }
@@ -69,8 +69,8 @@ impl<J> Orders<J> {
         }
     }
 
-    /// Asks the worker to end. `AtOnce` may follow `WhenDone`, not the other way round.
-    pub fn end(&self, ending: Ending) {
+    /// Asks the worker to end. `Now` may follow `Drain`, not the other way round.
+    pub fn end(&self, ending: StopMode) {
         let mut mail = self.lock();
         mail.ending = mail.ending.max(Some(ending));
         drop(mail);
@@ -78,7 +78,7 @@ impl<J> Orders<J> {
     }
 
     /// The worker's side: how to wake it. Mail that came before is announced at once.
-    pub fn on_arrival(&self, wake: impl Fn() + Send + Sync + 'static) {
+    pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         // A worker says this once, at its start; a second waker would be a mistake of ours, and the first one stays.
         let _ = self.tray.wake.set(Box::new(wake));
         let mail = self.lock();
@@ -90,13 +90,13 @@ impl<J> Orders<J> {
     }
 
     /// The worker's side: what has come, without waiting. Jobs are appended to `into`.
-    pub fn take(&self, into: &mut Vec<J>) -> Option<Ending> {
+    pub fn take(&self, into: &mut Vec<J>) -> Option<StopMode> {
         let mut mail = self.lock();
         Self::empty(&mut mail, into)
     }
 
     /// The worker's side: waits until something has come, or until `timeout` where one is given.
-    pub fn wait(&self, into: &mut Vec<J>, timeout: Option<std::time::Duration>) -> Option<Ending> {
+    pub fn wait(&self, into: &mut Vec<J>, timeout: Option<std::time::Duration>) -> Option<StopMode> {
         let quiet = |mail: &mut Mail<J>| mail.jobs.is_empty() && mail.ending.is_none();
         let mail = self.lock();
         let mut mail = match timeout {
@@ -108,7 +108,7 @@ impl<J> Orders<J> {
         Self::empty(&mut mail, into)
     }
 
-    fn empty(mail: &mut Mail<J>, into: &mut Vec<J>) -> Option<Ending> {
+    fn empty(mail: &mut Mail<J>, into: &mut Vec<J>) -> Option<StopMode> {
         if into.is_empty() {
             // The usual case: swap the two vectors, so that both keep their room.
             std::mem::swap(&mut mail.jobs, into);
@@ -131,8 +131,8 @@ impl<J> Orders<J> {
     }
 }
 
-/// A worker's reports to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
-pub struct Reports<R = Box<Visit>> {
+/// A worker's visit_sender to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
+pub struct VisitSender<R = Box<Visit>> {
     batch: Vec<R>,
     deliver: Arc<Deliver<R>>,
 }
@@ -140,17 +140,17 @@ pub struct Reports<R = Box<Visit>> {
 /// Takes what is in the vector and leaves it empty.
 type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
 
-/// Reports are sent without waiting for the end of a round where this many have gathered.
+/// VisitSender are sent without waiting for the end of a round where this many have gathered.
 const FULL_BATCH: usize = 64;
 
-impl<R> Clone for Reports<R> {
+impl<R> Clone for VisitSender<R> {
     /// The clone has a batch of its own, empty at first.
     fn clone(&self) -> Self {
         Self { batch: Vec::new(), deliver: Arc::clone(&self.deliver) }
     }
 }
 
-impl<R> Reports<R> {
+impl<R> VisitSender<R> {
     /// `deliver` takes what is in the vector and leaves it empty. It is called on the workers' threads.
     pub fn new(deliver: impl Fn(&mut Vec<R>) + Send + Sync + 'static) -> Self {
         Self { batch: Vec::new(), deliver: Arc::new(deliver) }
@@ -180,66 +180,66 @@ mod tests {
 
     #[test]
     fn a_batch_is_announced_once_until_it_is_taken() {
-        let orders = Orders::new();
+        let job_queue = JobQueue::new();
         let rings = Arc::new(AtomicUsize::new(0));
         let bell = Arc::clone(&rings);
-        orders.on_arrival(move || {
+        job_queue.set_waker(move || {
             bell.fetch_add(1, Ordering::SeqCst);
         });
         assert_eq!(rings.load(Ordering::SeqCst), 0);
         let mut batch = vec![1, 2];
-        orders.send(&mut batch);
+        job_queue.send(&mut batch);
         assert!(batch.is_empty());
-        orders.send(&mut vec![3]);
-        orders.send(&mut Vec::new());
+        job_queue.send(&mut vec![3]);
+        job_queue.send(&mut Vec::new());
         assert_eq!(rings.load(Ordering::SeqCst), 1);
         let mut got = Vec::new();
-        assert_eq!(orders.take(&mut got), None);
+        assert_eq!(job_queue.take(&mut got), None);
         assert_eq!(got, [1, 2, 3]);
-        orders.send(&mut vec![4]);
+        job_queue.send(&mut vec![4]);
         assert_eq!(rings.load(Ordering::SeqCst), 2);
     }
 
     #[test]
     fn mail_that_came_before_the_waker_is_announced() {
-        let orders = Orders::<u8>::new();
-        orders.send(&mut vec![1]);
+        let job_queue = JobQueue::<u8>::new();
+        job_queue.send(&mut vec![1]);
         let (sender, receiver) = std::sync::mpsc::channel();
-        orders.on_arrival(move || sender.send(()).unwrap());
+        job_queue.set_waker(move || sender.send(()).unwrap());
         receiver.try_recv().unwrap();
     }
 
     #[test]
     fn waiting_ends_with_mail_or_with_time() {
-        let orders = Orders::new();
+        let job_queue = JobQueue::new();
         let mut got = Vec::new();
-        assert_eq!(orders.wait(&mut got, Some(Duration::from_millis(1))), None);
+        assert_eq!(job_queue.wait(&mut got, Some(Duration::from_millis(1))), None);
         assert!(got.is_empty());
-        let sender = orders.clone();
+        let sender = job_queue.clone();
         let other = thread::spawn(move || sender.send(&mut vec![7]));
-        assert_eq!(orders.wait(&mut got, None), None);
+        assert_eq!(job_queue.wait(&mut got, None), None);
         assert_eq!(got, [7]);
         other.join().unwrap();
     }
 
     #[test]
     fn the_harder_ending_wins() {
-        let orders = Orders::<u8>::new();
-        orders.end(Ending::AtOnce);
-        orders.end(Ending::WhenDone);
-        assert_eq!(orders.wait(&mut Vec::new(), None), Some(Ending::AtOnce));
+        let job_queue = JobQueue::<u8>::new();
+        job_queue.end(StopMode::Now);
+        job_queue.end(StopMode::Drain);
+        assert_eq!(job_queue.wait(&mut Vec::new(), None), Some(StopMode::Now));
     }
 
     #[test]
     fn reports_go_out_in_batches() {
         let sizes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sizes);
-        let mut reports = Reports::new(move |batch: &mut Vec<u8>| seen.lock().unwrap().push(batch.len()));
+        let mut visit_sender = VisitSender::new(move |batch: &mut Vec<u8>| seen.lock().unwrap().push(batch.len()));
         for _ in 0..FULL_BATCH + 1 {
-            reports.push(0);
+            visit_sender.push(0);
         }
-        reports.send();
-        reports.send();
+        visit_sender.send();
+        visit_sender.send();
         assert_eq!(*sizes.lock().unwrap(), [FULL_BATCH, 1]);
     }
 }

@@ -1,19 +1,19 @@
-//! [`Dice`]: random numbers that are the same on every machine and in every run.
+//! [`SimRng`]: random numbers that are the same on every machine and in every run.
 
 /// A generator of 64 bits of state (SplitMix64): small, quick, and good enough to make webs of.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SimRng(u64);
 
-impl Dice {
+impl SimRng {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Dice for one thing among many: the same for the same numbers, whenever they are thrown.
+    /// SimRng for one thing among many: the same for the same numbers, whenever they are thrown.
     pub fn of(seed: u64, thing: u64) -> Self {
-        let mut dice = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        dice.throw();
-        dice
+        let mut rng = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        rng.throw();
+        rng
     }
 
     pub fn throw(&mut self) -> u64 {

@@ -1,4 +1,4 @@
-//! [`Turns`]: a queue in which every host has its turn.
+//! [`FairQueue`]: a queue in which every host has its turn.
 //!
 //! A host that answers at once, with six pages at a time, must not keep one waiting that has sent a single page: whoever
 //! comes first in line is served, and goes to the end of the line if it brought more.
@@ -9,18 +9,18 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-pub(crate) struct Turns<H, T> {
+pub(crate) struct FairQueue<H, T> {
     line: VecDeque<H>,
     waiting: HashMap<H, VecDeque<T>>,
 }
 
-impl<H, T> Default for Turns<H, T> {
+impl<H, T> Default for FairQueue<H, T> {
     fn default() -> Self {
         Self { line: VecDeque::new(), waiting: HashMap::new() }
     }
 }
 
-impl<H: Copy + Eq + Hash, T> Turns<H, T> {
+impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn one_of_each_host_and_then_the_next() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         assert!(turns.is_empty() && turns.pop().is_none());
         for (host, thing) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
             turns.push(host, thing);

@@ -1,4 +1,4 @@
-//! [`Leisure`]: when a worker may look away for a moment.
+//! [`WakeBatcher`]: when a worker may look away for a moment.
 //!
 //! To be woken up costs more than to read an answer: the kernel changes threads, and what the processor had at hand of
 //! this one is gone. A worker that is woken for each of ten thousand slow answers pays that ten thousand times. Where the
@@ -18,7 +18,7 @@ use argiope_core::visit::Visit;
 
 use crate::Clock;
 
-/// The quickest answer takes so many times longer than a moment of leisure.
+/// The quickest answer takes so many times longer than a moment of wake_batcher.
 const PART: u32 = 512;
 /// Shorter moments gather nothing, ...
 const SHORTEST: Duration = Duration::from_micros(200);
@@ -31,17 +31,17 @@ const MEMORY: Duration = Duration::from_secs(1);
 
 /// What a worker knows about how long its answers take.
 #[derive(Debug, Default)]
-pub struct Leisure {
+pub struct WakeBatcher {
     /// The quickest since `since`, and the one of the time before.
     quickest: Option<Duration>,
     before: Option<Duration>,
     since: Time,
-    moment: Moment,
+    moment: WakeDelay,
 }
 
 /// For how long to look away. It can be asked for from wherever the worker goes to sleep.
 #[derive(Clone, Debug, Default)]
-pub struct Moment(Arc<Span>);
+pub struct WakeDelay(Arc<Span>);
 
 #[derive(Debug, Default)]
 struct Span {
@@ -50,7 +50,7 @@ struct Span {
     last: AtomicU64,
 }
 
-impl Leisure {
+impl WakeBatcher {
     /// A fetch has ended, and so many are still in hand. What it took counts where it brought an answer: a connection that
     /// is refused at once is waited for by nobody.
     pub fn note(&mut self, visit: &Visit, in_hand: usize, now: Time) {
@@ -70,7 +70,7 @@ impl Leisure {
         self.moment.0.micros.store(u64::try_from(moment.as_micros()).unwrap_or(0), Ordering::Relaxed);
     }
 
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> WakeDelay {
         self.moment.clone()
     }
 }
@@ -81,11 +81,11 @@ fn moment(quickest: Duration, in_hand: usize) -> Duration {
     if in_hand >= MANY && moment >= SHORTEST { moment } else { Duration::ZERO }
 }
 
-impl Moment {
+impl WakeDelay {
     /// Looks away before the worker sleeps, where that does no harm, and no further than to the next alarm. So a worker is
     /// woken about once in a moment: where the last time is longer ago than that, whether it worked or waited meanwhile,
     /// it does not look away. Says whether it did.
-    pub fn enjoy(&self, clock: Clock, next: Time) -> bool {
+    pub fn delay(&self, clock: Clock, next: Time) -> bool {
         let moment = self.0.micros.load(Ordering::Relaxed);
         if moment == 0 {
             return false;
@@ -119,34 +119,34 @@ mod tests {
 
     #[test]
     fn whoever_has_just_looked_looks_away() {
-        let (clock, moment) = (Clock::start(), Moment::default());
-        assert!(!moment.enjoy(clock, Time::NEVER), "there is no time for it");
+        let (clock, moment) = (Clock::start(), WakeDelay::default());
+        assert!(!moment.delay(clock, Time::NEVER), "there is no time for it");
         moment.0.micros.store(2_000, Ordering::Relaxed);
         moment.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
         let before = clock.now();
-        assert!(moment.enjoy(clock, Time::NEVER));
+        assert!(moment.delay(clock, Time::NEVER));
         assert!(clock.now() >= before + LONGEST);
         assert!(moment.0.last.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
     }
 
     #[test]
     fn nobody_looks_away_when_something_is_due_or_much_time_has_passed() {
-        let (clock, moment) = (Clock::start(), Moment::default());
+        let (clock, moment) = (Clock::start(), WakeDelay::default());
         moment.0.micros.store(2_000, Ordering::Relaxed);
         moment.0.last.store(u64::MAX, Ordering::Relaxed);
-        assert!(!moment.enjoy(clock, Time::ZERO));
+        assert!(!moment.delay(clock, Time::ZERO));
         moment.0.micros.store(1, Ordering::Relaxed);
         moment.0.last.store(0, Ordering::Relaxed);
         while clock.now() <= Time::from_micros(1) {}
-        assert!(!moment.enjoy(clock, Time::NEVER));
+        assert!(!moment.delay(clock, Time::NEVER));
     }
 
     #[test]
     fn one_quick_answer_is_enough_and_is_forgotten_in_time() {
-        let mut leisure = Leisure::default();
-        let moment = leisure.moment();
+        let mut wake_batcher = WakeBatcher::default();
+        let moment = wake_batcher.moment();
         let mut micros = |took: u64, at: u64| {
-            leisure.remember(Some(Duration::from_millis(took)), MANY, Time::from_micros(at * 1_000));
+            wake_batcher.remember(Some(Duration::from_millis(took)), MANY, Time::from_micros(at * 1_000));
             moment.0.micros.load(Ordering::Relaxed)
         };
         assert_eq!(micros(2_000, 2_000), 2_000);

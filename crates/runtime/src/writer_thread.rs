@@ -1,6 +1,6 @@
 //! The writer: one commit after the other.
 //!
-//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a `Parcel`:
+//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a `CommitUnit`:
 //! the visits that were settled, with the bytes that they add to output files, and the frontier's own sealed frame,
 //! which says up to where each output file belongs to it. The writer's thread then
 //!
@@ -27,10 +27,10 @@ use argiope_core::Time;
 use argiope_core::schedule::frontier::{Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::{Chunk, Settled};
 use argiope_store::MemoryFrontier;
-pub use argiope_store::disk::Batch;
+pub use argiope_store::disk::CommitBatch;
 use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
 
-use crate::keeping::{Mail, Taker};
+use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 
 /// What happened waits at most this long for its commit...
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
@@ -46,19 +46,19 @@ const FAR_BEHIND: usize = 8;
 const UNREAD: usize = 64;
 
 /// A frontier whose commits may last.
-pub trait Lasting: Frontier {
+pub trait CommitFrontier: Frontier {
     /// Whether anything is ever written down.
     fn lasts(&self) -> bool {
         false
     }
 
     /// Seals what happened since the last commit, with the length of each output file.
-    fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<Batch>, StoreError> {
+    fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
         Ok(None)
     }
 
     /// A commit is durable.
-    fn acknowledge(&mut self, _batch: &Batch) -> Result<(), StoreError> {
+    fn acknowledge(&mut self, _batch: &CommitBatch) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -73,18 +73,18 @@ pub trait Lasting: Frontier {
     }
 }
 
-impl Lasting for MemoryFrontier {}
+impl CommitFrontier for MemoryFrontier {}
 
-impl Lasting for DiskFrontier {
+impl CommitFrontier for DiskFrontier {
     fn lasts(&self) -> bool {
         true
     }
 
-    fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<Batch>, StoreError> {
+    fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<CommitBatch>, StoreError> {
         if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
     }
 
-    fn acknowledge(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         DiskFrontier::acknowledge(self, batch)
     }
 
@@ -99,8 +99,8 @@ impl Lasting for DiskFrontier {
 
 /// Where a crawl is written to. The default is nowhere.
 #[derive(Default)]
-pub struct Desk {
-    pub folder: Option<Folder>,
+pub struct OutputTarget {
+    pub folder: Option<LockedDirectory>,
     /// The output file that gets every record, by its name in the crawl directory; an absolute path elsewhere.
     pub jsonl: Option<Box<str>>,
     /// The record that a run begins with; one that ends it belongs to it.
@@ -108,7 +108,7 @@ pub struct Desk {
 }
 
 /// A crawl directory that is held.
-pub struct Folder {
+pub struct LockedDirectory {
     pub log: LogWriter,
     pub files: Arc<dyn Files>,
     /// How long the output files are, as far as they are committed.
@@ -118,9 +118,9 @@ pub struct Folder {
 }
 
 /// What belongs to one commit, in the order of completion.
-struct Parcel {
+struct CommitUnit {
     items: Vec<Item>,
-    batch: Option<Batch>,
+    batch: Option<CommitBatch>,
 }
 
 enum Item {
@@ -130,8 +130,8 @@ enum Item {
 }
 
 /// The keeper's end: gathers what happened, and sends it off as a parcel when it is time.
-pub struct Outbox {
-    to_writer: Option<SyncSender<Parcel>>,
+pub struct CommitQueue {
+    to_writer: Option<SyncSender<CommitUnit>>,
     writer: Thread,
     items: Vec<Item>,
     bytes: usize,
@@ -142,7 +142,7 @@ pub struct Outbox {
     /// How long each output file will be with all that was gathered.
     ends: BTreeMap<Box<str>, u64>,
     /// The first parcel, not sent off yet.
-    announcement: Option<Parcel>,
+    announcement: Option<CommitUnit>,
     lasts: bool,
 }
 
@@ -153,17 +153,21 @@ enum Thread {
     Over,
 }
 
-impl Outbox {
+impl CommitQueue {
     /// Makes the writer ready. It tells the keeper by mail what is durable, and what went wrong.
-    pub fn new<T: Taker + 'static>(desk: Desk, taker: T, inbox: Sender<Mail>) -> Self {
-        let lasts = desk.folder.is_some();
-        let mut ends = desk.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
-        if let Some(name) = &desk.jsonl {
+    pub fn new<T: VisitConsumer + 'static>(target: OutputTarget, consumer: T, inbox: Sender<KeeperMessage>) -> Self {
+        let lasts = target.folder.is_some();
+        let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
+        if let Some(name) = &target.jsonl {
             ends.entry(name.clone()).or_insert(0);
         }
         let (to_writer, parcels) = sync_channel(if lasts { ON_THEIR_WAY } else { UNREAD });
-        let mut writer =
-            Writer { desk: desk.folder.map(Outputs::new), jsonl: desk.jsonl.clone(), taker, inbox: inbox.clone() };
+        let mut writer = Writer {
+            target: target.folder.map(Outputs::new),
+            jsonl: target.jsonl.clone(),
+            consumer,
+            inbox: inbox.clone(),
+        };
         let work = move || {
             // A fault of ours is told like one of the disk, and at once: nobody would look for it before the end.
             let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&parcels))).unwrap_or_else(|_| {
@@ -173,7 +177,7 @@ impl Outbox {
             });
             if let Err(fault) = &written {
                 // A keeper that has left learns it when it asks for the end.
-                let _ = inbox.send(Mail::Fault(fault.clone()));
+                let _ = inbox.send(KeeperMessage::Fault(fault.clone()));
             }
             written
         };
@@ -184,7 +188,7 @@ impl Outbox {
             bytes: 0,
             since: None,
             on_their_way: 0,
-            jsonl: desk.jsonl,
+            jsonl: target.jsonl,
             ends,
             announcement: None,
             lasts,
@@ -192,11 +196,11 @@ impl Outbox {
     }
 
     /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
-    /// commit speaks of is somebody else's. The first requests need not wait for it: see [`Outbox::wake`].
-    pub fn announce<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    /// commit speaks of is somebody else's. The first requests need not wait for it: see [`CommitQueue::wake`].
+    pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
         if self.lasts {
             let batch = frontier.commit(&ends(&self.ends), false)?;
-            self.announcement = Some(Parcel { items: Vec::new(), batch });
+            self.announcement = Some(CommitUnit { items: Vec::new(), batch });
         }
         Ok(())
     }
@@ -207,14 +211,19 @@ impl Outbox {
     }
 
     /// A record that is no visit's.
-    pub fn line<F: Lasting>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), StoreError> {
+    pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), StoreError> {
         frontier.keep_line(&line)?;
         self.add(Item::Line(line), now);
         Ok(())
     }
 
     /// A visit that was settled. The frontier knows the record already, unless it is an errand of the crawl's own.
-    pub fn visit<F: Lasting>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), StoreError> {
+    pub fn visit<F: CommitFrontier>(
+        &mut self,
+        settled: Settled,
+        frontier: &mut F,
+        now: Time,
+    ) -> Result<(), StoreError> {
         if settled.is_unsettled_errand() {
             frontier.keep_line(&settled.line)?;
         }
@@ -252,7 +261,7 @@ impl Outbox {
     }
 
     /// Sends off what was gathered.
-    pub fn send<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
         self.seal(frontier, false)
     }
 
@@ -265,17 +274,17 @@ impl Outbox {
     }
 
     /// A parcel is durable.
-    pub fn durable<F: Lasting>(&mut self, batch: &Batch, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), StoreError> {
         self.on_their_way = self.on_their_way.saturating_sub(1);
         frontier.acknowledge(batch)
     }
 
     /// Sends off the last commit.
-    pub fn send_last<F: Lasting>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
         self.seal(frontier, true)?;
         // The pages of the run are on their way; what follows is its snapshot, piece by piece.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
-            self.dispatch(Parcel { items: Vec::new(), batch: Some(batch) })?;
+            self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) })?;
         }
         Ok(())
     }
@@ -290,16 +299,16 @@ impl Outbox {
         }
     }
 
-    fn seal<F: Lasting>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
+    fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
         self.wake()?;
         let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
         self.bytes = 0;
         let items = std::mem::take(&mut self.items);
-        self.dispatch(Parcel { items, batch })
+        self.dispatch(CommitUnit { items, batch })
     }
 
-    fn dispatch(&mut self, parcel: Parcel) -> Result<(), StoreError> {
+    fn dispatch(&mut self, parcel: CommitUnit) -> Result<(), StoreError> {
         self.writer = match std::mem::replace(&mut self.writer, Thread::Over) {
             Thread::Waiting(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);
@@ -322,32 +331,32 @@ fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
 
 /// The other end, on a thread of its own: the only one that waits for disks.
 struct Writer<T> {
-    desk: Option<Outputs>,
+    target: Option<Outputs>,
     jsonl: Option<Box<str>>,
-    taker: T,
-    inbox: Sender<Mail>,
+    consumer: T,
+    inbox: Sender<KeeperMessage>,
 }
 
-impl<T: Taker> Writer<T> {
-    fn write_all(&mut self, parcels: &Receiver<Parcel>) -> Result<(), StoreError> {
-        for Parcel { items, batch } in parcels {
-            if let Some(desk) = &mut self.desk {
-                desk.append(&items, self.jsonl.as_deref())?;
+impl<T: VisitConsumer> Writer<T> {
+    fn write_all(&mut self, parcels: &Receiver<CommitUnit>) -> Result<(), StoreError> {
+        for CommitUnit { items, batch } in parcels {
+            if let Some(target) = &mut self.target {
+                target.append(&items, self.jsonl.as_deref())?;
                 if let Some(batch) = batch {
-                    desk.log.write(&batch)?;
+                    target.log.write(&batch)?;
                     // A keeper that has left has no use for it.
-                    let _ = self.inbox.send(Mail::Durable(batch.written()));
+                    let _ = self.inbox.send(KeeperMessage::Durable(batch.written()));
                 }
             }
             for item in items {
                 match item {
-                    Item::Line(line) => self.taker.line(&line),
-                    Item::Visit(settled) => self.taker.take(settled),
+                    Item::Line(line) => self.consumer.line(&line),
+                    Item::Visit(settled) => self.consumer.take(settled),
                 }
             }
-            self.taker.rest();
+            self.consumer.flush();
         }
-        self.desk.as_ref().map_or(Ok(()), Outputs::are_there)
+        self.target.as_ref().map_or(Ok(()), Outputs::are_there)
     }
 }
 
@@ -361,8 +370,8 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn new(folder: Folder) -> Self {
-        let Folder { log, files, outputs, lock } = folder;
+    fn new(folder: LockedDirectory) -> Self {
+        let LockedDirectory { log, files, outputs, lock } = folder;
         Self { log, files, ends: outputs, open: BTreeMap::new(), _lock: lock }
     }
 
@@ -440,15 +449,15 @@ pub(crate) fn no_threads(error: &std::io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use argiope_store::disk::{self, Settings};
+    use argiope_store::disk::{self, CrawlSettings};
 
     #[test]
     fn a_file_that_was_removed_is_missed_though_only_a_snapshot_came_after() {
         let folder = tempfile::tempdir().expect("a folder");
-        let opened = disk::open(folder.path(), &Settings::new(), usize::MAX).expect("opens");
-        let files: Arc<dyn Files> = Arc::new(disk::Folder::new(folder.path()));
+        let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+        let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
         let outputs = BTreeMap::new();
-        let mut outputs = Outputs::new(Folder { log: opened.writer, files, outputs, lock: opened.lock });
+        let mut outputs = Outputs::new(LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock });
         outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
         outputs.append(&[], None).expect("nothing to write");
         outputs.are_there().expect("it is there");

@@ -16,26 +16,26 @@ use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;
 use argiope_core::{LaneId, Link, Time, Url};
-use argiope_engine::{Answer, Clock, Crew, Ending, EngineKind, Query, Reports, Resolver};
+use argiope_engine::{Clock, DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
 
-use crate::picture::{Tally, snapshot};
+use crate::fair_queue::FairQueue;
 use crate::run_lines;
-use crate::snapshot::Snapshot;
-use crate::turns::Turns;
-use crate::writing::{Batch, Desk, Lasting, Outbox, no_threads};
+use crate::status::Status;
+use crate::tally::{Tally, snapshot};
+use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget, no_threads};
 
 /// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
 /// waiting.
 const AT_ONCE: usize = 4;
-/// How often the live picture is renewed.
+/// How often the live status is renewed.
 const PICTURE_EVERY: Duration = Duration::from_millis(100);
 /// How often the frontier is weighed.
 const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
 /// What can happen to a keeper.
-pub enum Mail {
+pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
-    Resolved(Answer),
+    Resolved(DnsAnswer),
     /// Links from outside.
     Feed(Vec<Link>),
     /// Fetch this robots.txt for its own sake.
@@ -43,7 +43,7 @@ pub enum Mail {
     /// Whoever reads the visits has read this many and waits for more.
     Read(u64),
     /// A commit is durable.
-    Durable(Batch),
+    Durable(CommitBatch),
     /// Nothing more can be written down.
     Fault(StoreError),
     /// Hand out no more work; leave when what is under way has ended, or after the drain time.
@@ -53,18 +53,18 @@ pub enum Mail {
 }
 
 /// Who takes the settled visits, once they are durable: prints their lines, counts them, shows them.
-pub trait Taker: Send {
+pub trait VisitConsumer: Send {
     fn take(&mut self, settled: Settled);
     /// A record that is no visit's: a run's beginning and end.
     fn line(&mut self, _line: &[u8]) {}
     /// A batch is over: flush what people may be waiting for.
-    fn rest(&mut self);
+    fn flush(&mut self);
 }
 
 /// A crawl that runs.
-pub struct Keeping {
-    pub inbox: Sender<Mail>,
-    pub picture: Arc<Mutex<Snapshot>>,
+pub struct KeeperHandle {
+    pub inbox: Sender<KeeperMessage>,
+    pub status: Arc<Mutex<Status>>,
     thread: JoinHandle<Result<Summary, StoreError>>,
 }
 
@@ -85,33 +85,33 @@ pub struct Summary {
 }
 
 /// What a keeper needs.
-pub struct Setting<F, T> {
+pub struct CrawlSetup<F, T> {
     pub frontier: F,
     pub rules: Arc<Rules>,
     pub engine: EngineKind,
     pub clock: Clock,
-    pub taker: T,
-    pub desk: Desk,
+    pub consumer: T,
+    pub target: OutputTarget,
     /// Whether links may come from outside while it runs.
     pub open: bool,
 }
 
-impl Keeping {
+impl KeeperHandle {
     /// Starts the workers, hands out the first work, and starts the keeper. What cannot wait for other threads is done on
     /// the caller's: a crawl that begins has its first request on the wire before the others have woken up.
-    pub fn start<F, T>(setting: Setting<F, T>) -> Result<Self, StoreError>
+    pub fn start<F, T>(setting: CrawlSetup<F, T>) -> Result<Self, StoreError>
     where
-        F: Lasting + Send + 'static,
-        T: Taker + 'static,
+        F: CommitFrontier + Send + 'static,
+        T: VisitConsumer + 'static,
     {
         let (inbox, mail) = channel();
-        let picture = Arc::new(Mutex::new(Snapshot::default()));
-        let shared = Arc::clone(&picture);
+        let status = Arc::new(Mutex::new(Status::default()));
+        let shared = Arc::clone(&status);
         let mut running = Running::new(setting, &inbox)?;
         // How long there is nothing more to do, the thread asks for itself.
         let _ = running.hand_out(running.clock.now())?;
         let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail, &shared));
-        Ok(Self { inbox, picture, thread: thread.map_err(|error| no_threads(&error))? })
+        Ok(Self { inbox, status, thread: thread.map_err(|error| no_threads(&error))? })
     }
 
     /// Waits for the end.
@@ -129,9 +129,9 @@ pub fn wall_clock(clock: &Clock) -> WallClock {
 
 struct Running<F> {
     keeper: Keeper<F>,
-    crew: Crew,
+    pool: WorkerPool,
     resolver: Resolver,
-    outbox: Outbox,
+    outbox: CommitQueue,
     clock: Clock,
     tally: Tally,
     /// `--max-time`.
@@ -145,7 +145,7 @@ struct Running<F> {
     next_picture: Time,
     next_weighing: Time,
     /// Visits that have come and are not taken up yet.
-    visits: Turns<Option<LaneId>, Box<Visit>>,
+    visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs on their way to each worker.
     batches: Vec<Vec<Job>>,
     /// Whether the run's first and last line are records.
@@ -156,37 +156,40 @@ fn misuse(fault: &std::io::Error) -> StoreError {
     StoreError::new(StoreErrorKind::Misuse, fault.to_string())
 }
 
-impl<F: Lasting> Running<F> {
-    fn new<T: Taker + 'static>(setting: Setting<F, T>, inbox: &Sender<Mail>) -> Result<Self, StoreError> {
-        let Setting { frontier, rules, engine, clock, taker, mut desk, open } = setting;
+impl<F: CommitFrontier> Running<F> {
+    fn new<T: VisitConsumer + 'static>(
+        setting: CrawlSetup<F, T>,
+        inbox: &Sender<KeeperMessage>,
+    ) -> Result<Self, StoreError> {
+        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setting;
         let to_keeper = inbox.clone();
-        let reports = Reports::new(move |visits: &mut Vec<Box<Visit>>| {
+        let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
             // A keeper that has left needs no reports.
-            let _ = to_keeper.send(Mail::Visits(std::mem::take(visits)));
+            let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
-        let mut crew = Crew::start(engine, &rules, clock, &reports).map_err(|fault| misuse(&fault))?;
+        let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(|fault| misuse(&fault))?;
         let to_keeper = inbox.clone();
         let resolver = Resolver::start(&rules, move |answer| {
-            let _ = to_keeper.send(Mail::Resolved(answer));
+            let _ = to_keeper.send(KeeperMessage::Resolved(answer));
         });
         let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
-        keeper.bench_mut().limit_concurrency(crew.most());
-        if let Some(folder) = &desk.folder {
+        keeper.bench_mut().limit_concurrency(pool.most());
+        if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
         if open {
             keeper.set_fed();
         }
         keeper.begin(clock.now())?;
-        let first_line = desk.first_line.take();
+        let first_line = target.first_line.take();
         let tells_runs = first_line.is_some();
-        let mut outbox = Outbox::new(desk, taker, inbox.clone());
+        let mut outbox = CommitQueue::new(target, consumer, inbox.clone());
         outbox.announce(keeper.frontier_mut())?;
         if let Some(line) = first_line {
             outbox.line(line, keeper.frontier_mut(), clock.now())?;
         }
         // All that could be done meanwhile is done.
-        crew.assemble().map_err(|fault| misuse(&fault))?;
+        pool.wait_ready().map_err(|fault| misuse(&fault))?;
         Ok(Self {
             keeper,
             resolver,
@@ -200,27 +203,27 @@ impl<F: Lasting> Running<F> {
             open,
             next_picture: Time::ZERO,
             next_weighing: Time::ZERO,
-            visits: Turns::default(),
-            batches: (0..crew.len()).map(|_| Vec::new()).collect(),
+            visits: FairQueue::default(),
+            batches: (0..pool.len()).map(|_| Vec::new()).collect(),
             tells_runs,
-            crew,
+            pool,
             rules,
         })
     }
 
     /// The keeper's thread, from the first order to the last commit.
-    fn keep(mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<Summary, StoreError> {
+    fn keep(mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<Summary, StoreError> {
         let clock = self.clock;
-        let end = self.run(mail, picture);
+        let end = self.run(mail, status);
         let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
-        let ending = if matches!(end, Ok(End::Finished)) { Ending::WhenDone } else { Ending::AtOnce };
-        if ending == Ending::AtOnce {
-            self.crew.end(ending);
+        let ending = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
+        if ending == StopMode::Now {
+            self.pool.end(ending);
         }
-        self.paint(picture, clock.now(), true);
+        self.paint(status, clock.now(), true);
         let left = self.keeper.unfinished();
         let elapsed = clock.now() - Time::ZERO;
-        let Self { mut keeper, mut outbox, tally, crew, tells_runs, .. } = self;
+        let Self { mut keeper, mut outbox, tally, pool, tells_runs, .. } = self;
         let end = end.and_then(|end| {
             if tells_runs {
                 let changes = keeper.progress().changes;
@@ -232,11 +235,11 @@ impl<F: Lasting> Running<F> {
             Ok(end)
         });
         // Connections are closed while the disk is at work, not before.
-        crew.end(ending);
+        pool.end(ending);
         // The crawl's own fault comes first; but the writer must have ended either way.
         let written = outbox.end();
-        let notices = crew.notices();
-        crew.dismiss(ending);
+        let notices = pool.notices();
+        pool.shut_down(ending);
         let end = end?;
         written?;
         Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
@@ -257,19 +260,19 @@ impl<F: Lasting> Running<F> {
                 }
                 Order::Resolve(lane, host) => match Resolver::known(&host) {
                     Some(found) => self.keeper.resolved(lane, Ok(found), now),
-                    None => self.resolver.ask(Query { lane, host }),
+                    None => self.resolver.ask(DnsQuery { lane, host }),
                 },
                 Order::Wait(until) => break Ok(until),
                 Order::Done(end) => break Err(end),
             }
         };
         for (worker, batch) in self.batches.iter_mut().enumerate() {
-            self.crew.send(worker, batch);
+            self.pool.send(worker, batch);
         }
         Ok(wait)
     }
 
-    fn run(&mut self, mail: &Receiver<Mail>, picture: &Mutex<Snapshot>) -> Result<End, StoreError> {
+    fn run(&mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<End, StoreError> {
         loop {
             let now = self.clock.now();
             let wait = match self.hand_out(now)? {
@@ -287,8 +290,8 @@ impl<F: Lasting> Running<F> {
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
             self.weigh(now)?;
-            self.paint(picture, now, false);
-            if self.crew.has_lost_one() {
+            self.paint(status, now, false);
+            if self.pool.has_dead_worker() {
                 let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
                 return Err(StoreError::new(StoreErrorKind::Misuse, words));
             }
@@ -327,7 +330,7 @@ impl<F: Lasting> Running<F> {
     }
 
     /// What has come before the end, and what was settled on the way out, has happened too.
-    fn clear_away(&mut self, mail: &Receiver<Mail>) -> Result<(), StoreError> {
+    fn clear_away(&mut self, mail: &Receiver<KeeperMessage>) -> Result<(), StoreError> {
         while let Ok(more) = mail.try_recv() {
             self.receive(more)?;
         }
@@ -337,31 +340,31 @@ impl<F: Lasting> Running<F> {
     }
 
     /// Takes in one message; says whether to leave at once.
-    fn receive(&mut self, mail: Mail) -> Result<bool, StoreError> {
+    fn receive(&mut self, mail: KeeperMessage) -> Result<bool, StoreError> {
         let now = self.clock.now();
         match mail {
-            Mail::Visits(visits) => {
+            KeeperMessage::Visits(visits) => {
                 for visit in visits {
                     self.visits.push(visit.slot.map(|(lane, _)| lane), visit);
                 }
             }
-            Mail::Resolved(Answer { lane, result }) => self.keeper.resolved(lane, result, now),
-            Mail::Feed(links) => drop(self.keeper.put(links, now)?),
-            Mail::Robots(url) => self.keeper.ask_robots(url, now)?,
-            Mail::Read(count) => {
+            KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
+            KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
+            KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
+            KeeperMessage::Read(count) => {
                 // What was settled since is on its way to the reader: it counts as delivered.
                 self.gather(now)?;
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
                 }
             }
-            Mail::Durable(batch) => self.outbox.durable(&batch, self.keeper.frontier_mut())?,
-            Mail::Fault(fault) => return Err(fault),
-            Mail::Stop(end) => {
+            KeeperMessage::Durable(batch) => self.outbox.durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Fault(fault) => return Err(fault),
+            KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);
                 self.leave_at = self.leave_at.min(now + self.drain_time);
             }
-            Mail::Leave => return Ok(true),
+            KeeperMessage::Leave => return Ok(true),
         }
         Ok(false)
     }
@@ -391,13 +394,13 @@ impl<F: Lasting> Running<F> {
         Err(StoreError::new(StoreErrorKind::Full, message))
     }
 
-    fn paint(&mut self, picture: &Mutex<Snapshot>, now: Time, always: bool) {
+    fn paint(&mut self, status: &Mutex<Status>, now: Time, always: bool) {
         if !always && now < self.next_picture {
             return;
         }
         self.next_picture = now + PICTURE_EVERY;
         let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
-        *picture.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        *status.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }
 
@@ -411,9 +414,9 @@ mod tests {
 
     struct Nobody;
 
-    impl Taker for Nobody {
+    impl VisitConsumer for Nobody {
         fn take(&mut self, _: Settled) {}
-        fn rest(&mut self) {}
+        fn flush(&mut self) {}
     }
 
     #[test]
@@ -427,13 +430,13 @@ mod tests {
             ..Config::default()
         };
         let (inbox, mail) = channel();
-        let setting = Setting {
+        let setting = CrawlSetup {
             frontier: MemoryFrontier::new(0),
             rules: Arc::new(config.compile(0).expect("settings that make sense")),
             engine: EngineKind::Threads,
             clock: Clock::start(),
-            taker: Nobody,
-            desk: Desk::default(),
+            consumer: Nobody,
+            target: OutputTarget::default(),
             open: false,
         };
         let mut running = Running::new(setting, &inbox).expect("threads");
@@ -455,14 +458,14 @@ mod tests {
         }
         assert_eq!(visits.len(), PAGES);
         // Some wait for their turn, and some have only just come.
-        running.receive(Mail::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
-        inbox.send(Mail::Visits(visits)).expect("somebody reads it");
+        running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
+        inbox.send(KeeperMessage::Visits(visits)).expect("somebody reads it");
         let end = running.run(&mail, &Mutex::default()).expect("nothing fails in memory");
         assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
         running.clear_away(&mail).expect("nothing fails in memory");
         assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
         assert_eq!(running.keeper.unfinished(), 0);
-        running.crew.dismiss(Ending::AtOnce);
+        running.pool.shut_down(StopMode::Now);
         running.outbox.end().expect("nothing fails in memory");
     }
 }

@@ -1,17 +1,17 @@
-//! [`Snapshot`]: a crawl at one moment, as plain data. Whoever shows progress needs nothing else.
+//! [`Status`]: a crawl at one moment, as plain data. Whoever shows progress needs nothing else.
 
-use std::fmt;
 use std::time::Duration;
 
 use argiope_core::Outcome;
+pub use argiope_core::schedule::wait::WaitReason;
 
 /// A crawl at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
+pub struct Status {
     /// Since this run began.
     pub elapsed: Duration,
     /// URLs whose fate is settled.
-    pub outcomes: Outcomes,
+    pub outcomes: OutcomeCounts,
     /// Answers with a status of 1xx, 2xx, … 5xx (and beyond).
     pub classes: [u64; 5],
     pub in_flight: usize,
@@ -25,11 +25,11 @@ pub struct Snapshot {
     /// Hosts seen so far.
     pub hosts: u64,
     /// Those with the most fetches in flight, the first the busiest.
-    pub busiest: Vec<HostNow>,
+    pub busiest: Vec<HostStatus>,
     /// Those that answer slowest, the first the slowest.
-    pub slowest: Vec<HostNow>,
+    pub slowest: Vec<HostStatus>,
     /// What the crawl waits for, where nothing else keeps it busy.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<HostWait>,
     pub max_pages: Option<u64>,
     pub max_time: Option<Duration>,
     /// An interrupt came: nothing new is started.
@@ -38,7 +38,7 @@ pub struct Snapshot {
 
 /// One host at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HostNow {
+pub struct HostStatus {
     pub host: Box<str>,
     pub in_flight: usize,
     pub queued: u64,
@@ -49,7 +49,7 @@ pub struct HostNow {
 
 /// Why nothing is being fetched from a host now, and until when.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct HostWait {
     pub host: Box<str>,
     pub reason: WaitReason,
     pub next_in: Duration,
@@ -57,47 +57,11 @@ pub struct Waiting {
     pub others: u64,
 }
 
-/// Why a host is not asked yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitReason {
-    /// robots.txt asks for it.
-    CrawlDelay,
-    /// `--delay`, or the pace.
-    Delay,
-    /// The server said when to come back.
-    RetryAfter,
-    /// It answered 429 or 503, or failed.
-    BackOff,
-    /// An attempt failed; the next one is due later.
-    Retry,
-    /// `--rate`.
-    Rate,
-    /// All its connections are busy with answers that have not come yet.
-    Answers,
-    /// Its address is being looked up.
-    Name,
-}
-
-impl fmt::Display for WaitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CrawlDelay => "Crawl-delay",
-            Self::Delay => "delay between requests",
-            Self::RetryAfter => "Retry-After",
-            Self::BackOff => "backing off",
-            Self::Retry => "before the next try",
-            Self::Rate => "rate limit",
-            Self::Answers => "slow answers",
-            Self::Name => "looking up its address",
-        })
-    }
-}
-
 /// How many URLs met each fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcomes([u64; Outcome::ALL.len()]);
+pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
 
-impl Outcomes {
+impl OutcomeCounts {
     pub fn add(&mut self, outcome: Outcome) {
         if let Some(count) = self.0.get_mut(outcome as usize) {
             *count += 1;
@@ -123,7 +87,7 @@ impl Outcomes {
     }
 }
 
-impl FromIterator<(Outcome, u64)> for Outcomes {
+impl FromIterator<(Outcome, u64)> for OutcomeCounts {
     fn from_iter<I: IntoIterator<Item = (Outcome, u64)>>(counts: I) -> Self {
         let mut outcomes = Self::default();
         for (outcome, count) in counts {
@@ -141,13 +105,13 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_own_count() {
-        let mut outcomes = Outcomes::default();
+        let mut outcomes = OutcomeCounts::default();
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
         assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
         assert!(outcomes.iter().all(|(_, count)| count == 1));
-        let one: Outcomes = [(Outcome::Robots, 3)].into_iter().collect();
+        let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);
     }
 }

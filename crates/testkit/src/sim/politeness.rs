@@ -1,4 +1,4 @@
-//! [`Umpire`]: watches every start and every answer, and keeps books of his own.
+//! [`PolitenessChecker`]: watches every start and every answer, and keeps books of his own.
 //!
 //! He knows the settings and what the hosts said, as anybody at the other end would; he knows nothing of lanes, windows
 //! or queues. What he finds wrong he writes down.
@@ -20,7 +20,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Watches, and writes down what was broken.
-pub struct Umpire {
+pub struct PolitenessChecker {
     rules: Arc<Rules>,
     hosts: HashMap<Box<str>, Host>,
     addresses: HashMap<IpAddr, usize>,
@@ -45,7 +45,7 @@ struct Host {
     not_before: Time,
 }
 
-impl Umpire {
+impl PolitenessChecker {
     pub fn new(rules: Arc<Rules>) -> Self {
         Self {
             rules,
@@ -78,7 +78,7 @@ impl Umpire {
         self.most_under_way
     }
 
-    /// As [`Umpire::most_under_way`], at one host.
+    /// As [`PolitenessChecker::most_under_way`], at one host.
     pub fn most_at(&self, host: &str) -> usize {
         self.hosts.get(host).map_or(0, |host| host.most_under_way)
     }

@@ -1,0 +1,39 @@
+//! [`WaitReason`]: why the next request to a host is not due yet.
+
+use std::fmt;
+
+/// Why the next request to a host is not due yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// `Crawl-delay` in robots.txt.
+    CrawlDelay,
+    /// `--delay`, or the pace controller.
+    Delay,
+    /// A `Retry-After` header.
+    RetryAfter,
+    /// The host answered 429 or 503, or failed.
+    BackOff,
+    /// An attempt failed; the next one is due later.
+    Retry,
+    /// `--rate`.
+    Rate,
+    /// All connections to the host await a response.
+    Answers,
+    /// The host name is being resolved.
+    Name,
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CrawlDelay => "Crawl-delay",
+            Self::Delay => "delay between requests",
+            Self::RetryAfter => "Retry-After",
+            Self::BackOff => "backing off",
+            Self::Retry => "before the next try",
+            Self::Rate => "rate limit",
+            Self::Answers => "slow answers",
+            Self::Name => "looking up its address",
+        })
+    }
+}
