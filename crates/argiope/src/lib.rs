@@ -8,7 +8,7 @@
 //! let config = Config { roots: vec![root], max_pages: Some(100), ..Config::default() };
 //! let mut crawl = Crawl::start(&config)?;
 //! while let Some(visit) = crawl.next().await {
-//!     println!("{} {} {:?}", visit.outcome, visit.link.url, visit.title);
+//!     println!("{} {} {:?}", visit.facts.outcome, visit.link.url, visit.findings.title);
 //! }
 //! println!("{} pages left", crawl.close().await?.left);
 //! # Ok(())

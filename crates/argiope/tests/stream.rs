@@ -31,7 +31,7 @@ fn visits_come_as_a_stream_and_the_stream_ends() {
         let mut crawl = Crawl::start(&config).expect("it starts");
         let mut urls = Vec::new();
         while let Some(visit) = crawl.next().await {
-            assert_eq!(visit.outcome, Outcome::Ok);
+            assert_eq!(visit.facts.outcome, Outcome::Ok);
             urls.push(visit.link.url.to_string());
         }
         assert_eq!(urls, [root.clone(), format!("{root}a")]);

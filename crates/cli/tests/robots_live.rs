@@ -48,7 +48,7 @@ fn expect(robots: &str, links: &[&str], asked: &[&str]) {
 
 fn kind(crawled: &Crawled, url: &str) -> (Outcome, Option<ErrorKind>) {
     let page = crawled.page(url);
-    (page.outcome, page.error.as_ref().map(|failure| failure.kind))
+    (page.facts.outcome, page.facts.error.as_ref().map(|failure| failure.kind))
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn r10_robots_txt_itself_is_allowed() {
         site("127.6.0.10").robots("User-agent: *\nDisallow: /robots.txt\n").page("/", Response::links(["/robots.txt"]));
     let (root, file) = (site.url("/"), site.url("/robots.txt"));
     let web = serve([site]);
-    assert_eq!(crawl(&obeying(&root)).page(&file).outcome, Outcome::Ok);
+    assert_eq!(crawl(&obeying(&root)).page(&file).facts.outcome, Outcome::Ok);
     assert_eq!(web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 2, "as rules, and as a page");
 }
 
@@ -156,7 +156,7 @@ fn r13_sitemap_records_are_read_whoever_they_stand_with() {
         .fallback(Response::html("page"));
     let (root, listed) = (site.url("/"), site.url("/listed"));
     let web = serve([site]);
-    assert_eq!(crawl(&obeying(&root)).page(&listed).outcome, Outcome::Ok);
+    assert_eq!(crawl(&obeying(&root)).page(&listed).facts.outcome, Outcome::Ok);
     assert!(web.log().iter().any(|seen| seen.path == "/map.xml"));
 }
 
@@ -266,7 +266,7 @@ fn r18_retry_after_is_obeyed_for_robots_txt_too() {
         site("127.6.1.18").fail_times("/robots.txt", 1, busy, Response::text("")).fallback(Response::html("page"));
     let root = site.url("/");
     let web = serve([site]);
-    assert_eq!(crawl(&obeying(&root)).page(&root).outcome, Outcome::Ok);
+    assert_eq!(crawl(&obeying(&root)).page(&root).facts.outcome, Outcome::Ok);
     let log = web.log();
     assert!(log[1].start - log[0].start >= Duration::from_millis(990), "{log:?}");
 }
@@ -330,6 +330,6 @@ fn a_redirect_of_robots_txt_to_another_protocol_is_told_as_that() {
     let crawled = crawl(&obeying(&root));
     assert_eq!(kind(&crawled, &root), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable)));
     let page = crawled.pages.iter().find(|page| page.link.url.as_str() == root).expect("a record");
-    let message = &page.error.as_ref().expect("a failure").message;
+    let message = &page.facts.error.as_ref().expect("a failure").message;
     assert!(message.contains("redirects to nowhere") && message.contains("ftp://ftp.example"), "{message}");
 }

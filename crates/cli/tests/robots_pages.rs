@@ -143,8 +143,8 @@ fn charsets_show_in_queries() {
     ] {
         let (crawled, seen) = crawl_site(site().page("/", front), |_| ());
         assert_eq!(seen, set(&[asked]));
-        assert_eq!(crawled.pages[0].charset, Some(charset));
-        assert_eq!(crawled.pages[0].title.as_deref(), Some("ü"));
+        assert_eq!(crawled.pages[0].findings.charset, Some(charset));
+        assert_eq!(crawled.pages[0].findings.title.as_deref(), Some("ü"));
     }
     // A byte order mark wins over what is declared, and what a charset lacks becomes a reference.
     let marked = [&b"\xef\xbb\xbf"[..], page.as_bytes()].concat();
@@ -178,7 +178,7 @@ fn parameters_are_taken_out_where_that_is_asked_for() {
     // A redirect's target stays as it is: a host that insists on a session would send us in a circle.
     assert_eq!(asked, set(&[&["/p?a=1", "/q", "/s?k=v", "/r?sid=7"][..], &aside].concat()));
     let front = crawled.pages.iter().find(|visit| visit.link.url.path() == "/").expect("the front page");
-    assert_eq!(front.links, 2);
+    assert_eq!(front.findings.links, 2);
 }
 
 /// A sitemap's aux record.
@@ -274,7 +274,7 @@ fn bad_sitemaps_give_what_came_before_their_fault_and_say_so() {
     let robots = "Sitemap: /laughs\nSitemap: /broken\nSitemap: /many\nSitemap: /level0\n";
     let (crawled, asked) = crawl_site(site.robots(robots), |config| config.robots = RobotsPolicy::Obey);
     assert!(asked.is_superset(&set(&["/before-laughs", "/before-fault", "/same"])), "{asked:?}");
-    let fault = |path: &str| aux(&crawled, path).error.as_ref().map(|failure| failure.kind);
+    let fault = |path: &str| aux(&crawled, path).facts.error.as_ref().map(|failure| failure.kind);
     assert_eq!(fault("/laughs"), Some(ErrorKind::ParseLimit));
     assert_eq!(fault("/broken"), Some(ErrorKind::Decode));
     assert_eq!(fault("/many"), Some(ErrorKind::ParseLimit));
@@ -291,5 +291,5 @@ fn large_sitemaps_are_read_whole() {
     let site = site.robots("Sitemap: /large\n").page("/", Response::html("")).page("/large", Response::text(text));
     let (crawled, asked) = crawl_site(site, |config| config.robots = RobotsPolicy::Obey);
     assert!(asked.contains("/last"), "{asked:?}");
-    assert_eq!((aux(&crawled, "/large").outcome, &aux(&crawled, "/large").error), (Outcome::Ok, &None));
+    assert_eq!((aux(&crawled, "/large").facts.outcome, &aux(&crawled, "/large").facts.error), (Outcome::Ok, &None));
 }

@@ -1,4 +1,4 @@
-//! [`Visit`]: all that was learned from one fetch.
+//! [`Visit`]: the result of one fetch, in three parts: [`Facts`], [`PageFindings`] and a [`KeeperMessage`].
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,71 +14,96 @@ use crate::schedule::job::{Job, LaneId, Purpose};
 use crate::schedule::trap::Likeness;
 use crate::time::Time;
 
-/// All that was learned from one fetch, or from deciding that there would be none.
+/// The result of one job: what was asked, what the exchange was like, what the page contains, and what the keeper
+/// needs to schedule further work.
+///
+/// A link that is never requested (excluded by robots.txt, refused, of an unreachable host) ends as a visit too.
 #[derive(Debug)]
 pub struct Visit {
+    /// The link that was to be fetched; `tries` includes this attempt.
     pub link: Link,
     pub purpose: Purpose,
-    /// The lane and slot to give back; none where nothing was asked of the host.
-    pub slot: Option<(LaneId, u16)>,
-    /// Whether the host was asked for it before, in vain.
-    pub begun: bool,
+    pub facts: Facts,
+    pub findings: PageFindings,
+    /// The exact bytes of request and response, where the rules ask for them.
+    pub wire: Option<Box<Wire>>,
+    pub message: KeeperMessage,
+}
+
+/// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
+#[derive(Debug)]
+pub struct Facts {
     pub outcome: Outcome,
     pub error: Option<Failure>,
     pub status: Option<u16>,
-    /// Where status is a redirect: its target.
+    /// The target, if the status is a redirect.
     pub redirect: Option<Url>,
-    pub content_type: Option<Box<str>>,
-    pub charset: Option<&'static str>,
-    pub title: Option<Box<str>>,
-    /// The whole answer as received, after TLS.
+    /// Size of the response as received, after TLS.
     pub bytes_wire: u64,
-    /// The body, decoded.
+    /// Size of the decoded body.
     pub bytes_body: u64,
     pub truncated: Option<Truncated>,
-    /// Distinct links that are in scope and followable.
-    pub links: u32,
-    /// Of these, how many were not known before. The keeper fills it in.
-    pub new_links: u32,
     pub timings: Timings,
     pub started: Time,
     pub ended: Time,
     pub ip: Option<IpAddr>,
+    /// Protocol version, for example `1.1`.
     pub http: Option<&'static str>,
-    pub digest: Option<[u8; 32]>,
-    /// By what its text is compared with that of other pages.
-    pub likeness: Option<Likeness>,
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
+    /// The response came over TLS and the certificate was not verified.
+    pub insecure: bool,
+    /// Defects of the response that did not prevent reading it.
+    pub odd: Odd,
+    /// The response headers, where records include them.
+    pub headers: Option<Box<Headers>>,
+}
+
+/// What the examination of a page's body found.
+#[derive(Debug, Default)]
+pub struct PageFindings {
+    pub content_type: Option<Box<str>>,
+    pub charset: Option<&'static str>,
+    pub title: Option<Box<str>>,
+    /// SHA-256 of the decoded body.
+    pub digest: Option<[u8; 32]>,
     pub canonical: Option<Url>,
-    /// Languages, and where the page is in them.
+    /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
     pub noindex: bool,
     pub nofollow: bool,
-    /// It came over TLS, and nobody checked from whom.
-    pub insecure: bool,
-    /// A cap on links, attributes or size bit while the page was searched.
+    /// A limit on links, attributes or size was reached, so links may be missing.
     pub capped: bool,
-    pub odd: Odd,
+    /// Number of distinct links that are in scope and may be followed.
+    pub links: u32,
+    /// How many of these links were not known before. The keeper fills it in.
+    pub new_links: u32,
+    /// Links that were rejected, counted by scope rule.
+    pub rejected: Vec<Rejected>,
+    /// Links that are not followed, with the reason, where skips are logged.
+    pub skipped: Vec<(Box<str>, &'static str)>,
+    /// Every link of the page, where records include them.
+    pub all_links: Option<Box<LinkList>>,
+}
+
+/// What only the keeper needs to know of a visit. It is not part of any output.
+#[derive(Debug, Default)]
+pub struct KeeperMessage {
+    /// The lane and the connection slot to release; `None` if the host was not contacted.
+    pub slot: Option<(LaneId, u16)>,
+    /// Whether an earlier attempt already contacted the host.
+    pub begun: bool,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
-    /// Cookies that the answer set, for the keeper.
+    /// Cookies that the response set.
     pub set_cookies: Vec<SetCookie>,
-    /// Links to follow: in scope, not nofollow, each once.
+    /// Links to follow: in scope, not nofollow, distinct.
     pub found: Found,
-    /// What each scope rule rejected.
-    pub rejected: Vec<Rejected>,
-    /// Links that are not followed and why, where they are to be told.
-    pub skipped: Vec<(Box<str>, &'static str)>,
-    /// Every link of the page, where records are to hold them.
-    pub all_links: Option<Box<LinkList>>,
-    /// The headers, where records are to hold them.
-    pub headers: Option<Box<Headers>>,
-    /// The exact bytes asked and answered, where somebody wants to see them.
-    pub wire: Option<Box<Wire>>,
-    /// The same, ready for the archive, where there is one.
+    /// Fingerprint of the text, to recognise near-duplicate pages.
+    pub likeness: Option<Likeness>,
+    /// The exchange encoded for the archive, where there is an archive.
     pub archive: Option<Box<Exchange>>,
-    /// What a robots.txt or a sitemap said, for the keeper.
+    /// The content of a robots.txt or a sitemap.
     pub errand: Option<Box<Errand>>,
 }
 
@@ -160,83 +185,69 @@ impl Odd {
     }
 }
 
-impl Visit {
-    /// A visit of which nothing is known yet but its end.
-    pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
+impl Facts {
+    /// Facts about an exchange that ended at `now` and of which nothing else is known.
+    pub fn bare(outcome: Outcome, now: Time) -> Self {
         Self {
-            begun: link.tries > 0,
-            link,
-            purpose,
-            slot: None,
             outcome,
             error: None,
             status: None,
             redirect: None,
-            content_type: None,
-            charset: None,
-            title: None,
             bytes_wire: 0,
             bytes_body: 0,
             truncated: None,
-            links: 0,
-            new_links: 0,
             timings: Timings::default(),
             started: now,
             ended: now,
             ip: None,
             http: None,
-            digest: None,
-            likeness: None,
             etag: None,
             last_modified: None,
-            canonical: None,
-            hreflang: Vec::new(),
-            noindex: false,
-            nofollow: false,
             insecure: false,
-            capped: false,
             odd: Odd::default(),
-            retry_after: None,
-            set_cookies: Vec::new(),
-            found: Found::default(),
-            rejected: Vec::new(),
-            skipped: Vec::new(),
-            all_links: None,
             headers: None,
-            wire: None,
-            archive: None,
-            errand: None,
         }
+    }
+}
+
+impl Visit {
+    /// A visit of which only the outcome is known yet.
+    pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
+        let message = KeeperMessage { begun: link.tries > 0, ..KeeperMessage::default() };
+        let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
+        Self { link, purpose, facts, findings, wire: None, message }
     }
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
     pub fn unasked(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
         let purpose =
             if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
-        Self { error, ..Self::bare(link, purpose, outcome, now) }
+        let mut visit = Self::bare(link, purpose, outcome, now);
+        visit.facts.error = error;
+        visit
     }
 
-    /// A job that ended before there was an answer.
+    /// A job that ended before a response arrived.
     pub fn failed(job: Job, failure: Failure, started: Time, now: Time) -> Self {
         let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
         let dns = job.dns();
         let mut visit =
             Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
-        visit.slot = Some((job.lane, job.slot));
-        visit.error = Some(failure);
-        visit.started = started;
-        visit.timings.dns = dns;
-        visit.timings.total = Some(now - started);
+        visit.message.slot = Some((job.lane, job.slot));
+        visit.facts.error = Some(failure);
+        visit.facts.started = started;
+        visit.facts.timings.dns = dns;
+        visit.facts.timings.total = Some(now - started);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit
     }
 
-    /// Whether this is a page that its host was ever asked for: what a limit on pages counts.
+    /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.
     pub fn is_fetched_page(&self) -> bool {
-        self.is_page() && (self.slot.is_some() || self.begun)
+        self.is_page() && (self.message.slot.is_some() || self.message.begun)
     }
 
-    /// Whether this is a page in the sense of the record format, not an errand.
+    /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.
     pub fn is_page(&self) -> bool {
         self.purpose == Purpose::Page
     }

@@ -54,7 +54,7 @@ impl WakeBatcher {
     /// A fetch has ended, and so many are still in hand. What it took counts where it brought an answer: a connection that
     /// is refused at once is waited for by nobody.
     pub fn note(&mut self, visit: &Visit, in_hand: usize, now: Time) {
-        let took = visit.timings.total.filter(|_| visit.error.is_none());
+        let took = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
         self.remember(took, in_hand, now);
     }
 

@@ -55,10 +55,10 @@ fn a_page_is_fetched(kind: EngineKind) {
     let server = Server::start(|path, stream| page(stream, &format!("<title>{path}</title>")));
     let bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/one"));
-    assert_eq!((visit.status, visit.outcome), (Some(200), Outcome::Ok));
-    assert_eq!(visit.title.as_deref(), Some("/one"));
-    assert_eq!(visit.ip, Some(server.address.ip()));
-    assert!(visit.timings.connect.is_some() && visit.timings.total.is_some());
+    assert_eq!((visit.facts.status, visit.facts.outcome), (Some(200), Outcome::Ok));
+    assert_eq!(visit.findings.title.as_deref(), Some("/one"));
+    assert_eq!(visit.facts.ip, Some(server.address.ip()));
+    assert!(visit.facts.timings.connect.is_some() && visit.facts.timings.total.is_some());
 }
 
 fn a_connection_is_used_again(kind: EngineKind) {
@@ -66,8 +66,8 @@ fn a_connection_is_used_again(kind: EngineKind) {
     let bench = Bench::new(kind, rules(|_| {}));
     for number in 0..20 {
         let visit = bench.fetch(job(1, server.address, "/"));
-        assert_eq!(visit.status, Some(200));
-        assert_eq!(visit.timings.connect.is_some(), number == 0);
+        assert_eq!(visit.facts.status, Some(200));
+        assert_eq!(visit.facts.timings.connect.is_some(), number == 0);
     }
     assert_eq!(server.connections(), 1);
 }
@@ -76,7 +76,7 @@ fn a_connection_leads_to_one_port(kind: EngineKind) {
     let servers = [Server::start(|_, stream| page(stream, "a")), Server::start(|_, stream| page(stream, "bb"))];
     let bench = Bench::new(kind, rules(|_| {}));
     for (server, length) in servers.iter().zip([1, 2]) {
-        assert_eq!(bench.fetch(job(1, server.address, "/")).bytes_body, length);
+        assert_eq!(bench.fetch(job(1, server.address, "/")).facts.bytes_body, length);
     }
 }
 
@@ -89,7 +89,7 @@ fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
     let bench = Bench::new(kind, rules(|_| {}));
     for number in 1..=10 {
         let visit = bench.fetch(job(1, server.address, "/"));
-        assert_eq!((visit.status, visit.link.tries), (Some(200), 1), "{:?}", visit.error);
+        assert_eq!((visit.facts.status, visit.link.tries), (Some(200), 1), "{:?}", visit.facts.error);
         assert_eq!(server.connections(), number);
     }
 }
@@ -113,9 +113,9 @@ fn a_closed_port_is_refused(kind: EngineKind) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, address, "/"));
-    assert_eq!(visit.outcome, Outcome::Failed);
-    assert_eq!(visit.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
-    assert_eq!(visit.slot, Some((argiope_core::schedule::job::LaneId(1), 0)));
+    assert_eq!(visit.facts.outcome, Outcome::Failed);
+    assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
+    assert_eq!(visit.message.slot, Some((argiope_core::schedule::job::LaneId(1), 0)));
 }
 
 fn the_second_address_is_tried(kind: EngineKind) {
@@ -126,7 +126,7 @@ fn the_second_address_is_tried(kind: EngineKind) {
         let begun = Instant::now();
         let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
         let visit = bench.fetch(job_at(1, &addresses, server.address.port(), "/"));
-        assert_eq!(visit.status, Some(200), "{:?}", visit.error);
+        assert_eq!(visit.facts.status, Some(200), "{:?}", visit.facts.error);
         assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     }
 }
@@ -136,7 +136,7 @@ fn a_host_that_never_answers_is_late(kind: EngineKind) {
     let bench = Bench::new(kind, rules(|config| config.idle_timeout = Span(Duration::from_millis(300))));
     let begun = Instant::now();
     let visit = bench.fetch(job(1, listener.local_addr().unwrap(), "/"));
-    assert_eq!(visit.error.as_ref().unwrap().kind, ErrorKind::TimeoutFirstByte);
+    assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::TimeoutFirstByte);
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
 }
@@ -152,7 +152,7 @@ fn a_drip_is_read_to_its_end(kind: EngineKind) {
     let bench = Bench::new(kind, rules(|_| {}));
     for _ in 0..2 {
         let visit = bench.fetch(job(1, server.address, "/"));
-        assert_eq!((visit.bytes_body, visit.truncated), (3, None));
+        assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (3, None));
     }
     assert_eq!(server.connections(), 1);
 }
@@ -161,7 +161,7 @@ fn a_large_page_is_read_whole(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, &"<p>text</p>".repeat(500_000)));
     let bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/"));
-    assert_eq!((visit.bytes_body, visit.truncated), (5_500_000, None));
+    assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (5_500_000, None));
 }
 
 fn many_fetches_wait_at_once(kind: EngineKind) {
@@ -175,7 +175,7 @@ fn many_fetches_wait_at_once(kind: EngineKind) {
         bench.send(job(lane, server.address, "/"));
     }
     for _ in 0..200 {
-        assert_eq!(bench.visit().status, Some(200));
+        assert_eq!(bench.visit().facts.status, Some(200));
     }
     // One after the other would take 100 seconds.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -194,7 +194,7 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
     }
     for _ in 0..10 {
         let visit = bench.visit();
-        assert_eq!((visit.bytes_body, visit.truncated), (300_000, None));
+        assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (300_000, None));
         assert!(visit.wire.as_ref().unwrap().response.len() > 300_000);
     }
     bench.end(StopMode::Drain);
@@ -212,7 +212,7 @@ fn the_last_jobs_end_before_the_crew_does(kind: EngineKind) {
     }
     bench.pool.end(StopMode::Drain);
     assert!(bench.pool.join().is_none());
-    assert_eq!(bench.visits.try_iter().filter(|visit| visit.status == Some(200)).count(), 5);
+    assert_eq!(bench.visits.try_iter().filter(|visit| visit.facts.status == Some(200)).count(), 5);
 }
 
 fn everything_can_be_dropped_at_once(kind: EngineKind) {
@@ -243,6 +243,6 @@ fn a_reset_is_told(kind: EngineKind) {
     });
     let bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/"));
-    assert_eq!(visit.status, Some(200));
-    assert!(visit.truncated.is_some() && visit.error.is_some());
+    assert_eq!(visit.facts.status, Some(200));
+    assert!(visit.facts.truncated.is_some() && visit.facts.error.is_some());
 }

@@ -60,7 +60,7 @@ fn fetches_wait_for_files() {
         for _ in 0..FETCHES {
             let visit = bench.visits.recv_timeout(Duration::from_secs(30));
             let visit = visit.unwrap_or_else(|_| panic!("{kind}: a fetch was lost"));
-            assert_eq!(visit.status, Some(200), "{kind}: {:?}", visit.error);
+            assert_eq!(visit.facts.status, Some(200), "{kind}: {:?}", visit.facts.error);
         }
         let notices = bench.pool.notices();
         assert_eq!(notices.len(), 1, "{kind}: {notices:?}");

@@ -94,10 +94,10 @@ pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<
                 played.last_move = played.last_move.max(moved.since(Time::ZERO));
                 let at = moved + exhibition.opponent;
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at);
-                visit.slot = Some((job.lane, job.slot));
-                visit.started = now;
-                visit.timings.total = Some(at - now);
-                visit.found = next_move(&visit.link, exhibition.moves);
+                visit.message.slot = Some((job.lane, job.slot));
+                visit.facts.started = now;
+                visit.facts.timings.total = Some(at - now);
+                visit.message.found = next_move(&visit.link, exhibition.moves);
                 replies.push(Reverse(Reply { at, number: played.moves, visit: Box::new(visit) }));
                 played.at_once = played.at_once.max(replies.len());
                 continue;

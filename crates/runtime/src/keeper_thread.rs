@@ -345,7 +345,7 @@ impl<F: CommitFrontier> Running<F> {
         match mail {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
-                    self.visits.push(visit.slot.map(|(lane, _)| lane), visit);
+                    self.visits.push(visit.message.slot.map(|(lane, _)| lane), visit);
                 }
             }
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
@@ -446,8 +446,10 @@ mod tests {
             match running.keeper.next(Time::ZERO).expect("nothing fails in memory") {
                 Order::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
-                    let visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
-                    visits.push(Box::new(Visit { slot, status: Some(200), ..visit }));
+                    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
+                    visit.message.slot = slot;
+                    visit.facts.status = Some(200);
+                    visits.push(Box::new(visit));
                 }
                 Order::Resolve(lane, _) => {
                     let ip = "93.184.216.1".parse().expect("an address");

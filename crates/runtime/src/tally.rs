@@ -29,12 +29,12 @@ pub struct Tally {
 
 impl Tally {
     pub fn count(&mut self, visit: &Visit) {
-        self.bytes += visit.bytes_wire;
+        self.bytes += visit.facts.bytes_wire;
         if !visit.is_page() {
             return;
         }
-        self.outcomes.add(visit.outcome);
-        if let Some(status) = visit.status {
+        self.outcomes.add(visit.facts.outcome);
+        if let Some(status) = visit.facts.status {
             let class = usize::from(status / 100).clamp(1, 5) - 1;
             if let Some(count) = self.classes.get_mut(class) {
                 *count += 1;

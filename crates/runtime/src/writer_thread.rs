@@ -241,7 +241,7 @@ impl CommitQueue {
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
                 // What the visit holds besides: its links, mostly.
-                self.bytes += settled.visit.found.bytes();
+                self.bytes += settled.visit.message.found.bytes();
                 &settled.line
             }
         };

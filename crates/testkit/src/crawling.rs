@@ -104,7 +104,7 @@ impl Crawled {
     pub fn facts(&self) -> BTreeMap<String, (Outcome, Option<u16>, u32)> {
         self.pages
             .iter()
-            .map(|visit| (visit.link.url.to_string(), (visit.outcome, visit.status, visit.links)))
+            .map(|visit| (visit.link.url.to_string(), (visit.facts.outcome, visit.facts.status, visit.findings.links)))
             .collect()
     }
 }

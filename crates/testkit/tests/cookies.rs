@@ -33,8 +33,9 @@ fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outc
                 let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
                 asked.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
                 let slot = Some((job.lane, job.slot));
-                let mut visit = Visit { slot, ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
-                visit.status = Some(200);
+                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                visit.message.slot = slot;
+                visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 answer(&mut visit);
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
@@ -43,9 +44,11 @@ fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outc
             Order::Done(_) => break,
         }
         let ended = keeper.take_settled();
-        settled.extend(ended.into_iter().map(|settled| (settled.visit.outcome, settled.visit.link.tries)));
+        settled.extend(ended.into_iter().map(|settled| (settled.visit.facts.outcome, settled.visit.link.tries)));
     }
-    settled.extend(keeper.take_settled().into_iter().map(|settled| (settled.visit.outcome, settled.visit.link.tries)));
+    settled.extend(
+        keeper.take_settled().into_iter().map(|settled| (settled.visit.facts.outcome, settled.visit.link.tries)),
+    );
     (asked, settled)
 }
 
@@ -61,7 +64,7 @@ fn config(paths: &[&str]) -> Config {
 }
 
 fn set(visit: &mut Visit, line: &str) {
-    visit.set_cookies.extend(SetCookie::parse(line.as_bytes()));
+    visit.message.set_cookies.extend(SetCookie::parse(line.as_bytes()));
 }
 
 #[test]
@@ -86,9 +89,9 @@ fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once(
         if visit.link.tries < 3 {
             let n = visit.link.tries;
             set(visit, &format!("n{n}=1"));
-            visit.outcome = Outcome::Redirect;
-            visit.status = Some(302);
-            visit.redirect = Url::parse("http://h.example/").ok();
+            visit.facts.outcome = Outcome::Redirect;
+            visit.facts.status = Some(302);
+            visit.facts.redirect = Url::parse("http://h.example/").ok();
         }
     };
     let (asked, settled) = crawl(&config(&["/"]), gate);
@@ -97,7 +100,7 @@ fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once(
     // The same cookie again is no reason to ask again, and no redirect is left after the last.
     let (asked, settled) = crawl(&config(&["/"]), |visit| {
         gate(visit);
-        visit.set_cookies.clear();
+        visit.message.set_cookies.clear();
         set(visit, "same=1");
     });
     assert_eq!((asked.len(), settled), (2, vec![(Outcome::Redirect, 2)]));

@@ -77,8 +77,8 @@ fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
     let mut records = HashMap::new();
     for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
         let visit = &settled.visit;
-        let error = visit.error.as_ref().map(|failure| failure.kind);
-        let record = ExpectedCrawl { outcome: visit.outcome, error, asked: false };
+        let error = visit.facts.error.as_ref().map(|failure| failure.kind);
+        let record = ExpectedCrawl { outcome: visit.facts.outcome, error, asked: false };
         assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
     }
     records

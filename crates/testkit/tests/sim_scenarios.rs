@@ -71,7 +71,9 @@ fn robots(report: &SimReport) -> Vec<&SimFetch> {
 
 fn outcomes(report: &SimReport) -> Vec<(&str, Outcome, Option<ErrorKind>)> {
     let pages = report.settled.iter().map(|settled| &settled.visit).filter(|visit| visit.is_page());
-    pages.map(|visit| (visit.link.url.as_str(), visit.outcome, visit.error.as_ref().map(|error| error.kind))).collect()
+    pages
+        .map(|visit| (visit.link.url.as_str(), visit.facts.outcome, visit.facts.error.as_ref().map(|error| error.kind)))
+        .collect()
 }
 
 fn seconds(time: Time) -> f64 {

@@ -75,7 +75,7 @@ fn crawl(
     assert_eq!((report.end, report.counts.queued, report.counts.leased), (End::Finished, 0, 0));
     let beside = report.settled.iter().filter(|settled| {
         settled.visit.link.url.host() == "ordinary.example"
-            && settled.visit.outcome == Outcome::Ok
+            && settled.visit.facts.outcome == Outcome::Ok
             && settled.visit.is_page()
     });
     assert_eq!(beside.count(), ORDINARY, "the host beside it is crawled to its end");
@@ -174,7 +174,7 @@ fn a_redirect_maze_ends() {
     let (report, rules, trapped) = crawl(say, |_| {});
     assert_eq!(rules, []);
     assert_eq!(trapped, 2 + 5 * 11);
-    let given_up = report.settled.iter().filter(|settled| settled.visit.error.is_some()).count();
+    let given_up = report.settled.iter().filter(|settled| settled.visit.facts.error.is_some()).count();
     assert_eq!(given_up, 5);
 }
 

@@ -213,8 +213,9 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 }
                 Next::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
-                    let visit =
-                        Visit { slot, status: Some(200), ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
+                    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                    visit.message.slot = slot;
+                    visit.facts.status = Some(200);
                     bench.finish(&visit, now);
                     fetched += 1;
                 }
@@ -229,17 +230,18 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
 fn encode() -> Box<dyn FnMut() -> u64> {
     let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind: LinkKind::Anchor };
     let mut visit = Visit::bare(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
-    visit.status = Some(200);
-    visit.content_type = Some("text/html".into());
-    visit.charset = Some("utf-8");
-    visit.title = Some("A page & its \"links\"".into());
-    (visit.bytes_wire, visit.bytes_body, visit.links, visit.new_links) = (8_123, 31_234, 40, 12);
-    visit.timings.ttfb = Some(Duration::from_micros(12_345));
-    visit.timings.total = Some(Duration::from_micros(23_456));
-    visit.ip = Some(IpAddr::from([203, 0, 113, 9]));
-    visit.http = Some("1.1");
-    visit.digest = Some([0xAB; 32]);
-    visit.etag = Some("\"5f2c7a1b-2e10\"".into());
+    visit.facts.status = Some(200);
+    visit.findings.content_type = Some("text/html".into());
+    visit.findings.charset = Some("utf-8");
+    visit.findings.title = Some("A page & its \"links\"".into());
+    (visit.facts.bytes_wire, visit.facts.bytes_body, visit.findings.links, visit.findings.new_links) =
+        (8_123, 31_234, 40, 12);
+    visit.facts.timings.ttfb = Some(Duration::from_micros(12_345));
+    visit.facts.timings.total = Some(Duration::from_micros(23_456));
+    visit.facts.ip = Some(IpAddr::from([203, 0, 113, 9]));
+    visit.facts.http = Some("1.1");
+    visit.findings.digest = Some([0xAB; 32]);
+    visit.facts.etag = Some("\"5f2c7a1b-2e10\"".into());
     let clock = WallClock { start: 1_767_323_045_678_000 };
     let mut out = Vec::new();
     Box::new(move || {

@@ -97,7 +97,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
     for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // Where standard output is closed nobody reads on.
         let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
-        if visit.status.is_some() {
+        if visit.facts.status.is_some() {
             code = ExitCode::SUCCESS;
         }
     }
@@ -117,7 +117,7 @@ impl VisitConsumer for Collect {
 impl Exchange {
     fn of(visit: &Visit, line: &[u8]) -> Self {
         let url = &visit.link.url;
-        let timings = &visit.timings;
+        let timings = &visit.facts.timings;
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
         // Before there is a connection, and a secure one where it has to be, nothing is asked.
@@ -125,10 +125,10 @@ impl Exchange {
         let asked = wire.filter(|_| ready.is_some());
         Self {
             url: url.to_string(),
-            addresses: visit.ip.into_iter().collect(),
-            connected: visit.ip.map(|ip| SocketAddr::new(ip, url.port())),
+            addresses: visit.facts.ip.into_iter().collect(),
+            connected: visit.facts.ip.map(|ip| SocketAddr::new(ip, url.port())),
             secured: wire.and_then(|wire| wire.secured.clone()),
-            insecure: visit.insecure,
+            insecure: visit.facts.insecure,
             request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
             times: Times {
@@ -138,7 +138,7 @@ impl Exchange {
                 first_byte: timings.ttfb.map(|ttfb| ttfb.saturating_sub(setup)),
                 total: timings.total,
             },
-            failure: visit.error.clone(),
+            failure: visit.facts.error.clone(),
             record: serde_json::from_slice(line).unwrap_or_default(),
         }
     }

@@ -164,7 +164,8 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
     let _ = keeping.inbox.send(KeeperMessage::Robots(url));
     let mut said = Err("the fetch ended without a result".to_owned());
     for visit in &visited {
-        let was_followed = visit.outcome == Outcome::Redirect && visit.redirect.is_some() && visit.link.redirects > 0;
+        let was_followed =
+            visit.facts.outcome == Outcome::Redirect && visit.facts.redirect.is_some() && visit.link.redirects > 0;
         if !was_followed {
             said = Ok(meaning(&visit, &args.agent));
             break;
@@ -183,11 +184,11 @@ fn of_site(url: &Url) -> Url {
 }
 
 fn meaning(visit: &Visit, agent: &str) -> Said {
-    let bytes = match visit.errand.as_deref() {
+    let bytes = match visit.message.errand.as_deref() {
         Some(Errand::Robots(bytes)) => bytes.as_slice(),
         Some(Errand::Sitemap(..)) | None => &[],
     };
-    let what = match (visit.status, &visit.error) {
+    let what = match (visit.facts.status, &visit.facts.error) {
         (_, Some(failure)) => format!("could not be fetched: {}", failure.message),
         (Some(300..400), None) => "redirects without end".to_owned(),
         (Some(status), None) => format!("answered {status}"),

@@ -91,11 +91,11 @@ impl Teller {
         if pages {
             self.live.say(if json { log::page(&page) } else { report::page_line(&page) });
         }
-        for (url, reason) in visit.skipped.iter().filter(|_| skips) {
+        for (url, reason) in visit.findings.skipped.iter().filter(|_| skips) {
             self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
-        let links = visit.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
+        let links = visit.message.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
         self.report.add_links(page.url, links);
     }
 
@@ -176,10 +176,13 @@ mod tests {
             let link = Link::root(Url::parse(page).unwrap(), 10);
             let mut found = Found::default();
             found.push(gone.url.as_ref(), gone.kind);
-            teller.visit(&Visit { found, ..Visit::unasked(link, Outcome::Ok, None, Time::ZERO) }, b"{}\n");
+            let mut visit = Visit::unasked(link, Outcome::Ok, None, Time::ZERO);
+            visit.message.found = found;
+            teller.visit(&visit, b"{}\n");
         }
-        let broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
-        teller.visit(&Visit { status: Some(404), ..broken }, b"{}\n");
+        let mut broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
+        broken.facts.status = Some(404);
+        teller.visit(&broken, b"{}\n");
         let (report, ..) = teller.close(Duration::ZERO, 0, End::Finished);
         let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
         assert_eq!(on, ["https://h/1", "https://h/2"]);

@@ -103,7 +103,7 @@ fn a_visit_is_a_page_of_the_report() {
     let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
     let mut visit = Visit::unasked(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
     for (to, in_scope) in [("https://www.h.example/x", true), ("https://elsewhere.example/", false)] {
-        visit.redirect = Some(Url::parse(to).unwrap());
+        visit.facts.redirect = Some(Url::parse(to).unwrap());
         let page = Page::of(&visit, &rules);
         assert_eq!((page.url, page.host, page.is_root), ("https://h.example/", "h.example", true));
         assert_eq!((page.redirect, page.redirect_in_scope), (Some(to), in_scope));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::budget::Held;
 use crate::http::conn::request::Request;
-use crate::http::conn::{Conn, Head, Receiver, Step, Version, Want, refused_by_proxy};
+use crate::http::conn::{Conn, End, Head, Receiver, Step, Version, Want, refused_by_proxy};
 use crate::http::cookies::{self, CookieHeader, SetCookie};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::record::WallClock;
@@ -28,7 +28,7 @@ use crate::rules::Rules;
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::retry;
 use crate::time::Time;
-use crate::visit::{Errand, Headers, Visit, Wire};
+use crate::visit::{Errand, Facts, Headers, Visit, Wire};
 
 /// Pages are welcome; anything else will be recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -231,12 +231,13 @@ impl Fetch {
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
-            visit.slot = Some(seat);
+            visit.message.slot = Some(seat);
             visit.link.tries = visit.link.tries.saturating_add(1);
-            visit.error = Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
+            visit.facts.error =
+                Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
             visit
         });
-        visit.insecure = insecure;
+        visit.facts.insecure = insecure;
         if let Some(wire) = &mut visit.wire {
             wire.secured = conn.secured();
         }
@@ -343,9 +344,9 @@ impl Page {
         }
     }
 
-    fn into_visit(self, end: crate::http::conn::End, peer: Option<IpAddr>, now: Time) -> Visit {
+    /// Builds the visit: the facts of the exchange first, then, where a head has come, what head and body say.
+    fn into_visit(self, end: End, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, answer, wire } = self;
-        let connected = (!connected.is_never()).then_some(connected);
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
             let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
@@ -358,69 +359,92 @@ impl Page {
         let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
-        visit.slot = Some((job.lane, job.slot));
-        visit.started = started;
-        visit.ip = peer;
-        visit.timings.dns = dns;
-        visit.timings.connect = connected.map(|at| at - started);
-        visit.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
-        visit.timings.ttfb = end.ttfb.map(|at| at - started);
-        visit.timings.total = Some(now - started);
-        visit.bytes_wire = end.bytes_wire;
-        visit.bytes_body = end.bytes_body;
-        visit.truncated = end.truncated;
-        visit.error = end.failure;
-        visit.odd.coding_label = end.oddities.mislabelled;
-        visit.odd.coding_garbage = end.oddities.garbage;
+        visit.message.slot = Some((job.lane, job.slot));
+        visit.facts.ip = peer;
+        visit.facts.timings.dns = dns;
+        note_end(&mut visit.facts, end, started, connected, now);
         let Some(Answer { head, reader, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
-        visit.http = Some(match head.version {
-            Version::Http10 => "1.0",
-            Version::Http11 => "1.1",
-        });
-        visit.status = Some(head.status);
-        let url = visit.link.url.as_ref();
-        if head.status == 407 && rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)) {
-            // It is the proxy that speaks, and not of the page.
-            visit.error = Some(refused_by_proxy(head.status));
+        if !note_head(&mut visit, &head, &rules) {
             return visit;
         }
-        visit.etag = text(head.get("etag"));
-        visit.last_modified = text(head.get("last-modified"));
-        visit.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
-        if rules.cookies.is_some() {
-            let lines = head.get_all("set-cookie").take(cookies::MOST_IN_ANSWER);
-            visit.set_cookies = lines.filter_map(SetCookie::parse).collect();
-        }
-        if rules.with_headers {
-            visit.headers = Some(Box::new(headers(&head)));
-        }
-        // Of some bodies nothing can be used, not even up to where they broke. An archive keeps them all the same.
-        let is_useless = (200..300).contains(&head.status) && visit.error.is_some() && visit.truncated.is_none();
-        if !is_useless && head.status == 206 && !is_whole_range(head.get("content-range")) {
-            // Nobody asked for a part: what came is whole as an answer, and not as a page.
-            visit.truncated = visit.truncated.or(Some(Truncated::Length));
-        }
-        match reader {
-            _ if is_useless => {}
-            Reader::None => {}
-            Reader::Page(examiner) => harvest(&mut visit, &head, examiner.finish(), &rules),
-            Reader::Robots(text) => visit.errand = Some(Box::new(Errand::Robots(text.bytes))),
-            Reader::Sitemap(read) => {
-                let SitemapRead { reader, held, .. } = *read;
-                visit.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+        // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it anyway.
+        let facts = &mut visit.facts;
+        let is_useless = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
+        if !is_useless {
+            if head.status == 206 && !is_whole_range(head.get("content-range")) {
+                // We did not ask for a range: the response is complete, the page is not.
+                facts.truncated = facts.truncated.or(Some(Truncated::Length));
             }
+            note_body(&mut visit, &head, reader, &rules);
         }
         if let Some(wire) = wire {
-            visit.archive = rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
+            visit.message.archive =
+                rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
         if !is_useless {
-            visit.outcome = outcome(&mut visit, &head, conditional, &rules);
+            visit.facts.outcome = outcome(&mut visit, &head, conditional, &rules);
         }
         visit
+    }
+}
+
+/// Takes over times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
+/// connection.
+fn note_end(facts: &mut Facts, end: End, started: Time, connected: Time, now: Time) {
+    let connected = (!connected.is_never()).then_some(connected);
+    facts.started = started;
+    facts.timings.connect = connected.map(|at| at - started);
+    facts.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
+    facts.timings.ttfb = end.ttfb.map(|at| at - started);
+    facts.timings.total = Some(now - started);
+    facts.bytes_wire = end.bytes_wire;
+    facts.bytes_body = end.bytes_body;
+    facts.truncated = end.truncated;
+    facts.error = end.failure;
+    facts.odd.coding_label = end.oddities.mislabelled;
+    facts.odd.coding_garbage = end.oddities.garbage;
+}
+
+/// Takes over what the response head says. Returns false if the response is the proxy's and not the host's.
+fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
+    let Visit { link, facts, message, .. } = visit;
+    facts.http = Some(match head.version {
+        Version::Http10 => "1.0",
+        Version::Http11 => "1.1",
+    });
+    facts.status = Some(head.status);
+    let url = link.url.as_ref();
+    if head.status == 407 && rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)) {
+        facts.error = Some(refused_by_proxy(head.status));
+        return false;
+    }
+    facts.etag = text(head.get("etag"));
+    facts.last_modified = text(head.get("last-modified"));
+    message.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
+    if rules.cookies.is_some() {
+        let lines = head.get_all("set-cookie").take(cookies::MOST_IN_ANSWER);
+        message.set_cookies = lines.filter_map(SetCookie::parse).collect();
+    }
+    if rules.with_headers {
+        facts.headers = Some(Box::new(headers(head)));
+    }
+    true
+}
+
+/// Takes over what was read from the body.
+fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
+    match reader {
+        Reader::None => {}
+        Reader::Page(examiner) => harvest(visit, head, examiner.finish(), rules),
+        Reader::Robots(text) => visit.message.errand = Some(Box::new(Errand::Robots(text.bytes))),
+        Reader::Sitemap(read) => {
+            let SitemapRead { reader, held, .. } = *read;
+            visit.message.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+        }
     }
 }
 
@@ -429,13 +453,13 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
     let (head, payload) = wire.parts();
     let source = warc::Source {
         url: visit.link.url.as_ref(),
-        date: wall.text(visit.started),
-        ip: visit.ip,
+        date: wall.text(visit.facts.started),
+        ip: visit.facts.ip,
         request,
         head,
         payload,
-        truncated: warc::truncation(visit.truncated, visit.error.as_ref().map(|error| error.kind)),
-        digest: visit.digest,
+        truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),
+        digest: visit.findings.digest,
         key: rules.fingerprint_key,
     };
     warc::Exchange::encode(&source, rules.budget.hold())
@@ -463,7 +487,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
             if locations.any(|other| other != first) {
                 // Whoever is in between may have followed the other one.
                 let message = "two Locations that differ: neither can be trusted";
-                visit.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+                visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
                 follow::redirect(visit, first, rules);
             }
@@ -473,28 +497,29 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
     }
 }
 
-/// Takes over what the examiner found, and judges the links.
-fn harvest(visit: &mut Visit, head: &Head, mut findings: Findings, rules: &Rules) {
-    add_header_links(&mut findings.links, head, &visit.link.url, rules);
-    let directives = findings.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
-    visit.content_type = findings.content_type;
-    visit.charset = findings.charset;
-    visit.title = findings.title;
-    // A 304 has no body to have a digest of: the page is as it was.
-    visit.digest = (head.status != 304).then_some(findings.digest);
-    visit.odd.charset_unknown = findings.unknown_charset;
-    visit.odd.url_too_long = findings.too_long > 0;
-    visit.likeness = findings.likeness;
-    visit.canonical = findings.canonical;
-    visit.hreflang = findings.hreflang;
-    visit.capped = findings.capped;
-    visit.noindex = directives.noindex;
-    visit.nofollow = directives.nofollow;
+/// Takes over what the examiner found, and judges the links by scope.
+fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
+    add_header_links(&mut examined.links, head, &visit.link.url, rules);
+    let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    visit.facts.odd.charset_unknown = examined.unknown_charset;
+    visit.facts.odd.url_too_long = examined.too_long > 0;
+    visit.message.likeness = examined.likeness;
+    let findings = &mut visit.findings;
+    findings.content_type = examined.content_type;
+    findings.charset = examined.charset;
+    findings.title = examined.title;
+    // A 304 has no body to compute a digest of: the page is unchanged.
+    findings.digest = (head.status != 304).then_some(examined.digest);
+    findings.canonical = examined.canonical;
+    findings.hreflang = examined.hreflang;
+    findings.capped = examined.capped;
+    findings.noindex = directives.noindex;
+    findings.nofollow = directives.nofollow;
     if (200..300).contains(&head.status) {
-        follow::links(visit, &findings.links, directives.nofollow, rules);
+        follow::links(visit, &examined.links, directives.nofollow, rules);
     }
     if rules.with_links {
-        visit.all_links = Some(Box::new(findings.links));
+        visit.findings.all_links = Some(Box::new(examined.links));
     }
 }
 
@@ -650,7 +675,7 @@ mod tests {
             let most = text.len() / (32 << 10) + 2;
             assert!(slices > 3 && slices <= most, "{slices} slices of {} bytes as {purpose:?}", text.len());
             let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
-            assert_eq!((visit.outcome, visit.truncated, conn.is_some()), (Outcome::Ok, None, true));
+            assert_eq!((visit.facts.outcome, visit.facts.truncated, conn.is_some()), (Outcome::Ok, None, true));
         }
         // An ordinary page is read at once.
         let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
@@ -666,7 +691,7 @@ mod tests {
         let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
             panic!("a fault gives a visit, and no connection that would be used again");
         };
-        assert_eq!((visit.outcome, visit.slot), (Outcome::Failed, Some((lane, 3))));
-        assert_eq!(visit.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
+        assert_eq!((visit.facts.outcome, visit.message.slot), (Outcome::Failed, Some((lane, 3))));
+        assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
     }
 }

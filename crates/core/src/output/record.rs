@@ -194,8 +194,8 @@ impl Serialize for LinkTexts<'_> {
 
 /// Appends a visit's line, with its line feed, to `out`.
 pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut Vec<u8>) {
-    let answered = visit.status.is_some();
-    let searched = visit.is_page() && visit.outcome == Outcome::Ok;
+    let answered = visit.facts.status.is_some();
+    let searched = visit.is_page() && visit.facts.outcome == Outcome::Ok;
     let line = Line {
         v: VERSION,
         r#type: if visit.is_page() { "page" } else { "aux" },
@@ -205,38 +205,38 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut 
             Purpose::Sitemap => Some("sitemap"),
         },
         url: visit.link.url.as_str(),
-        status: visit.status,
-        outcome: visit.outcome,
-        error: visit.error.as_ref(),
-        redirect: visit.redirect.as_ref().map(|url| url.as_str()),
+        status: visit.facts.status,
+        outcome: visit.facts.outcome,
+        error: visit.facts.error.as_ref(),
+        redirect: visit.facts.redirect.as_ref().map(|url| url.as_str()),
         via: visit.link.via.as_ref().map(|url| url.as_str()),
         depth: visit.link.depth,
         tries: visit.link.tries,
-        content_type: visit.content_type.as_deref(),
-        charset: visit.charset,
-        title: visit.title.as_deref(),
-        bytes_wire: (visit.bytes_wire > 0 || answered).then_some(visit.bytes_wire),
-        bytes_body: answered.then_some(visit.bytes_body),
-        truncated: visit.truncated,
-        links: searched.then_some(visit.links),
-        new_links: searched.then_some(visit.new_links),
-        capped: visit.capped,
-        odd: visit.odd.names(),
-        noindex: visit.noindex,
-        nofollow: visit.nofollow,
-        canonical: visit.canonical.as_ref().map(|url| url.as_str()),
-        hreflang: Languages(&visit.hreflang),
-        ms: Millis::from(&visit.timings),
-        started: clock.text(visit.started),
-        ip: visit.ip,
-        http: visit.http,
-        insecure: visit.insecure,
-        digest: visit.digest.as_ref().map(Digest),
-        etag: visit.etag.as_deref(),
-        last_modified: visit.last_modified.as_deref(),
+        content_type: visit.findings.content_type.as_deref(),
+        charset: visit.findings.charset,
+        title: visit.findings.title.as_deref(),
+        bytes_wire: (visit.facts.bytes_wire > 0 || answered).then_some(visit.facts.bytes_wire),
+        bytes_body: answered.then_some(visit.facts.bytes_body),
+        truncated: visit.facts.truncated,
+        links: searched.then_some(visit.findings.links),
+        new_links: searched.then_some(visit.findings.new_links),
+        capped: visit.findings.capped,
+        odd: visit.facts.odd.names(),
+        noindex: visit.findings.noindex,
+        nofollow: visit.findings.nofollow,
+        canonical: visit.findings.canonical.as_ref().map(|url| url.as_str()),
+        hreflang: Languages(&visit.findings.hreflang),
+        ms: Millis::from(&visit.facts.timings),
+        started: clock.text(visit.facts.started),
+        ip: visit.facts.ip,
+        http: visit.facts.http,
+        insecure: visit.facts.insecure,
+        digest: visit.findings.digest.as_ref().map(Digest),
+        etag: visit.facts.etag.as_deref(),
+        last_modified: visit.facts.last_modified.as_deref(),
         warc: place,
-        headers: visit.headers.as_deref(),
-        link_list: visit.all_links.as_deref().map(LinkTexts),
+        headers: visit.facts.headers.as_deref(),
+        link_list: visit.findings.all_links.as_deref().map(LinkTexts),
     };
     let start = out.len();
     // Writing to a Vec cannot fail, and every field is plain data: a line that still fails to encode is not begun.
@@ -297,18 +297,19 @@ mod tests {
     #[test]
     fn a_page_has_all_that_is_known_of_it() {
         let mut visit = visit(Purpose::Page, Outcome::Ok);
-        visit.status = Some(200);
-        visit.content_type = Some("text/html".into());
-        visit.charset = Some("utf-8");
-        visit.title = Some("A \"title\"\u{7}".into());
-        (visit.bytes_wire, visit.bytes_body, visit.links, visit.new_links) = (8_123, 31_234, 40, 12);
-        visit.truncated = Some(Truncated::Length);
-        visit.timings.dns = Some(Duration::from_micros(2_001));
-        visit.timings.total = Some(Duration::from_millis(140));
-        visit.ip = Some("203.0.113.9".parse().expect("an address"));
-        visit.http = Some("1.1");
-        visit.digest = Some([0xAB; 32]);
-        visit.started = Time::from_micros(1_000_000);
+        visit.facts.status = Some(200);
+        visit.findings.content_type = Some("text/html".into());
+        visit.findings.charset = Some("utf-8");
+        visit.findings.title = Some("A \"title\"\u{7}".into());
+        (visit.facts.bytes_wire, visit.facts.bytes_body, visit.findings.links, visit.findings.new_links) =
+            (8_123, 31_234, 40, 12);
+        visit.facts.truncated = Some(Truncated::Length);
+        visit.facts.timings.dns = Some(Duration::from_micros(2_001));
+        visit.facts.timings.total = Some(Duration::from_millis(140));
+        visit.facts.ip = Some("203.0.113.9".parse().expect("an address"));
+        visit.facts.http = Some("1.1");
+        visit.findings.digest = Some([0xAB; 32]);
+        visit.facts.started = Time::from_micros(1_000_000);
         let place = Place { file: "a.warc.gz".into(), offset: 123, length: 456 };
         let wanted = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_absent() {
         let mut visit = visit(Purpose::Page, Outcome::Failed);
-        visit.error = Some(Failure::new(ErrorKind::TimeoutIdle, "nothing for 20s"));
+        visit.facts.error = Some(Failure::new(ErrorKind::TimeoutIdle, "nothing for 20s"));
         let wanted = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "outcome": "failed",
             "error": {"kind": "timeout_idle", "message": "nothing for 20s"}, "via": "https://h.example/", "depth": 2,

@@ -27,7 +27,7 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
-    visit.found = Found::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MOST_BYTES));
+    visit.message.found = Found::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MOST_BYTES));
     let mut judging = rules.scope.judging();
     let mut bytes = 0;
     for link in links.iter() {
@@ -48,19 +48,19 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             Verdict::Follow => {
                 bytes += url.as_str().len();
                 if bytes > MOST_BYTES {
-                    visit.capped = true;
+                    visit.findings.capped = true;
                     break;
                 }
-                visit.found.push(url, link.kind);
+                visit.message.found.push(url, link.kind);
             }
             Verdict::Reject(rule) => {
-                count(&mut visit.rejected, rule, url);
+                count(&mut visit.findings.rejected, rule, url);
                 skip(visit, url, rule.as_str(), rules);
             }
         }
     }
-    visit.found.shrink();
-    visit.links = u32::try_from(visit.found.len()).unwrap_or(u32::MAX);
+    visit.message.found.shrink();
+    visit.findings.links = u32::try_from(visit.message.found.len()).unwrap_or(u32::MAX);
 }
 
 /// A redirect is a new link with one redirect less; it is judged like any link.
@@ -76,31 +76,32 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
             let said = without_user_info(&said);
             let shown: String = said.chars().take(SHOWN).collect();
             let more = if shown.len() < said.len() { "…" } else { "" };
-            visit.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
+            visit.facts.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{more}: {fault}")));
             return;
         }
     };
     if target.as_str().len() > rules.max_url {
         let message = format!("Location of {} bytes, longer than --max-url", target.as_str().len());
-        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+        visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
         return;
     }
-    visit.redirect = Some(target.clone());
+    visit.facts.redirect = Some(target.clone());
     if !visit.is_page() {
         return; // the keeper follows these
     }
     if visit.link.redirects == 0 {
         let message = format!("gave up after {} redirects", rules.max_redirects);
-        visit.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
+        visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
         return;
     }
     match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
         Verdict::Follow => {
-            visit.found = Found::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
-            visit.found.push(target.as_ref(), LinkKind::Redirect);
+            visit.message.found =
+                Found::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+            visit.message.found.push(target.as_ref(), LinkKind::Redirect);
         }
         Verdict::Reject(rule) => {
-            count(&mut visit.rejected, rule, target.as_ref());
+            count(&mut visit.findings.rejected, rule, target.as_ref());
             skip(visit, target.as_ref(), rule.as_str(), rules);
         }
     }
@@ -109,7 +110,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
 /// `--log-skips` and `-vv`: keeps what is not followed, and why.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
     if rules.log_skips || rules.say_skips {
-        visit.skipped.push((url.as_str().into(), reason));
+        visit.findings.skipped.push((url.as_str().into(), reason));
     }
 }
 
@@ -150,7 +151,7 @@ mod tests {
             record::encode(&visit, WallClock { start: 0 }, None, &mut line);
             let told = format!("{visit:?} {}", String::from_utf8_lossy(&line));
             assert!(!told.contains("secret"), "{told}");
-            assert_eq!(visit.error.expect("it leads nowhere").kind, kind, "{location}");
+            assert_eq!(visit.facts.error.expect("it leads nowhere").kind, kind, "{location}");
         }
     }
 }

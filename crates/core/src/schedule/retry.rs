@@ -45,13 +45,15 @@ pub fn is_passing_status(status: u16) -> bool {
 
 /// Judges an attempt. `tries` counts it.
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
-    let passing = visit.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
-        || visit.status.is_some_and(is_passing_status);
+    let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
+        || visit.facts.status.is_some_and(is_passing_status);
     if !passing || tries >= max_tries {
         return Retry::GiveUp;
     }
     let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
-    Retry::After(visit.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))))
+    Retry::After(
+        visit.message.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))),
+    )
 }
 
 /// What a `Retry-After` asks for: seconds, or a date, which is counted from the answer's own `Date`: the host's clock
@@ -91,9 +93,9 @@ mod tests {
     fn visit(status: Option<u16>, kind: Option<ErrorKind>, retry_after: Option<u64>) -> Visit {
         let link = Link::root(Url::parse("https://h.example/").expect("an address"), 10);
         let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
-        visit.status = status;
-        visit.error = kind.map(|kind| Failure::new(kind, "because"));
-        visit.retry_after = retry_after.map(Duration::from_secs);
+        visit.facts.status = status;
+        visit.facts.error = kind.map(|kind| Failure::new(kind, "because"));
+        visit.message.retry_after = retry_after.map(Duration::from_secs);
         visit
     }
 

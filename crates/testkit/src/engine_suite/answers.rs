@@ -14,7 +14,7 @@ use crate::crawling::{Crawled, config, crawl};
 const SHORT: Span = Span(Duration::from_millis(300));
 
 fn kind(visit: &Visit) -> Option<ErrorKind> {
-    visit.error.as_ref().map(|failure| failure.kind)
+    visit.facts.error.as_ref().map(|failure| failure.kind)
 }
 
 /// Crawls a site of one page, once, with short time-outs.
@@ -30,15 +30,18 @@ fn one(engine: EngineName, address: &str, answer: Response) -> Crawled {
 
 pub fn a_server_that_keeps_the_connection(engine: EngineName) {
     let crawled = one(engine, "127.2.0.1", Response::html("<title>kept</title>"));
-    assert_eq!(crawled.pages[0].title.as_deref(), Some("kept"));
-    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
+    assert_eq!(crawled.pages[0].findings.title.as_deref(), Some("kept"));
+    assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].facts.truncated), (Outcome::Ok, None));
 }
 
 pub fn a_body_that_ends_by_closing(engine: EngineName) {
     for answer in [Response::html("<title>all</title>").until_close(), Response::html("<title>all</title>").http10()] {
         let crawled = one(engine, "127.2.0.2", answer);
         let page = &crawled.pages[0];
-        assert_eq!((page.outcome, page.truncated, page.title.as_deref()), (Outcome::Ok, None, Some("all")));
+        assert_eq!(
+            (page.facts.outcome, page.facts.truncated, page.findings.title.as_deref()),
+            (Outcome::Ok, None, Some("all"))
+        );
     }
 }
 
@@ -51,8 +54,11 @@ pub fn chunked_and_gzip(engine: EngineName) {
     ] {
         let crawled = one(engine, "127.2.0.3", answer);
         let page = &crawled.pages[0];
-        assert_eq!((page.outcome, page.truncated, page.bytes_body), (Outcome::Ok, None, body.len() as u64));
-        assert_eq!(page.title.as_deref(), Some("long"));
+        assert_eq!(
+            (page.facts.outcome, page.facts.truncated, page.facts.bytes_body),
+            (Outcome::Ok, None, body.len() as u64)
+        );
+        assert_eq!(page.findings.title.as_deref(), Some("long"));
     }
 }
 
@@ -73,7 +79,7 @@ pub fn charset_and_title(engine: EngineName) {
     let root = site.url("/");
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
-    let seen = |url: &str| (crawled.page(url).charset, crawled.page(url).title.clone());
+    let seen = |url: &str| (crawled.page(url).findings.charset, crawled.page(url).findings.title.clone());
     assert_eq!(seen(&urls[0]), (Some("windows-1252"), Some("café noir".into())));
     assert_eq!(seen(&urls[1]), (Some("koi8-r"), Some("Привет".into())));
     assert_eq!(seen(&urls[2]), (Some("utf-8"), Some("naïve".into())));
@@ -83,8 +89,8 @@ pub fn truncation(engine: EngineName) {
     let crawled =
         one(engine, "127.2.0.5", Response::html("<title>half</title>".repeat(100)).false_length(10_000).close_after());
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, page.truncated), (Outcome::Ok, Some(Truncated::Disconnect)));
-    assert_eq!((page.bytes_body, page.title.as_deref()), (1_900, Some("half")));
+    assert_eq!((page.facts.outcome, page.facts.truncated), (Outcome::Ok, Some(Truncated::Disconnect)));
+    assert_eq!((page.facts.bytes_body, page.findings.title.as_deref()), (1_900, Some("half")));
 }
 
 pub fn a_reset_mid_body(engine: EngineName) {
@@ -94,8 +100,10 @@ pub fn a_reset_mid_body(engine: EngineName) {
     let crawled = one(engine, "127.2.0.6", answer);
     let page = &crawled.pages[0];
     // A reset may overtake bytes that were sent before it: what arrived is kept, and it is never whole.
-    match page.outcome {
-        Outcome::Ok => assert_eq!((page.truncated, kind(page)), (Some(Truncated::Disconnect), Some(ErrorKind::Reset))),
+    match page.facts.outcome {
+        Outcome::Ok => {
+            assert_eq!((page.facts.truncated, kind(page)), (Some(Truncated::Disconnect), Some(ErrorKind::Reset)))
+        }
         outcome => assert_eq!((outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Reset))),
     }
 }
@@ -103,16 +111,16 @@ pub fn a_reset_mid_body(engine: EngineName) {
 pub fn a_slow_drip(engine: EngineName) {
     // Slow, but it moves: it is read to its end.
     let crawled = one(engine, "127.2.0.7", Response::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
-    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
+    assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].facts.truncated), (Outcome::Ok, None));
     // It stops moving: what came is kept.
     let stall = Response::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::ResponseEnd::Hang);
     let crawled = one(engine, "127.2.0.7", stall);
     let page = &crawled.pages[0];
     assert_eq!(
-        (page.outcome, page.truncated, kind(page)),
+        (page.facts.outcome, page.facts.truncated, kind(page)),
         (Outcome::Ok, Some(Truncated::Time), Some(ErrorKind::TimeoutIdle))
     );
-    assert_eq!(page.bytes_body, 10);
+    assert_eq!(page.facts.bytes_body, 10);
 }
 
 pub fn a_page_that_takes_long_to_read(engine: EngineName) {
@@ -129,24 +137,24 @@ pub fn a_page_that_takes_long_to_read(engine: EngineName) {
     let size = body.len() as u64;
     let crawled = one(engine, "127.2.0.18", Response::html(body).gzip());
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, page.truncated, kind(page)), (Outcome::Ok, None, None));
-    assert_eq!(page.bytes_body, size);
+    assert_eq!((page.facts.outcome, page.facts.truncated, kind(page)), (Outcome::Ok, None, None));
+    assert_eq!(page.facts.bytes_body, size);
 }
 
 pub fn a_stalled_head(engine: EngineName) {
     for answer in [Response::hang(), Response::html("x").drip_all(1, Duration::from_millis(100))] {
         let crawled = one(engine, "127.2.0.8", answer);
         let page = &crawled.pages[0];
-        assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte)));
+        assert_eq!((page.facts.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte)));
     }
 }
 
 pub fn a_huge_head(engine: EngineName) {
     let crawled = one(engine, "127.2.0.9", Response::html("x").huge_head(500, 1_000));
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::HeaderTooLarge)));
+    assert_eq!((page.facts.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::HeaderTooLarge)));
     let crawled = one(engine, "127.2.0.9", Response::html("x").huge_head(100, 1_000));
-    assert_eq!(crawled.pages[0].outcome, Outcome::Ok);
+    assert_eq!(crawled.pages[0].facts.outcome, Outcome::Ok);
 }
 
 pub fn a_huge_body(engine: EngineName) {
@@ -158,20 +166,20 @@ pub fn a_huge_body(engine: EngineName) {
     let crawled = crawl(&config);
     let page = &crawled.pages[0];
     assert_eq!(
-        (page.outcome, page.truncated, kind(page)),
+        (page.facts.outcome, page.facts.truncated, kind(page)),
         (Outcome::Ok, Some(Truncated::Length), Some(ErrorKind::TooLarge))
     );
-    assert_eq!((page.bytes_body, page.title.as_deref()), (1 << 20, Some("huge")));
+    assert_eq!((page.facts.bytes_body, page.findings.title.as_deref()), (1 << 20, Some("huge")));
     config.max_size = Size(64 << 20);
     let crawled = crawl(&config);
-    assert_eq!((crawled.pages[0].bytes_body, crawled.pages[0].truncated), (50 << 20, None));
+    assert_eq!((crawled.pages[0].facts.bytes_body, crawled.pages[0].facts.truncated), (50 << 20, None));
 }
 
 pub fn interim_answers(engine: EngineName) {
     let answer =
         Response::html("<title>after</title>").interim(103, &[("Link", "</x.css>; rel=preload")]).interim(102, &[]);
     let crawled = one(engine, "127.2.0.11", answer);
-    assert_eq!((crawled.pages[0].status, crawled.pages[0].title.as_deref()), (Some(200), Some("after")));
+    assert_eq!((crawled.pages[0].facts.status, crawled.pages[0].findings.title.as_deref()), (Some(200), Some("after")));
 }
 
 pub fn a_stale_connection(engine: EngineName) {
@@ -189,7 +197,7 @@ pub fn a_stale_connection(engine: EngineName) {
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 21);
     for page in &crawled.pages {
-        assert_eq!((page.outcome, page.link.tries), (Outcome::Ok, 1), "{} {:?}", page.link.url, page.error);
+        assert_eq!((page.facts.outcome, page.link.tries), (Outcome::Ok, 1), "{} {:?}", page.link.url, page.facts.error);
     }
 }
 
@@ -210,7 +218,10 @@ pub fn connection_refused(engine: EngineName) {
     drop(listener);
     let crawled = crawl(&config(engine, &[&format!("http://{address}/")]));
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, kind(page), page.link.tries), (Outcome::Failed, Some(ErrorKind::ConnectRefused), 4));
+    assert_eq!(
+        (page.facts.outcome, kind(page), page.link.tries),
+        (Outcome::Failed, Some(ErrorKind::ConnectRefused), 4)
+    );
 }
 
 pub fn an_empty_reply(engine: EngineName) {
@@ -224,6 +235,6 @@ pub fn garbage(engine: EngineName) {
     for wire in [&b"\x16\x03\x01 this is no HTTP\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/9.9 200 OK\r\n\r\n"] {
         let crawled = one(engine, "127.2.0.16", Response::raw(wire));
         let page = &crawled.pages[0];
-        assert_eq!((page.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Protocol)), "{wire:?}");
+        assert_eq!((page.facts.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Protocol)), "{wire:?}");
     }
 }

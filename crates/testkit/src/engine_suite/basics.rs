@@ -28,9 +28,9 @@ pub fn links_and_cycles(engine: EngineName) {
     assert_eq!(crawled.summary.end, End::Finished);
     assert_eq!(crawled.summary.left, 0);
     let first = crawled.page(&root);
-    assert_eq!((first.links, first.new_links, first.link.depth), (3, 2, 0));
+    assert_eq!((first.findings.links, first.findings.new_links, first.link.depth), (3, 2, 0));
     let gone = crawled.pages.iter().find(|visit| visit.link.url.path() == "/gone").expect("visited");
-    assert_eq!((gone.outcome, gone.status, gone.link.depth), (Outcome::HttpError, Some(404), 3));
+    assert_eq!((gone.facts.outcome, gone.facts.status, gone.link.depth), (Outcome::HttpError, Some(404), 3));
     assert_eq!(gone.link.via.as_ref().map(|via| via.path()), Some("/c"));
     assert_eq!(web.requests(), 6);
 }
@@ -50,7 +50,7 @@ pub fn a_prohibited_host(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert!(!crawled.urls().contains(away.as_str()));
     assert!(web.log().iter().all(|seen| seen.site == 0));
-    assert_eq!(crawled.page(&root).rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
+    assert_eq!(crawled.page(&root).findings.rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
 }
 
 /// Hosts by name, all on one address: what names mean is decided by scope alone.
@@ -165,10 +165,10 @@ pub fn redirect_chains(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 5);
     let first = crawled.page(&root);
-    assert_eq!((first.outcome, first.status), (Outcome::Redirect, Some(301)));
-    assert!(first.redirect.as_ref().is_some_and(|target| target.path() == "/1"));
+    assert_eq!((first.facts.outcome, first.facts.status), (Outcome::Redirect, Some(301)));
+    assert!(first.facts.redirect.as_ref().is_some_and(|target| target.path() == "/1"));
     let last = crawled.page(&end);
-    assert_eq!((last.outcome, last.link.depth, last.title.as_deref()), (Outcome::Ok, 0, Some("End")));
+    assert_eq!((last.facts.outcome, last.link.depth, last.findings.title.as_deref()), (Outcome::Ok, 0, Some("End")));
 }
 
 pub fn redirect_cycles(engine: EngineName) {
@@ -177,7 +177,7 @@ pub fn redirect_cycles(engine: EngineName) {
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 3);
-    assert!(crawled.pages.iter().all(|visit| visit.outcome == Outcome::Redirect && visit.error.is_none()));
+    assert!(crawled.pages.iter().all(|visit| visit.facts.outcome == Outcome::Redirect && visit.facts.error.is_none()));
     assert_eq!(web.requests(), 3, "as many requests as there are addresses");
 }
 
@@ -206,8 +206,8 @@ pub fn the_limit_of_redirects(engine: EngineName) {
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 6);
     let stopped = crawled.page(&last);
-    assert_eq!(stopped.outcome, Outcome::Redirect);
-    assert_eq!(stopped.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RedirectLimit));
+    assert_eq!(stopped.facts.outcome, Outcome::Redirect);
+    assert_eq!(stopped.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RedirectLimit));
 }
 
 pub fn an_off_scope_redirect(engine: EngineName) {
@@ -217,7 +217,7 @@ pub fn an_off_scope_redirect(engine: EngineName) {
     let web = serve([first, second]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 2);
-    assert_eq!(crawled.page(&leave).outcome, Outcome::Redirect);
+    assert_eq!(crawled.page(&leave).facts.outcome, Outcome::Redirect);
     assert!(web.log().iter().all(|seen| seen.site == 0), "the other host was asked");
 }
 
@@ -230,10 +230,10 @@ pub fn a_bad_redirect(engine: EngineName) {
     let (root, ftp, odd, none) = (site.url("/"), site.url("/ftp"), site.url("/odd"), site.url("/none"));
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
-    let kind = |url: &str| crawled.page(url).error.as_ref().map(|failure| failure.kind);
+    let kind = |url: &str| crawled.page(url).facts.error.as_ref().map(|failure| failure.kind);
     assert_eq!(kind(&ftp), Some(ErrorKind::RedirectBlocked));
     assert_eq!(kind(&odd), Some(ErrorKind::RedirectInvalid));
-    assert_eq!((crawled.page(&none).outcome, kind(&none)), (Outcome::HttpError, None));
+    assert_eq!((crawled.page(&none).facts.outcome, kind(&none)), (Outcome::HttpError, None));
 }
 
 pub fn non_html(engine: EngineName) {
@@ -245,9 +245,9 @@ pub fn non_html(engine: EngineName) {
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 3);
-    assert_eq!(crawled.page(&text).content_type.as_deref(), Some("text/plain"));
-    assert_eq!(crawled.page(&image).content_type.as_deref(), Some("image/png"));
-    assert_eq!(crawled.page(&image).links, 0);
+    assert_eq!(crawled.page(&text).findings.content_type.as_deref(), Some("text/plain"));
+    assert_eq!(crawled.page(&image).findings.content_type.as_deref(), Some("image/png"));
+    assert_eq!(crawled.page(&image).findings.links, 0);
 }
 
 pub fn non_http_links(engine: EngineName) {
@@ -256,7 +256,7 @@ pub fn non_http_links(engine: EngineName) {
     let root = site.url("/");
     let _web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
-    assert_eq!((crawled.pages.len(), crawled.page(&root).links), (2, 1));
+    assert_eq!((crawled.pages.len(), crawled.page(&root).findings.links), (2, 1));
 }
 
 pub fn exact_max_pages(engine: EngineName) {
@@ -303,7 +303,7 @@ pub fn a_graph_is_found_whole(engine: EngineName) {
     assert_eq!(found, expected.keys().map(String::as_str).collect());
     for visit in &crawled.pages {
         let expect = &expected[visit.link.url.as_str()];
-        assert_eq!(visit.status, Some(expect.status), "{}", visit.link.url);
+        assert_eq!(visit.facts.status, Some(expect.status), "{}", visit.link.url);
     }
 }
 
@@ -335,7 +335,7 @@ pub fn ten_thousand_links(engine: EngineName) {
     config.concurrency = 64;
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 10_001);
-    assert_eq!((crawled.page(&root).links, crawled.page(&root).new_links), (10_000, 10_000));
+    assert_eq!((crawled.page(&root).findings.links, crawled.page(&root).findings.new_links), (10_000, 10_000));
 }
 
 pub fn wide_hosts_use_all_slots(engine: EngineName) {
@@ -369,7 +369,7 @@ pub fn many_slow_answers(engine: EngineName) {
     config.concurrency = 300;
     let crawled = crawl(&config);
     assert_eq!((crawled.pages.len(), web.stats().max_at_once), (601, 300));
-    assert!(pages.iter().all(|url| crawled.page(url).bytes_body == large.len() as u64));
+    assert!(pages.iter().all(|url| crawled.page(url).facts.bytes_body == large.len() as u64));
 }
 
 pub fn max_bytes(engine: EngineName) {
@@ -380,7 +380,7 @@ pub fn max_bytes(engine: EngineName) {
     config.max_bytes = Some(Size(100_000));
     let crawled = crawl(&config);
     assert_eq!(crawled.summary.end, End::MaxBytes);
-    let bytes: u64 = crawled.pages.iter().map(|visit| visit.bytes_wire).sum();
+    let bytes: u64 = crawled.pages.iter().map(|visit| visit.facts.bytes_wire).sum();
     assert!((100_000..130_000).contains(&bytes), "{bytes}");
 }
 

@@ -60,7 +60,7 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
     let root = home.url("/");
     let web = serve([home]);
     let crawled = crawl(&config(engine, &[&root]));
-    assert_eq!((crawled.pages.len(), crawled.pages[0].title.as_deref()), (1, Some("in")));
+    assert_eq!((crawled.pages.len(), crawled.pages[0].findings.title.as_deref()), (1, Some("in")));
     assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
     // One that never lets us in ends like any chain of redirects; one that sets nothing new is asked once.
     let endless = (0..40).map(|n| Response::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
@@ -70,8 +70,8 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
     let mut config = config(engine, &[&root, &same]);
     config.max_redirects = 3;
     let crawled = crawl(&config);
-    let failure = crawled.page(&root).error.as_ref().map(|failure| failure.kind);
-    assert_eq!((failure, crawled.page(&same).error.is_none()), (Some(ErrorKind::RedirectLimit), true));
+    let failure = crawled.page(&root).facts.error.as_ref().map(|failure| failure.kind);
+    assert_eq!((failure, crawled.page(&same).facts.error.is_none()), (Some(ErrorKind::RedirectLimit), true));
     let asked = |path: &str| web.log().iter().filter(|seen| seen.path == path).count();
     assert_eq!((asked("/"), asked("/same")), (4, 1));
 }
@@ -135,7 +135,12 @@ fn crawl_far(
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 3);
     for page in &crawled.pages {
-        assert_eq!((page.outcome, page.ip, &page.error), (Outcome::Ok, None, &None), "{}", page.link.url);
+        assert_eq!(
+            (page.facts.outcome, page.facts.ip, &page.facts.error),
+            (Outcome::Ok, None, &None),
+            "{}",
+            page.link.url
+        );
     }
     for seen in web.log() {
         assert!(seen.path.starts_with('/') && seen.host == "far.example", "{seen:?}");
@@ -168,7 +173,7 @@ pub fn a_socks_proxy(engine: EngineName) {
     let mut config = through(engine, &root, "socks5", &proxy);
     config.resolve = vec![format!("near.example:{port}:{address}").parse().expect("a mapping")];
     let crawled = crawl(&config);
-    assert!(crawled.pages.iter().all(|page| (page.outcome, page.ip) == (Outcome::Ok, Some(address))));
+    assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.ip) == (Outcome::Ok, Some(address))));
     assert!(proxy.asked().iter().all(|target| *target == format!("SOCKS {address}:{port}")), "{:?}", proxy.asked());
 }
 
@@ -195,8 +200,8 @@ pub fn proxies_that_fail(engine: EngineName) {
         let mut config = through(engine, &format!("{scheme}://nowhere.example/"), kind, &proxy);
         config.max_tries = 1;
         let crawled = crawl(&config);
-        let failure = crawled.pages[0].error.as_ref().expect("a failure");
-        assert_eq!((crawled.pages[0].outcome, failure.kind), (Outcome::Failed, expected), "{words}: {failure}");
+        let failure = crawled.pages[0].facts.error.as_ref().expect("a failure");
+        assert_eq!((crawled.pages[0].facts.outcome, failure.kind), (Outcome::Failed, expected), "{words}: {failure}");
         assert!(failure.message.contains(words), "{failure}");
     }
     // One that is not there at all.
@@ -204,7 +209,7 @@ pub fn proxies_that_fail(engine: EngineName) {
     let mut config = config(engine, &["http://nowhere.example/"]);
     (config.proxy, config.max_tries) = (Some(gone.to_string()), 1);
     let crawled = crawl(&config);
-    let failure = crawled.pages[0].error.as_ref().expect("a failure");
+    let failure = crawled.pages[0].facts.error.as_ref().expect("a failure");
     assert!(failure.kind == ErrorKind::ConnectRefused && failure.message.contains("the proxy http://"), "{failure}");
 }
 
@@ -228,8 +233,8 @@ pub fn a_proxy_is_no_way_inside(engine: EngineName) {
         let crawled = crawl(&config);
         for url in inside {
             let page = crawled.page(url);
-            let kind = page.error.as_ref().map(|failure| failure.kind);
-            assert_eq!((page.outcome, kind), (Outcome::Refused, Some(ErrorKind::PrivateAddress)), "{url}");
+            let kind = page.facts.error.as_ref().map(|failure| failure.kind);
+            assert_eq!((page.facts.outcome, kind), (Outcome::Refused, Some(ErrorKind::PrivateAddress)), "{url}");
         }
         assert_eq!(proxy.asked().len(), 1, "{:?}", proxy.asked());
     }

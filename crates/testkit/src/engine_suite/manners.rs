@@ -17,8 +17,8 @@ pub fn retries_that_succeed(engine: EngineName) {
     let (root, flaky, reset) = (site.url("/"), site.url("/flaky"), site.url("/reset"));
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
-    assert_eq!((crawled.page(&flaky).outcome, crawled.page(&flaky).link.tries), (Outcome::Ok, 3));
-    assert_eq!((crawled.page(&reset).outcome, crawled.page(&reset).link.tries), (Outcome::Ok, 2));
+    assert_eq!((crawled.page(&flaky).facts.outcome, crawled.page(&flaky).link.tries), (Outcome::Ok, 3));
+    assert_eq!((crawled.page(&reset).facts.outcome, crawled.page(&reset).link.tries), (Outcome::Ok, 2));
     assert_eq!(web.requests(), 6);
 }
 
@@ -32,7 +32,8 @@ pub fn retries_that_give_up(engine: EngineName) {
     let mut config = config(engine, &[&root]);
     config.max_tries = 3;
     let crawled = crawl(&config);
-    let seen = |url: &str| (crawled.page(url).outcome, crawled.page(url).status, crawled.page(url).link.tries);
+    let seen =
+        |url: &str| (crawled.page(url).facts.outcome, crawled.page(url).facts.status, crawled.page(url).link.tries);
     assert_eq!(seen(&down), (Outcome::HttpError, Some(502), 3));
     assert_eq!(seen(&gone), (Outcome::HttpError, Some(410), 1), "a status that will not pass is not asked again");
     assert_eq!(web.requests(), 5);
@@ -158,7 +159,7 @@ pub fn retry_after_is_kept(engine: EngineName) {
     let root = site.url("/");
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
-    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].link.tries), (Outcome::Ok, 2));
+    assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].link.tries), (Outcome::Ok, 2));
     assert_spaced(&web.log(), Duration::from_secs(1));
 }
 
@@ -173,8 +174,8 @@ pub fn robots_are_obeyed(engine: EngineName) {
     config.robots = RobotsPolicy::Obey;
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 5);
-    assert_eq!(crawled.page(&secret).outcome, Outcome::Robots);
-    assert_eq!(crawled.page(&pdf).outcome, Outcome::Robots);
+    assert_eq!(crawled.page(&secret).facts.outcome, Outcome::Robots);
+    assert_eq!(crawled.page(&pdf).facts.outcome, Outcome::Robots);
     let log = web.log();
     assert_eq!(log[0].path, "/robots.txt", "robots.txt goes first");
     assert_eq!(log.iter().filter(|seen| seen.path == "/robots.txt").count(), 1, "and once");
@@ -192,8 +193,8 @@ pub fn robots_of_every_origin(engine: EngineName) {
     let mut config = config(engine, &[&root, &yes]);
     config.robots = RobotsPolicy::Obey;
     let crawled = crawl(&config);
-    assert_eq!(crawled.page(&yes).outcome, Outcome::Ok, "another port is another origin");
-    assert_eq!(crawled.page(&no).outcome, Outcome::Robots);
+    assert_eq!(crawled.page(&yes).facts.outcome, Outcome::Ok, "another port is another origin");
+    assert_eq!(crawled.page(&no).facts.outcome, Outcome::Robots);
     assert_eq!(web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 2);
 }
 
@@ -206,8 +207,8 @@ pub fn robots_unreachable(engine: EngineName) {
     config.max_tries = 2;
     let crawled = crawl(&config);
     let page = crawled.page(&root);
-    assert_eq!(page.outcome, Outcome::Robots);
-    assert_eq!(page.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RobotsUnreachable));
+    assert_eq!(page.facts.outcome, Outcome::Robots);
+    assert_eq!(page.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::RobotsUnreachable));
     assert!(web.log().iter().all(|seen| seen.path == "/robots.txt"));
     assert_eq!(web.requests(), 2, "it is tried again before it is given up");
 }
@@ -219,7 +220,7 @@ pub fn robots_missing(engine: EngineName) {
         let _web = serve([site]);
         let mut config = config(engine, &[&root]);
         config.robots = RobotsPolicy::Obey;
-        assert_eq!(crawl(&config).page(&root).outcome, Outcome::Ok, "{status}");
+        assert_eq!(crawl(&config).page(&root).facts.outcome, Outcome::Ok, "{status}");
     }
 }
 
@@ -235,12 +236,12 @@ pub fn private_is_refused(engine: EngineName) {
     let crawled = crawl(&config);
     let page = crawled.page(&secret);
     assert_eq!(
-        (page.outcome, page.error.as_ref().map(|f| f.kind)),
+        (page.facts.outcome, page.facts.error.as_ref().map(|f| f.kind)),
         (Outcome::Refused, Some(ErrorKind::PrivateAddress))
     );
     assert!(web.log().iter().all(|seen| seen.site == 0));
     config.allow_private = true;
-    assert_eq!(crawl(&config).page(&secret).outcome, Outcome::Ok);
+    assert_eq!(crawl(&config).page(&secret).facts.outcome, Outcome::Ok);
 }
 
 pub fn headers_stay_at_home(engine: EngineName) {

@@ -19,8 +19,8 @@ fn failed_as(engine: EngineName, address: &str, certificate: CertificateKind, wo
     let _ca = trust(&mut config, &web);
     let crawled = crawl(&config);
     let page = &crawled.pages[0];
-    let failure = page.error.as_ref().expect("a failure");
-    assert_eq!((page.outcome, failure.kind, page.link.tries), (Outcome::Failed, ErrorKind::Tls, 1));
+    let failure = page.facts.error.as_ref().expect("a failure");
+    assert_eq!((page.facts.outcome, failure.kind, page.link.tries), (Outcome::Failed, ErrorKind::Tls, 1));
     assert!(failure.message.to_lowercase().contains(words), "{failure}");
     assert_eq!(web.requests(), 0);
 }
@@ -43,8 +43,11 @@ pub fn a_good_certificate(engine: EngineName) {
     let site = secure("127.4.0.1", CertificateKind::Good).page("/", Response::html(body));
     let (crawled, stats) = trusted(engine, site, |_| {});
     let page = &crawled.pages[0];
-    assert_eq!((page.outcome, page.title.as_deref(), page.truncated), (Outcome::Ok, Some("safe"), None));
-    assert!(page.timings.tls.is_some());
+    assert_eq!(
+        (page.facts.outcome, page.findings.title.as_deref(), page.facts.truncated),
+        (Outcome::Ok, Some("safe"), None)
+    );
+    assert!(page.facts.timings.tls.is_some());
     assert_eq!(stats.handshakes_full, 1);
 }
 
@@ -63,7 +66,7 @@ pub fn a_wrong_name(engine: EngineName) {
 pub fn insecure_on_demand(engine: EngineName) {
     let site = secure("127.4.0.5", CertificateKind::Expired).page("/", Response::html("x"));
     let (crawled, _) = trusted(engine, site, |config| config.insecure = true);
-    assert_eq!(crawled.pages[0].outcome, Outcome::Ok);
+    assert_eq!(crawled.pages[0].facts.outcome, Outcome::Ok);
 }
 
 pub fn tls_keep_alive(engine: EngineName) {
@@ -72,18 +75,18 @@ pub fn tls_keep_alive(engine: EngineName) {
         secure("127.4.0.6", CertificateKind::Good).page("/", Response::links(&links)).fallback(Response::html("page"));
     let (crawled, stats) = trusted(engine, site, |config| config.per_host = Some(2));
     assert_eq!(crawled.pages.len(), 31);
-    assert!(crawled.pages.iter().all(|page| page.outcome == Outcome::Ok));
+    assert!(crawled.pages.iter().all(|page| page.facts.outcome == Outcome::Ok));
     assert!(stats.connections <= 2, "{} connections", stats.connections);
 }
 
 pub fn tls_until_close(engine: EngineName) {
     let site = secure("127.4.0.7", CertificateKind::Good).page("/", Response::html("<title>all</title>").until_close());
     let (crawled, _) = trusted(engine, site, |_| {});
-    assert_eq!((crawled.pages[0].outcome, crawled.pages[0].truncated), (Outcome::Ok, None));
+    assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].facts.truncated), (Outcome::Ok, None));
     let cut = Response::html("<title>all</title>".repeat(50)).false_length(5_000).close_after();
     let site = secure("127.4.0.7", CertificateKind::Good).page("/", cut);
     let (crawled, _) = trusted(engine, site, |config| config.max_tries = 1);
-    assert_eq!(crawled.pages[0].truncated, Some(Truncated::Disconnect));
+    assert_eq!(crawled.pages[0].facts.truncated, Some(Truncated::Disconnect));
 }
 
 pub fn both_families(engine: EngineName) {
@@ -95,7 +98,7 @@ pub fn both_families(engine: EngineName) {
     config.resolve = vec![format!("both.example:{port}:[::1],127.4.0.8").parse().expect("a mapping")];
     let crawled = crawl(&config);
     assert_eq!(
-        (crawled.pages[0].outcome, crawled.pages[0].ip),
+        (crawled.pages[0].facts.outcome, crawled.pages[0].facts.ip),
         (Outcome::Ok, Some("127.4.0.8".parse().expect("an address")))
     );
 }

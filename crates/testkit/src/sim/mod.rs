@@ -277,39 +277,39 @@ impl<W: SimWeb> Sim<W> {
 fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Visit {
     if let SimAnswer::Nothing(kind) = reply.said {
         let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);
-        visit.ip = reply.ip;
+        visit.facts.ip = reply.ip;
         return visit;
     }
     let (slot, dns) = (Some((job.lane, job.slot)), job.dns());
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, end);
     visit.link.tries = visit.link.tries.saturating_add(1);
-    visit.slot = slot;
-    visit.started = start;
-    visit.status = Some(200);
-    visit.ip = reply.ip;
-    visit.http = Some("1.1");
-    visit.bytes_wire = reply.bytes;
-    visit.retry_after = reply.retry_after;
-    visit.timings.dns = dns;
-    visit.timings.ttfb = Some(reply.after);
-    visit.timings.total = Some(reply.after);
+    visit.message.slot = slot;
+    visit.facts.started = start;
+    visit.facts.status = Some(200);
+    visit.facts.ip = reply.ip;
+    visit.facts.http = Some("1.1");
+    visit.facts.bytes_wire = reply.bytes;
+    visit.message.retry_after = reply.retry_after;
+    visit.facts.timings.dns = dns;
+    visit.facts.timings.ttfb = Some(reply.after);
+    visit.facts.timings.total = Some(reply.after);
     match reply.said {
         SimAnswer::Page(links) => follow::links(&mut visit, &links, false, rules),
         SimAnswer::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
-            visit.likeness = reader.finish();
+            visit.message.likeness = reader.finish();
             follow::links(&mut visit, &links, false, rules);
         }
-        SimAnswer::Robots(bytes) => visit.errand = Some(Box::new(Errand::Robots(bytes))),
-        SimAnswer::Sitemap(map) => visit.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
+        SimAnswer::Robots(bytes) => visit.message.errand = Some(Box::new(Errand::Robots(bytes))),
+        SimAnswer::Sitemap(map) => visit.message.errand = Some(Box::new(Errand::Sitemap(map, rules.budget.hold()))),
         SimAnswer::Status(status) => {
-            visit.status = Some(status);
-            visit.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };
+            visit.facts.status = Some(status);
+            visit.facts.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };
         }
         SimAnswer::Redirect(location) => {
-            visit.status = Some(302);
-            visit.outcome = Outcome::Redirect;
+            visit.facts.status = Some(302);
+            visit.facts.outcome = Outcome::Redirect;
             follow::redirect(&mut visit, location.as_bytes(), rules);
         }
         SimAnswer::Nothing(_) => {}

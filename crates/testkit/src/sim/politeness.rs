@@ -159,28 +159,28 @@ impl PolitenessChecker {
     /// A request ends.
     pub fn end(&mut self, visit: &Visit, now: Time) {
         self.under_way -= 1;
-        self.bytes += visit.bytes_wire;
-        if let Some(ip) = visit.ip
+        self.bytes += visit.facts.bytes_wire;
+        if let Some(ip) = visit.facts.ip
             && let Some(count) = self.addresses.get_mut(&ip)
         {
             *count -= 1;
         }
         let wait = self.rules.retry_wait;
-        let took = visit.timings.total.unwrap_or_default();
+        let took = visit.facts.timings.total.unwrap_or_default();
         let host = self.hosts.entry(visit.link.url.host().into()).or_default();
         host.under_way -= 1;
         let mut pause = Duration::ZERO;
         if self.rules.pace == Pace::Gentle {
             pause = Duration::from_secs(1);
-            if visit.status.is_some_and(|status| !matches!(status, 429 | 503)) {
+            if visit.facts.status.is_some_and(|status| !matches!(status, 429 | 503)) {
                 pause = pause.max(took * 5);
             }
         }
-        if let Some(429 | 503) = visit.status {
-            pause = pause.max(visit.retry_after.map_or(wait, |asked| asked.min(HOUR)));
+        if let Some(429 | 503) = visit.facts.status {
+            pause = pause.max(visit.message.retry_after.map_or(wait, |asked| asked.min(HOUR)));
         }
         host.not_before = host.not_before.max(now + pause);
-        let asked = visit.retry_after.map(|asked| asked.min(HOUR));
+        let asked = visit.message.retry_after.map(|asked| asked.min(HOUR));
         let doubled = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             self.again.insert(visit.link.url.clone(), now + asked.unwrap_or(doubled));
@@ -191,13 +191,13 @@ impl PolitenessChecker {
     }
 
     fn hear_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
-        let robots = match (visit.errand.as_deref(), visit.status) {
+        let robots = match (visit.message.errand.as_deref(), visit.facts.status) {
             (Some(Errand::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
                 // What was read before may be used on while the file cannot be had.
-                let is_over = visit.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
-                let is_final = visit.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
+                let is_over = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
+                let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
                 if (is_over || is_final)
                     && let Some((_, until)) = self.robots.get_mut(origin)
                 {

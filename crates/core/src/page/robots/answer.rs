@@ -24,8 +24,8 @@ impl RobotsAnswer {
     /// What a finished fetch of a robots.txt means: `bytes` are what it brought. One that its size cut is read as far as
     /// it goes; one that was cut otherwise is none.
     pub fn of(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
-        let is_whole = visit.error.is_none() || visit.truncated == Some(Truncated::Length);
-        match (visit.status, &visit.error) {
+        let is_whole = visit.facts.error.is_none() || visit.facts.truncated == Some(Truncated::Length);
+        match (visit.facts.status, &visit.facts.error) {
             (Some(status), _) if is_whole || !(200..300).contains(&status) => Self::from_status(status, bytes, agent),
             (_, error) => Self::from_failure(error.as_ref().map_or(ErrorKind::Internal, |failure| failure.kind)),
         }

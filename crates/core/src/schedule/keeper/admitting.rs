@@ -11,16 +11,16 @@ impl<F: Frontier> Keeper<F> {
     /// Puts the links of a page that traps do not keep out; answers with the lanes that were given work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
         let mut lanes = Vec::new();
-        if visit.found.is_empty() && !visit.is_page() {
+        if visit.message.found.is_empty() && !visit.is_page() {
             return Ok(lanes);
         }
         let mut judging = self.traps.open(visit);
-        let found = std::mem::take(&mut visit.found);
+        let found = std::mem::take(&mut visit.message.found);
         for link in found.links(&visit.link.url) {
             let is_known = || self.frontier.is_known(link.url, link.kind);
             if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
                 if self.rules.log_skips {
-                    visit.skipped.push((link.url.as_str().into(), rule.as_str()));
+                    visit.findings.skipped.push((link.url.as_str().into(), rule.as_str()));
                 }
                 continue;
             }
@@ -30,8 +30,8 @@ impl<F: Frontier> Keeper<F> {
                 lanes.push(lane);
             }
         }
-        visit.found = found;
-        visit.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
+        visit.message.found = found;
+        visit.findings.new_links = u32::try_from(lanes.len()).unwrap_or(u32::MAX);
         self.traps.close(&judging);
         lanes.sort_unstable();
         lanes.dedup();

@@ -85,10 +85,10 @@ impl<F: Frontier> Keeper<F> {
             None => Change::New,
             Some(earlier) => change(earlier, visit),
         };
-        if let (Outcome::NotModified, Some(earlier)) = (visit.outcome, earlier) {
-            visit.etag = visit.etag.take().or(earlier.etag);
-            visit.last_modified = visit.last_modified.take().or(earlier.last_modified);
-            visit.digest = visit.digest.or_else(|| earlier.digest.as_deref().and_then(digest));
+        if let (Outcome::NotModified, Some(earlier)) = (visit.facts.outcome, earlier) {
+            visit.facts.etag = visit.facts.etag.take().or(earlier.etag);
+            visit.facts.last_modified = visit.facts.last_modified.take().or(earlier.last_modified);
+            visit.findings.digest = visit.findings.digest.or_else(|| earlier.digest.as_deref().and_then(digest));
         }
         self.progress.changes.get_or_insert_default().count(change);
         Ok(Some(change))
@@ -106,16 +106,16 @@ impl<F: Frontier> Keeper<F> {
 }
 
 fn change(earlier: &Earlier, visit: &Visit) -> Change {
-    match visit.outcome {
+    match visit.facts.outcome {
         Outcome::NotModified => Change::Same,
         Outcome::Ok | Outcome::Redirect => {
             let digest = earlier.digest.as_deref().and_then(digest);
-            let redirect = visit.redirect.as_ref().map(|url| url.as_str());
+            let redirect = visit.facts.redirect.as_ref().map(|url| url.as_str());
             let was_ok = earlier.was(Outcome::Ok) || earlier.was(Outcome::NotModified);
-            let is_same = if visit.outcome == Outcome::Ok {
-                was_ok && digest == visit.digest
+            let is_same = if visit.facts.outcome == Outcome::Ok {
+                was_ok && digest == visit.findings.digest
             } else {
-                earlier.status == visit.status && earlier.redirect.as_deref() == redirect
+                earlier.status == visit.facts.status && earlier.redirect.as_deref() == redirect
             };
             if is_same { Change::Same } else { Change::Changed }
         }
@@ -148,14 +148,20 @@ mod tests {
 
     fn visit(outcome: Outcome, status: u16) -> Visit {
         let link = Link::root(Url::parse("https://h/").expect("an address"), 10);
-        Visit { status: Some(status), ..Visit::unasked(link, outcome, None, Time::ZERO) }
+        let mut visit = Visit::unasked(link, outcome, None, Time::ZERO);
+        visit.facts.status = Some(status);
+        visit
     }
 
     #[test]
     fn pages_are_compared_by_what_they_are() {
         let hex = "ab".repeat(32);
         let ok = earlier(&format!(r#"{{"status":200,"outcome":"ok","digest":"sha256:{hex}","etag":"x"}}"#));
-        let with = |digest| Visit { digest: Some(digest), ..visit(Outcome::Ok, 200) };
+        let with = |digest| {
+            let mut visit = visit(Outcome::Ok, 200);
+            visit.findings.digest = Some(digest);
+            visit
+        };
         assert_eq!(change(&ok, &with([0xAB; 32])), Change::Same);
         assert_eq!(change(&ok, &with([0xAC; 32])), Change::Changed);
         assert_eq!(change(&ok, &visit(Outcome::NotModified, 304)), Change::Same);
@@ -165,7 +171,11 @@ mod tests {
         assert_eq!(change(&missing, &visit(Outcome::HttpError, 410)), Change::Same);
         assert_eq!(change(&missing, &with([0; 32])), Change::Changed);
         let moved = earlier(r#"{"status":301,"outcome":"redirect","redirect":"https://h/b"}"#);
-        let to = |url| Visit { redirect: Url::parse(url).ok(), ..visit(Outcome::Redirect, 301) };
+        let to = |url| {
+            let mut visit = visit(Outcome::Redirect, 301);
+            visit.facts.redirect = Url::parse(url).ok();
+            visit
+        };
         assert_eq!(change(&moved, &to("https://h/b")), Change::Same);
         assert_eq!(change(&moved, &to("https://h/c")), Change::Changed);
     }

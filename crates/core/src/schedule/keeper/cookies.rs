@@ -26,7 +26,7 @@ impl<F: Frontier> Keeper<F> {
         let seconds = self.seconds(now);
         let Some(jar) = &mut self.jar else { return false };
         let url = visit.link.url.as_ref();
-        let set = std::mem::take(&mut visit.set_cookies);
+        let set = std::mem::take(&mut visit.message.set_cookies);
         // All of them are kept: no short cut at the first new one.
         set.iter().filter(|cookie| jar.store(cookie, url, seconds)).count() > 0
     }
@@ -39,8 +39,8 @@ impl<F: Frontier> Keeper<F> {
 /// Whether an address sent us back to itself, as some do to see whether cookies are kept. With a new cookie the answer
 /// may be another one; without, it could only be the same again. robots.txt follows all its redirects as it is.
 pub(super) fn sent_back(visit: &Visit) -> bool {
-    visit.outcome == Outcome::Redirect
-        && visit.redirect.as_ref() == Some(&visit.link.url)
+    visit.facts.outcome == Outcome::Redirect
+        && visit.facts.redirect.as_ref() == Some(&visit.link.url)
         && visit.link.redirects > 0
         && matches!(visit.purpose, Purpose::Page | Purpose::Sitemap)
 }

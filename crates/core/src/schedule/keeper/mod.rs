@@ -225,12 +225,12 @@ impl<F: Frontier> Keeper<F> {
 
     /// A fetch is over, one way or another.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        if let Some((lane, _)) = visit.slot {
+        if let Some((lane, _)) = visit.message.slot {
             let rested = self.bench.rests_until(lane);
             self.bench.finish(&visit, now);
             self.note_rest(lane, rested, now)?;
         }
-        self.progress.bytes = self.progress.bytes.saturating_add(visit.bytes_wire);
+        self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
         if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
             self.stop(End::MaxBytes);
         }
@@ -240,7 +240,7 @@ impl<F: Frontier> Keeper<F> {
         } else {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
-        if let (Some((lane, _)), Retry::After(wait)) = (visit.slot, verdict) {
+        if let (Some((lane, _)), Retry::After(wait)) = (visit.message.slot, verdict) {
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -249,28 +249,28 @@ impl<F: Frontier> Keeper<F> {
             }
             return Ok(());
         }
-        let errand = visit.errand.take().map(|errand| *errand);
+        let errand = visit.message.errand.take().map(|errand| *errand);
         match (&visit.purpose, errand) {
             (Purpose::Page, _) => {}
             (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
                 // For those who want to show it.
-                visit.errand = Some(Box::new(Errand::Robots(bytes)));
+                visit.message.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 if sitemap.cut {
                     let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
-                    visit.truncated.get_or_insert(how);
+                    visit.facts.truncated.get_or_insert(how);
                 }
                 if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
                     // Nothing of it could be used.
-                    (visit.outcome, visit.truncated) = (Outcome::Failed, None);
+                    (visit.facts.outcome, visit.facts.truncated) = (Outcome::Failed, None);
                 }
-                if let (Some(fault), None) = (sitemap.fault, &visit.error) {
+                if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
-                    visit.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
+                    visit.facts.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
                 }
             }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
@@ -409,22 +409,23 @@ impl<F: Frontier> Keeper<F> {
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
         if visit.link.kind == LinkKind::Root
-            && visit.outcome == Outcome::Failed
+            && visit.facts.outcome == Outcome::Failed
             && let Some(second) = self.fallbacks.remove(&visit.link.url)
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
         let change = self.compare(&mut visit)?;
-        let exchange = visit.archive.take();
+        let exchange = visit.message.archive.take();
         let (place, archive) =
             self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
-            self.frontier.settle(&visit.link, Fate { outcome: visit.outcome, status: visit.status, record })?;
+            self.frontier
+                .settle(&visit.link, Fate { outcome: visit.facts.outcome, status: visit.facts.status, record })?;
         }
-        for (url, reason) in visit.skipped.iter().filter(|_| self.rules.log_skips) {
+        for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
         // Whoever is given a page may feed links because of it.
@@ -438,7 +439,7 @@ impl<F: Frontier> Keeper<F> {
         let Purpose::Robots(origin) = &visit.purpose else {
             return Ok(());
         };
-        if let (Some(target), Outcome::Redirect) = (&visit.redirect, visit.outcome)
+        if let (Some(target), Outcome::Redirect) = (&visit.facts.redirect, visit.facts.outcome)
             && visit.link.redirects > 0
         {
             let mut link = Link::root(target.clone(), visit.link.redirects - 1);
@@ -475,8 +476,8 @@ impl<F: Frontier> Keeper<F> {
             RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::default(), now),
             RobotsAnswer::Unreachable { .. } => {}
         }
-        match (visit.outcome, visit.status) {
-            (Outcome::Redirect, _) => unreachable(match &visit.error {
+        match (visit.facts.outcome, visit.facts.status) {
+            (Outcome::Redirect, _) => unreachable(match &visit.facts.error {
                 Some(failure) => format!("{origin}/robots.txt redirects to nowhere: {}", failure.message),
                 None => format!("{origin}/robots.txt redirects without end"),
             }),
@@ -488,7 +489,7 @@ impl<F: Frontier> Keeper<F> {
             }
             (outcome, _) => {
                 let unknown = || Failure::new(ErrorKind::Internal, "nobody knows why");
-                let mut failure = visit.error.clone().unwrap_or_else(unknown);
+                let mut failure = visit.facts.error.clone().unwrap_or_else(unknown);
                 let is_refused = outcome == Outcome::Refused;
                 if !is_refused {
                     failure.message = format!("robots.txt could not be fetched: {}", failure.message).into();
@@ -535,7 +536,7 @@ impl<F: Frontier> Keeper<F> {
     /// A sitemap that lies elsewhere.
     fn follow_sitemap(&mut self, visit: &Visit, now: Time) -> Result<(), StoreError> {
         let Link { url: via, depth, redirects, .. } = &visit.link;
-        let (Some(target), Some(redirects)) = (&visit.redirect, redirects.checked_sub(1)) else {
+        let (Some(target), Some(redirects)) = (&visit.facts.redirect, redirects.checked_sub(1)) else {
             return Ok(());
         };
         let links = self.sitemap_link(target.clone(), via, *depth, redirects).into_iter().collect();

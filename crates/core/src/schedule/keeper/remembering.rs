@@ -95,7 +95,7 @@ impl<F: Frontier> Keeper<F> {
     ) -> Result<(), StoreError> {
         let RobotsState::Rules { until, kept, .. } = state else { return Ok(()) };
         // Where there is no file, an error page is none.
-        let text = if visit.outcome == Outcome::Ok { bytes } else { &[] };
+        let text = if visit.facts.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
         let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::LONGEST_NOTED) else {

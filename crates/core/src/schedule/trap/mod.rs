@@ -309,10 +309,10 @@ impl Traps {
 
     /// Looks at a page whose links are to be judged.
     pub fn open(&mut self, visit: &Visit) -> Judging {
-        let lane = visit.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
+        let lane = visit.message.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
         let mut judging = Judging { host: visit.link.url.clone(), lane, news: News::New, links: 0, unknown: 0 };
         let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
-        for rejected in &visit.rejected {
+        for rejected in &visit.findings.rejected {
             if let Some(rule) = TrapRule::of_scope(rejected.rule) {
                 self.cut(rule, visit.link.url.host(), u64::from(rejected.count), &rejected.example);
             }
@@ -323,10 +323,10 @@ impl Traps {
     }
 
     fn news(&mut self, visit: &Visit, lane: LaneId) -> News {
-        if visit.truncated == Some(Truncated::Time) {
+        if visit.facts.truncated == Some(Truncated::Time) {
             return News::Same;
         }
-        let Some(Likeness { text, sketch }) = visit.likeness else { return News::New };
+        let Some(Likeness { text, sketch }) = visit.message.likeness else { return News::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
         let new_text = self.seen.insert(likeness::mix(text ^ lane));
         let new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
@@ -339,7 +339,7 @@ impl Traps {
 
     /// Pages with something new to say pay back what others of their kind were charged.
     fn reward(&mut self, judging: &Judging, visit: &Visit) {
-        if judging.news == News::Same || visit.likeness.is_none() {
+        if judging.news == News::Same || visit.message.likeness.is_none() {
             return;
         }
         if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {

@@ -22,8 +22,8 @@ impl Books {
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
-        visit.slot = Some((LaneId(lane), 0));
-        visit.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
+        visit.message.slot = Some((LaneId(lane), 0));
+        visit.message.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
         let mut judging = self.traps.open(&visit);
         let mut out = Vec::new();
         for text in links {
@@ -89,7 +89,7 @@ fn the_example_of_a_path_that_repeats_itself_is_that_path() {
     for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
         let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
-        visit.slot = Some((LaneId(0), 0));
+        visit.message.slot = Some((LaneId(0), 0));
         crate::page::follow::redirect(&mut visit, location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);
         traps.open(&visit);

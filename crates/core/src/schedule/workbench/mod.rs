@@ -279,7 +279,7 @@ impl Workbench {
 
     /// A visit is over: its slot comes back, and the lane learns how its host took it.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
-        let Some((id, slot)) = visit.slot else {
+        let Some((id, slot)) = visit.message.slot else {
             return;
         };
         let Some(entry) = self.lanes.get_mut(&id) else {
@@ -291,10 +291,10 @@ impl Workbench {
         self.in_flight -= 1;
         self.held -= 1;
         let lane = &mut entry.lane;
-        lane.pace.ended(pick::sign(visit, now - taken.since), visit.started, now);
+        lane.pace.ended(pick::sign(visit, now - taken.since), visit.facts.started, now);
         if lane.pace.is_hopeless() {
             lane.pace.forget_silence();
-            let failure = match (&visit.error, visit.status) {
+            let failure = match (&visit.facts.error, visit.facts.status) {
                 (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
                 (None, status) => {
                     let status = status.unwrap_or_default();

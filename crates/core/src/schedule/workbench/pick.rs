@@ -163,7 +163,7 @@ fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now:
 /// A link that we do not ask for, for the safety of others.
 pub(super) fn refused(link: Link, purpose: Purpose, failure: Failure, now: Time) -> Box<Visit> {
     let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
-    visit.error = Some(failure);
+    visit.facts.error = Some(failure);
     Box::new(visit)
 }
 
@@ -230,10 +230,10 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
 /// What a visit tells about how its host feels. All of it took so long, from the moment its slot was taken.
 pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
     use ErrorKind as K;
-    if let Some(429 | 503) = visit.status {
-        return Sign::Overload(visit.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
+    if let Some(429 | 503) = visit.facts.status {
+        return Sign::Overload(visit.message.retry_after.map(|asked| asked.min(retry::LONGEST_RETRY_AFTER)));
     }
-    match visit.error.as_ref().map(|failure| failure.kind) {
+    match visit.facts.error.as_ref().map(|failure| failure.kind) {
         Some(
             K::Reset
             | K::EmptyReply
@@ -246,11 +246,11 @@ pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
             | K::Unreachable,
         ) => Sign::Trouble,
         _ => {
-            let timings = &visit.timings;
+            let timings = &visit.facts.timings;
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
             let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
-            Sign::Answer { first, whole, lying: taken.saturating_sub(visit.ended - visit.started) }
+            Sign::Answer { first, whole, lying: taken.saturating_sub(visit.facts.ended - visit.facts.started) }
         }
     }
 }

@@ -61,7 +61,9 @@ fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
 
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
     let slot = Some((job.lane, job.slot));
-    let visit = Visit { slot, status: Some(status), ..Visit::bare(job.link, job.purpose, Outcome::Ok, now) };
+    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+    visit.message.slot = slot;
+    visit.facts.status = Some(status);
     bench.finish(&visit, now);
 }
 
@@ -183,7 +185,10 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
     assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
     bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
     let Next::Settle(visit) = bench.next(at(5)) else { panic!("refused without a connection") };
-    assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(ErrorKind::PrivateAddress)));
+    assert_eq!(
+        (visit.facts.outcome, visit.facts.error.map(|e| e.kind)),
+        (Outcome::Refused, Some(ErrorKind::PrivateAddress))
+    );
 }
 
 #[test]
@@ -201,7 +206,7 @@ fn an_address_that_the_user_gave_is_for_its_port_alone() {
     let mut fates = Vec::new();
     loop {
         match bench.next(at(2)) {
-            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.error.map(|failure| failure.kind))),
+            Next::Settle(visit) => fates.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
             Next::Fetch(job) => fates.push((job.link.url.port(), None)),
             Next::Wait(_) => break,
             Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
@@ -220,7 +225,7 @@ fn names_and_ports_that_are_refused_are_not_even_looked_up() {
         stranger(&mut bench, name, &links);
         for _ in links {
             let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
-            assert_eq!((visit.outcome, visit.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
+            assert_eq!((visit.facts.outcome, visit.facts.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
         }
         assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
     }
@@ -239,7 +244,7 @@ fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     assert!(matches!(bench.next(until), Next::Resolve(..)));
     bench.resolved(LaneId(0), failure(), at(2_000));
     let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
-    assert_eq!((visit.outcome, visit.link.tries), (Outcome::Failed, 2));
+    assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
     // What comes later ends at once, and after an hour the name gets another chance.
     bench.give(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
     assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
@@ -262,7 +267,7 @@ fn a_host_that_never_answers_is_given_up_on() {
                 settled += 1;
             }
             Next::Settle(visit) => {
-                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
+                assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
                 settled += 1;
             }
             Next::Wait(until) if until.is_never() => break,
@@ -286,7 +291,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
                 end(&mut bench, job, 503, now);
             }
             Next::Settle(visit) => {
-                assert_eq!(visit.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
                 ended += 1;
             }
             Next::Wait(until) if until.is_never() => break,
@@ -346,7 +351,7 @@ fn forbidden_links_end_at_once_though_the_lane_must_wait() {
     let rules = Robots::parse(b"User-agent: *\nDisallow: /1", "argiope");
     bench.robots_known(LaneId(0), &origin, robots_rules(rules, at(10)), at(10));
     let Next::Settle(visit) = bench.next(at(10)) else { panic!("/1 is forbidden") };
-    assert_eq!((visit.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
+    assert_eq!((visit.facts.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
     let Next::Wait(until) = bench.next(at(10)) else { panic!("/0 has to wait") };
     assert_eq!(until, at(3_600_000));
     assert_eq!(
@@ -408,8 +413,8 @@ fn fetches_spread_over_hosts_that_are_all_quick() {
     for job in first {
         let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
-        (visit.slot, visit.status) = (Some((job.lane, job.slot)), Some(200));
-        (visit.timings.ttfb, visit.timings.total) = (Some(took), Some(took));
+        (visit.message.slot, visit.facts.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.facts.timings.ttfb, visit.facts.timings.total) = (Some(took), Some(took));
         bench.finish(&visit, at(1));
     }
     let jobs = fetches(&mut bench, at(1));
@@ -421,8 +426,9 @@ fn fetches_spread_over_hosts_that_are_all_quick() {
 fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
     let ended = started + Duration::from_millis(took);
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-    (visit.slot, visit.status, visit.started, visit.ended) = (Some((job.lane, job.slot)), Some(200), started, ended);
-    visit.timings.total = Some(ended - started);
+    (visit.message.slot, visit.facts.status, visit.facts.started, visit.facts.ended) =
+        (Some((job.lane, job.slot)), Some(200), started, ended);
+    visit.facts.timings.total = Some(ended - started);
     bench.finish(&visit, now);
 }
 
