@@ -16,19 +16,19 @@ use argiope_store::disk::{self, HistoryEvent};
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::history::{self, Fault, Line};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// All that can be said about one URL.
 #[derive(Debug)]
 pub struct Explanation {
     /// In normal form, as the crawler would ask for it.
     pub url: Url,
-    pub scope: ScopeAnswer,
-    pub robots: RobotsAnswer,
-    pub lane: LaneAnswer,
+    pub scope: ScopeExplanation,
+    pub robots: RobotsExplanation,
+    pub lane: HostExplanation,
     /// From a seed to the URL, both included; empty where it was never seen.
-    pub chain: Vec<Step>,
-    pub fate: Fate,
+    pub chain: Vec<DiscoveryStep>,
+    pub fate: UrlState,
     /// Who is crawling just now: then all this may change.
     pub crawled_by: Option<String>,
     /// Where it was never seen: the places where links like it were left out as endless.
@@ -37,7 +37,7 @@ pub struct Explanation {
 
 /// Whether it belongs to the crawl.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ScopeAnswer {
+pub struct ScopeExplanation {
     /// The rule that rejects it; none where it is in scope.
     pub rejected: Option<ScopeRule>,
     /// The pattern that decides, where one does.
@@ -51,7 +51,7 @@ pub struct ScopeAnswer {
 
 /// What robots.txt says about it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum RobotsAnswer {
+pub enum RobotsExplanation {
     /// The crawl does not ask for it.
     Ignored,
     /// It was not read, or could not be.
@@ -63,7 +63,7 @@ pub enum RobotsAnswer {
 
 /// Its host, as the crawl knows it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct LaneAnswer {
+pub struct HostExplanation {
     pub host: String,
     /// URLs of the host that are known, and of these how many have their fate.
     pub known: u64,
@@ -75,7 +75,7 @@ pub struct LaneAnswer {
 
 /// A page on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct DiscoveryStep {
     pub url: String,
     pub via: Option<String>,
     pub kind: LinkKind,
@@ -84,7 +84,7 @@ pub struct Step {
 
 /// What became of it.
 #[derive(Debug, PartialEq)]
-pub enum Fate {
+pub enum UrlState {
     NeverSeen,
     /// Known and not settled.
     Queued {
@@ -92,25 +92,25 @@ pub enum Fate {
         tries: u8,
     },
     /// Its record; the last one where there are several.
-    Settled(Box<Line>, u64),
+    Settled(Box<StoredRecord>, u64),
 }
 
 /// A text that is no URL, or a directory that tells nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum Unexplained {
+pub enum ExplainError {
     #[error("'{0}' is no URL that could be fetched: {1}")]
     Url(String, argiope_core::BadUrl),
     #[error(transparent)]
-    Past(#[from] Fault),
+    Records(#[from] ReadError),
 }
 
 /// Explains one URL.
-pub fn explain(directory: &Path, text: &str) -> Result<Explanation, Unexplained> {
+pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError> {
     let candidates = match text.starts_with('/') {
         true => on_the_first_host(directory, text)?,
         false => candidates(text),
     };
-    let candidates = candidates.map_err(|bad| Unexplained::Url(text.to_owned(), bad))?;
+    let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
     let mut found = search(directory, candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(0).ok();
@@ -119,19 +119,19 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, Unexplained>
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
     let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
     let fate = match (found.line, &found.step) {
-        (Some(line), _) => Fate::Settled(Box::new(line), found.records),
-        (None, Some(_)) => Fate::Queued { tries: found.tries },
-        (None, None) => Fate::NeverSeen,
+        (Some(line), _) => UrlState::Settled(Box::new(line), found.records),
+        (None, Some(_)) => UrlState::Queued { tries: found.tries },
+        (None, None) => UrlState::NeverSeen,
     };
     let chain = match found.step {
         Some(step) => chain(directory, step)?,
         None => Vec::new(),
     };
-    let lane = LaneAnswer { rest: note.rest, crawl_delay, ..found.lane };
+    let lane = HostExplanation { rest: note.rest, crawl_delay, ..found.lane };
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
-    cuts.retain(|cut| fate == Fate::NeverSeen && cut.covers(found.url.as_ref()));
+    cuts.retain(|cut| fate == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
     Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by, cuts })
 }
 
@@ -144,9 +144,9 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
 }
 
 /// What a path alone may mean: it is on the host of the first root, by https or http where both were tried.
-fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, Fault> {
+fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, ReadError> {
     let mut roots: Vec<Url> = Vec::new();
-    history::walk(directory, |event| {
+    records::walk(directory, |event| {
         if let HistoryEvent::Link { url, kind: LinkKind::Root, .. } = event
             && let Ok(url) = Url::parse(url)
         {
@@ -165,19 +165,19 @@ fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, ar
 struct Found {
     url: Url,
     /// How it was found first.
-    step: Option<Step>,
+    step: Option<DiscoveryStep>,
     tries: u8,
-    line: Option<Line>,
+    line: Option<StoredRecord>,
     /// How many records it has.
     records: u64,
-    lane: LaneAnswer,
+    lane: HostExplanation,
     note: Option<Vec<u8>>,
     config: Option<Config>,
     /// Of the last run that has any.
     cuts: Vec<Cut>,
 }
 
-fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
+fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(borrow, default)]
@@ -188,10 +188,10 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
         traps: Vec<Cut>,
     }
     let url = candidates.remove(0);
-    let lane = LaneAnswer { host: url.host().to_owned(), ..LaneAnswer::default() };
+    let lane = HostExplanation { host: url.host().to_owned(), ..HostExplanation::default() };
     let mut found =
         Found { url, step: None, tries: 0, line: None, records: 0, lane, note: None, config: None, cuts: Vec::new() };
-    history::walk(directory, |event| {
+    records::walk(directory, |event| {
         match event {
             HistoryEvent::Link { url, via, depth, kind, tries, again } => {
                 if host_of(url) == found.lane.host {
@@ -204,7 +204,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     found.url = candidates.swap_remove(other);
                 }
                 if found.url.as_str() == url && kind != LinkKind::SitemapFile {
-                    let step = Step { url: url.to_owned(), via: via.map(Into::into), kind, depth };
+                    let step = DiscoveryStep { url: url.to_owned(), via: via.map(Into::into), kind, depth };
                     found.step.get_or_insert(step);
                     found.tries = tries;
                 }
@@ -225,7 +225,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, Fault> {
                     found.lane.settled += 1;
                 }
                 if head.url == found.url.as_str() {
-                    let line = Line::read(line)?;
+                    let line = StoredRecord::read(line)?;
                     // The page at an address counts, not the sitemap or robots.txt that may be there as well.
                     if line.is_page() || found.line.as_ref().is_none_or(|line| !line.is_page()) {
                         found.line = Some(line);
@@ -250,7 +250,7 @@ fn host_of(url: &str) -> &str {
 }
 
 /// The way from a seed: each page was found before those that were found on it.
-fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
+fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
     let mut chain = vec![last];
     while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
         // A redirect may lead back to where it came from.
@@ -258,11 +258,11 @@ fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
             break;
         }
         let mut found = None;
-        let ended = history::walk(directory, |event| match event {
+        let ended = records::walk(directory, |event| match event {
             HistoryEvent::Link { url, via: before, depth, kind, .. } if url == via => {
-                found = Some(Step { url: url.to_owned(), via: before.map(Into::into), kind, depth });
+                found = Some(DiscoveryStep { url: url.to_owned(), via: before.map(Into::into), kind, depth });
                 // Enough is read.
-                Err(Fault::Refused(String::new()))
+                Err(ReadError::Refused(String::new()))
             }
             _ => Ok(()),
         });
@@ -270,7 +270,7 @@ fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
             (_, Some(step)) => chain.push(step),
             (Ok(_), None) => {
                 // robots.txt leads to sitemaps, and is nobody's link itself.
-                chain.push(Step { url: via, via: None, kind: LinkKind::Other, depth: 0 });
+                chain.push(DiscoveryStep { url: via, via: None, kind: LinkKind::Other, depth: 0 });
             }
             (Err(fault), None) => return Err(fault),
         }
@@ -279,7 +279,7 @@ fn chain(directory: &Path, last: Step) -> Result<Vec<Step>, Fault> {
     Ok(chain)
 }
 
-fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&Rules>) -> ScopeAnswer {
+fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&Rules>) -> ScopeExplanation {
     let rejected = rules.and_then(|rules| match rules.scope.judge(url.as_ref(), depth, kind) {
         Verdict::Follow => None,
         Verdict::Reject(rule) => Some(rule),
@@ -293,34 +293,34 @@ fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&
         None => matching(&config.include),
         Some(_) => None,
     };
-    ScopeAnswer { rejected, pattern, kind, depth, breadth: rules.map_or("", |rules| rules.breadth.as_str()) }
+    ScopeExplanation { rejected, pattern, kind, depth, breadth: rules.map_or("", |rules| rules.breadth.as_str()) }
 }
 
-fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsAnswer, Option<std::time::Duration>) {
-    let Some(rules) = rules else { return (RobotsAnswer::Unknown, None) };
+fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsExplanation, Option<std::time::Duration>) {
+    let Some(rules) = rules else { return (RobotsExplanation::Unknown, None) };
     if rules.robots == RobotsPolicy::Ignore {
-        return (RobotsAnswer::Ignored, None);
+        return (RobotsExplanation::Ignored, None);
     }
     let Some(file) = note.robots.iter().find(|file| (file.https, file.port) == (url.is_https(), url.port())) else {
-        return (RobotsAnswer::Unknown, None);
+        return (RobotsExplanation::Unknown, None);
     };
     let robots = Robots::parse(file.text.as_bytes(), &rules.agent_token);
     let delay = robots.crawl_delay();
     if robots.is_empty() {
-        return (RobotsAnswer::NoRules, delay);
+        return (RobotsExplanation::NoRules, delay);
     }
-    (RobotsAnswer::Judged(robots.judge(url.target())), delay)
+    (RobotsExplanation::Judged(robots.judge(url.target())), delay)
 }
 
 impl Explanation {
     /// One word for the whole: the outcome, or where it is on the way to one.
     pub fn verdict(&self) -> String {
         match &self.fate {
-            Fate::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
-            Fate::Queued { .. } => "queued".to_owned(),
-            Fate::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),
-            Fate::NeverSeen if !self.cuts.is_empty() => "left_out".to_owned(),
-            Fate::NeverSeen => "never_seen".to_owned(),
+            UrlState::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
+            UrlState::Queued { .. } => "queued".to_owned(),
+            UrlState::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),
+            UrlState::NeverSeen if !self.cuts.is_empty() => "left_out".to_owned(),
+            UrlState::NeverSeen => "never_seen".to_owned(),
         }
     }
 }

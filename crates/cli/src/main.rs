@@ -3,8 +3,10 @@
 mod commands;
 mod explain;
 mod export;
-mod history;
+mod flags;
+mod records;
 mod report;
+mod screen;
 
 fn main() -> std::process::ExitCode {
     commands::run(std::env::args_os())

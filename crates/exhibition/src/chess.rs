@@ -24,7 +24,7 @@ use argiope_runtime::Error;
 
 /// Who plays, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exhibition {
+pub struct ChessExhibition {
     pub boards: u32,
     /// Moves of each side in a game.
     pub moves: u32,
@@ -34,7 +34,7 @@ pub struct Exhibition {
     pub opponent: Duration,
 }
 
-impl Exhibition {
+impl ChessExhibition {
     /// The numbers of the founding documents.
     pub const POLGAR: Self =
         Self { boards: 24, moves: 30, champion: Duration::from_secs(5), opponent: Duration::from_secs(55) };
@@ -42,7 +42,7 @@ impl Exhibition {
 
 /// How an exhibition went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Played {
+pub struct ChessResult {
     /// When the champion made her last move.
     pub last_move: Duration,
     /// When the last opponent had answered it.
@@ -53,14 +53,14 @@ pub struct Played {
 }
 
 /// An answer on its way: when it comes, which one it is, and what it says.
-struct Reply {
+struct PlannedMove {
     at: Time,
     number: u32,
     visit: Box<Visit>,
 }
 
 /// Plays with at most `at_once` games begun at the same time, by so many champions.
-pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<Played, Error> {
+pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Result<ChessResult, Error> {
     let config = Config {
         roots: (0..exhibition.boards).map(|board| format!("http://board-{board}.test/1")).collect(),
         concurrency: at_once,
@@ -77,8 +77,8 @@ pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<
     keeper.begin(now)?;
     // When each champion is free for her next move.
     let mut free: BinaryHeap<Reverse<Time>> = (0..champions.max(1)).map(|_| Reverse(Time::ZERO)).collect();
-    let mut replies: BinaryHeap<Reverse<Reply>> = BinaryHeap::new();
-    let mut played = Played { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
+    let mut replies: BinaryHeap<Reverse<PlannedMove>> = BinaryHeap::new();
+    let mut played = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
     loop {
         let wait = match keeper.next(now)? {
             Order::Resolve(board, _) => {
@@ -98,11 +98,11 @@ pub fn play(exhibition: Exhibition, at_once: usize, champions: usize) -> Result<
                 visit.facts.started = now;
                 visit.facts.timings.total = Some(at - now);
                 visit.message.found = next_move(&visit.link, exhibition.moves);
-                replies.push(Reverse(Reply { at, number: played.moves, visit: Box::new(visit) }));
+                replies.push(Reverse(PlannedMove { at, number: played.moves, visit: Box::new(visit) }));
                 played.at_once = played.at_once.max(replies.len());
                 continue;
             }
-            Order::Done(_) => return Ok(Played { end: now.since(Time::ZERO), ..played }),
+            Order::Done(_) => return Ok(ChessResult { end: now.since(Time::ZERO), ..played }),
             Order::Wait(until) => until,
         };
         keeper.take_settled();
@@ -130,21 +130,21 @@ fn next_move(link: &Link, moves: u32) -> Found {
     found
 }
 
-impl PartialEq for Reply {
+impl PartialEq for PlannedMove {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Reply {}
+impl Eq for PlannedMove {}
 
-impl PartialOrd for Reply {
+impl PartialOrd for PlannedMove {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Reply {
+impl Ord for PlannedMove {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
@@ -154,7 +154,7 @@ impl Ord for Reply {
 mod tests {
     use super::*;
 
-    const POLGAR: Exhibition = Exhibition::POLGAR;
+    const POLGAR: ChessExhibition = ChessExhibition::POLGAR;
 
     fn hours(hours: u64) -> Duration {
         Duration::from_secs(hours * 3600)
@@ -183,8 +183,11 @@ mod tests {
 
     #[test]
     fn twice_as_fast_a_champion_is_as_good_as_24_of_them() {
-        let quick =
-            Exhibition { champion: Duration::from_millis(2_500), opponent: Duration::from_millis(57_500), ..POLGAR };
+        let quick = ChessExhibition {
+            champion: Duration::from_millis(2_500),
+            opponent: Duration::from_millis(57_500),
+            ..POLGAR
+        };
         let played = play(quick, 24, 1).unwrap();
         assert_eq!(played.last_move, hours(1) / 2);
     }

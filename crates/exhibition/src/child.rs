@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What a child is to crawl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Task {
+pub struct CrawlTask {
     pub engine: EngineName,
     /// A file of roots, one a line.
     pub roots: PathBuf,
@@ -43,7 +43,7 @@ pub struct Task {
 
 /// What it cost, as the child itself knows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct CrawlCost {
     /// Pages that were answered.
     pub pages: u64,
     /// Pages that failed.
@@ -58,13 +58,13 @@ pub struct Cost {
 }
 
 /// A crawl in a process of its own.
-pub struct Crawler {
+pub struct CrawlerProcess {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Crawler {
-    pub fn start(program: &Path, task: &Task) -> io::Result<Self> {
+impl CrawlerProcess {
+    pub fn start(program: &Path, task: &CrawlTask) -> io::Result<Self> {
         let words = serde_json::to_string(task)?;
         let mut process =
             Command::new(program).args([CRAWLER, &words]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -83,7 +83,7 @@ impl Crawler {
     }
 
     /// Waits for its end and for what it says.
-    pub fn cost(mut self) -> io::Result<Cost> {
+    pub fn cost(mut self) -> io::Result<CrawlCost> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let status = self.process.wait()?;
@@ -91,7 +91,7 @@ impl Crawler {
     }
 }
 
-impl Drop for Crawler {
+impl Drop for CrawlerProcess {
     fn drop(&mut self) {
         // Nothing of its work is to be kept.
         let _ = self.process.kill();
@@ -100,7 +100,7 @@ impl Drop for Crawler {
 }
 
 /// The child's side: crawls, and says what it cost.
-pub fn crawl(task: &Task) -> Result<Cost, argiope_runtime::Error> {
+pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
     let text = std::fs::read_to_string(&task.roots)?;
     let config = Config {
         roots: text.lines().map(str::to_owned).collect(),
@@ -125,13 +125,13 @@ pub fn crawl(task: &Task) -> Result<Cost, argiope_runtime::Error> {
         engine: engine_kind(task.engine),
         rules,
         clock,
-        consumer: Nobody,
+        consumer: DiscardVisits,
         target: OutputTarget::default(),
         open: false,
     })?;
     let summary = keeping.join()?;
     let failed = summary.tally.outcomes.get(Outcome::Failed);
-    Ok(Cost {
+    Ok(CrawlCost {
         pages: summary.tally.pages().saturating_sub(failed),
         failed,
         wall: summary.elapsed.as_secs_f64(),
@@ -147,9 +147,9 @@ fn seconds(clock: ClockId) -> f64 {
 }
 
 /// Takes visits and keeps nothing of them.
-struct Nobody;
+struct DiscardVisits;
 
-impl VisitConsumer for Nobody {
+impl VisitConsumer for DiscardVisits {
     fn take(&mut self, _settled: Settled) {}
 
     fn flush(&mut self) {}

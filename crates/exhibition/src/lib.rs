@@ -9,15 +9,15 @@
 //! Invariant: what is measured runs in a child process ([`child`]) and is measured from outside wherever that can be
 //! done, so that no figure contains the measuring.
 
+pub mod chart;
 pub mod chess;
 pub mod child;
 pub mod memory;
-pub mod picture;
 pub mod proc;
 pub mod race;
 pub mod trace;
 pub mod web;
 
-pub use chess::{Exhibition, Played};
-pub use memory::Slope;
-pub use race::{Race, Racer};
+pub use chess::{ChessExhibition, ChessResult};
+pub use memory::MemorySlope;
+pub use race::{EngineRace, EngineResult};

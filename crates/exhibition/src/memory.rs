@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use argiope_core::rules::EngineName;
 use serde::Serialize;
 
-use super::child::{Crawler, Task};
-use super::proc::{self, Status};
-use super::web::{self, Served};
+use super::child::{CrawlTask, CrawlerProcess};
+use super::proc::{self, ProcStatus};
+use super::web::{self, ServedWeb};
 
 /// Hosts that are asked, each over as many connections as it takes.
 const HOSTS: u32 = 100;
@@ -27,14 +27,14 @@ const GLANCE: Duration = Duration::from_millis(50);
 
 /// The memory of one engine with two numbers of fetches in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Slope {
+pub struct MemorySlope {
     pub few: (usize, u64),
     pub many: (usize, u64),
     /// Threads, with many.
     pub threads: u64,
 }
 
-impl Slope {
+impl MemorySlope {
     /// Bytes for one more fetch in flight.
     pub fn bytes(&self) -> u64 {
         let (few, many) = (self.few, self.many);
@@ -44,49 +44,60 @@ impl Slope {
 
 /// Several measurements of one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
-    pub middle: Slope,
+pub struct MemoryMeasurement {
+    pub middle: MemorySlope,
     /// Bytes for one more fetch, where they were fewest and most.
     pub least: u64,
     pub most: u64,
 }
 
-impl Measured {
+impl MemoryMeasurement {
     /// None where nothing was measured.
-    fn of(mut slopes: Vec<Slope>) -> Option<Self> {
-        slopes.sort_by_key(Slope::bytes);
+    fn of(mut slopes: Vec<MemorySlope>) -> Option<Self> {
+        slopes.sort_by_key(MemorySlope::bytes);
         let (least, most) = (slopes.first()?.bytes(), slopes.last()?.bytes());
         Some(Self { middle: *slopes.get(slopes.len() / 2)?, least, most })
     }
 }
 
 /// Measures several times: what is under way while the last links arrive is in a peak too, and never twice the same.
-pub fn measure(program: &Path, engine: EngineName, count: usize, tls: bool, runs: usize) -> io::Result<Measured> {
+pub fn measure(
+    program: &Path,
+    engine: EngineName,
+    count: usize,
+    tls: bool,
+    runs: usize,
+) -> io::Result<MemoryMeasurement> {
     let slopes: io::Result<Vec<_>> = (0..runs.max(1)).map(|_| slope(program, engine, count, tls)).collect();
-    Measured::of(slopes?).ok_or_else(|| io::Error::other("nothing was measured"))
+    MemoryMeasurement::of(slopes?).ok_or_else(|| io::Error::other("nothing was measured"))
 }
 
 /// Measures an engine with `count` fetches in flight and with half as many, each in a new process.
-pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Slope> {
+pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<MemorySlope> {
     let few = waiting(program, engine, count / 2, tls)?;
     let many = waiting(program, engine, count, tls)?;
-    Ok(Slope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
+    Ok(MemorySlope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
 }
 
 /// How many fetches really waited, and the crawler at that moment.
-fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, Status)> {
-    let mut waiting = Waiting::start(program, engine, count, tls)?;
+fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
+    let mut waiting = WaitingCrawl::start(program, engine, count, tls)?;
     waiting.settle()?;
     Ok((waiting.count, waiting.status()?))
 }
 
 /// So many fetches in flight, in processes of their own: each with a server for it, since files are limited by process.
 /// Says how many there are and what all of them weigh.
-pub fn crowd(program: &Path, engine: EngineName, count: usize, most: usize) -> io::Result<(usize, usize, u64)> {
+pub fn measure_processes(
+    program: &Path,
+    engine: EngineName,
+    count: usize,
+    most: usize,
+) -> io::Result<(usize, usize, u64)> {
     let processes = count.div_ceil(most.max(1)).max(1);
     let mut all = Vec::new();
     for _ in 0..processes {
-        all.push(Waiting::start(program, engine, count.div_ceil(processes), false)?);
+        all.push(WaitingCrawl::start(program, engine, count.div_ceil(processes), false)?);
     }
     let mut weight = 0;
     for waiting in &mut all {
@@ -97,22 +108,22 @@ pub fn crowd(program: &Path, engine: EngineName, count: usize, most: usize) -> i
 }
 
 /// A crawler whose fetches all wait.
-struct Waiting {
-    crawler: Crawler,
-    served: Served,
+struct WaitingCrawl {
+    crawler: CrawlerProcess,
+    served: ServedWeb,
     count: usize,
 }
 
-impl Waiting {
+impl WaitingCrawl {
     fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
         let hosts = HOSTS.min(u32::try_from(count).unwrap_or(HOSTS)).max(1);
         let each = count.div_ceil(hosts as usize);
         let count = each * hosts as usize;
         let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
-        let served = web::silent(program, hosts, pages, tls)?;
+        let served = web::serve_silent_hosts(program, hosts, pages, tls)?;
         let (roots, ca) = (served.roots.clone(), served.ca.clone());
-        let task = Task { engine, roots, ca, concurrency: count, per_host: each };
-        Ok(Self { crawler: Crawler::start(program, &task)?, served, count })
+        let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
+        Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count })
     }
 
     /// Returns when the server sees all of them wait.
@@ -136,7 +147,7 @@ impl Waiting {
         }
     }
 
-    fn status(&self) -> io::Result<Status> {
+    fn status(&self) -> io::Result<ProcStatus> {
         proc::status(self.crawler.pid())
             .ok_or_else(|| io::Error::other("this system does not tell what a process uses"))
     }
@@ -148,16 +159,16 @@ mod tests {
 
     #[test]
     fn a_slope_is_what_one_more_costs() {
-        let slope = Slope { few: (1_000, 9_000_000), many: (2_000, 9_900_000), threads: 5 };
+        let slope = MemorySlope { few: (1_000, 9_000_000), many: (2_000, 9_900_000), threads: 5 };
         assert_eq!(slope.bytes(), 900);
-        assert_eq!(Slope { few: (5, 10), many: (5, 10), threads: 1 }.bytes(), 0);
+        assert_eq!(MemorySlope { few: (5, 10), many: (5, 10), threads: 1 }.bytes(), 0);
     }
 
     #[test]
     fn the_middle_counts() {
-        let slope = |bytes: u64| Slope { few: (1, 100), many: (2, 100 + bytes), threads: 1 };
-        let measured = Measured::of(vec![slope(30), slope(10), slope(20)]);
-        assert_eq!(measured, Some(Measured { middle: slope(20), least: 10, most: 30 }));
-        assert_eq!(Measured::of(Vec::new()), None);
+        let slope = |bytes: u64| MemorySlope { few: (1, 100), many: (2, 100 + bytes), threads: 1 };
+        let measured = MemoryMeasurement::of(vec![slope(30), slope(10), slope(20)]);
+        assert_eq!(measured, Some(MemoryMeasurement { middle: slope(20), least: 10, most: 30 }));
+        assert_eq!(MemoryMeasurement::of(Vec::new()), None);
     }
 }

@@ -7,23 +7,23 @@ use std::fs;
 
 /// A process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct ProcStatus {
     pub threads: u64,
     /// The most memory it ever had in use, in bytes.
     pub peak: u64,
 }
 
 /// How a process stands; none where it is gone or this system tells nothing.
-pub fn status(pid: u32) -> Option<Status> {
+pub fn status(pid: u32) -> Option<ProcStatus> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    Some(Status { threads: field(&text, "Threads:")?, peak: field(&text, "VmHWM:")? * 1024 })
+    Some(ProcStatus { threads: field(&text, "Threads:")?, peak: field(&text, "VmHWM:")? * 1024 })
 }
 
 /// Context switches of every thread that a process ever had, as far as they were looked at in time.
 #[derive(Default)]
-pub struct Switches(HashMap<u32, (u64, u64)>);
+pub struct ContextSwitches(HashMap<u32, (u64, u64)>);
 
-impl Switches {
+impl ContextSwitches {
     /// Looks at all threads that there are now. One that has ended keeps its last count.
     pub fn look(&mut self, pid: u32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
@@ -59,7 +59,7 @@ mod tests {
         let own = std::process::id();
         let now = status(own).unwrap();
         assert!(now.threads >= 1 && now.peak > 100_000, "{now:?}");
-        let mut switches = Switches::default();
+        let mut switches = ContextSwitches::default();
         switches.look(own);
         assert!(switches.0.len() as u64 >= 1);
         assert_eq!(status(u32::MAX), None);

@@ -10,9 +10,9 @@ use std::time::Duration;
 use argiope_core::rules::EngineName;
 use serde::Serialize;
 
-use super::child::{Cost, Crawler, Task};
-use super::memory::{self, Slope};
-use super::proc::{Switches, status};
+use super::child::{CrawlCost, CrawlTask, CrawlerProcess};
+use super::memory::{self, MemorySlope};
+use super::proc::{ContextSwitches, status};
 use super::web::SlowWeb;
 use argiope_runtime::engine_kind;
 
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 
 /// What is raced for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Race {
+pub struct EngineRace {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
@@ -31,22 +31,22 @@ pub struct Race {
 
 /// How one engine did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Racer {
+pub struct EngineResult {
     pub engine: EngineName,
     /// What was allowed to be in flight: less than asked for where the system has no more.
     pub concurrency: usize,
     /// Seconds that no engine could have undercut.
     pub ideal: f64,
-    pub cost: Cost,
+    pub cost: CrawlCost,
     /// Most threads at a time.
     pub threads: u64,
     /// Context switches: a thread went to wait, a thread was pushed aside.
     pub waited: u64,
     pub pushed: u64,
-    pub memory: Option<Slope>,
+    pub memory: Option<MemorySlope>,
 }
 
-impl Racer {
+impl EngineResult {
     /// Wall time over the ideal: 1 is perfect.
     pub fn ratio(&self) -> f64 {
         if self.ideal > 0.0 { self.cost.wall / self.ideal } else { f64::NAN }
@@ -62,20 +62,25 @@ impl Racer {
     }
 }
 
-impl Race {
+impl EngineRace {
     /// How many fetches fit at once with this engine.
     pub fn room(&self, engine: EngineName) -> usize {
         self.concurrency.min(engine_kind(engine).room())
     }
 
     /// Lets one engine run.
-    pub fn run(&self, program: &Path, engine: EngineName) -> io::Result<Racer> {
+    pub fn run(&self, program: &Path, engine: EngineName) -> io::Result<EngineResult> {
         let served = self.web.serve(program)?;
         let concurrency = self.room(engine);
-        let task =
-            Task { engine, roots: served.roots.clone(), ca: served.ca.clone(), concurrency, per_host: self.per_host };
-        let mut crawler = Crawler::start(program, &task)?;
-        let (mut switches, mut threads) = (Switches::default(), 0);
+        let task = CrawlTask {
+            engine,
+            roots: served.roots.clone(),
+            ca: served.ca.clone(),
+            concurrency,
+            per_host: self.per_host,
+        };
+        let mut crawler = CrawlerProcess::start(program, &task)?;
+        let (mut switches, mut threads) = (ContextSwitches::default(), 0);
         let pid = crawler.pid();
         let (_never, nothing) = mpsc::channel::<()>();
         while !crawler.is_over()? {
@@ -91,6 +96,6 @@ impl Race {
         };
         let (waited, pushed) = switches.sums();
         let ideal = self.web.ideal(concurrency, self.per_host).as_secs_f64();
-        Ok(Racer { engine, concurrency, ideal, cost, threads, waited, pushed, memory })
+        Ok(EngineResult { engine, concurrency, ideal, cost, threads, waited, pushed, memory })
     }
 }

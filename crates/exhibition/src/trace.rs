@@ -41,7 +41,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let web = PracticeWeb::new().site(one).site(two).start()?;
     let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
     let clock = Clock::start();
-    let story = Rc::new(RefCell::new(Story::new(clock)));
+    let story = Rc::new(RefCell::new(TraceWriter::new(clock)));
     let job_queue = JobQueue::new();
     let mut jobs = Vec::new();
     for (lane, url) in (0..).zip(&urls) {
@@ -66,7 +66,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
 }
 
 /// Turns happenings into lines.
-struct Story {
+struct TraceWriter {
     clock: Clock,
     began: Time,
     lines: Vec<TraceLine>,
@@ -80,7 +80,7 @@ struct Story {
     woken: bool,
 }
 
-impl Story {
+impl TraceWriter {
     fn new(clock: Clock) -> Self {
         Self {
             clock,

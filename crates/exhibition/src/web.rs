@@ -20,14 +20,14 @@ pub struct SlowWeb {
 }
 
 /// A server in a process of its own, with the files that a crawl of it needs.
-pub struct Served {
+pub struct ServedWeb {
     pub server: ServerProcess,
     pub roots: PathBuf,
     pub ca: Option<PathBuf>,
     folder: PathBuf,
 }
 
-impl Drop for Served {
+impl Drop for ServedWeb {
     fn drop(&mut self) {
         // What is left in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -47,7 +47,7 @@ impl SlowWeb {
     }
 
     /// Starts a server for it.
-    pub fn serve(&self, program: &Path) -> io::Result<Served> {
+    pub fn serve(&self, program: &Path) -> io::Result<ServedWeb> {
         let number = |number: u32| number.to_string();
         let millis = |span: Duration| format!("{:.3}", span.as_secs_f64() * 1e3);
         let latency = format!("{}-{}", millis(self.latency.0), millis(self.latency.1));
@@ -112,7 +112,7 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
 }
 
 /// Hosts that answer for robots.txt and their first page, and for nothing else: every other request waits for ever.
-pub fn silent(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<Served> {
+pub fn serve_silent_hosts(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<ServedWeb> {
     serve(
         program,
         &[("--family", "silent".to_owned()), ("--hosts", hosts.to_string()), ("--pages", pages.to_string())],
@@ -120,7 +120,7 @@ pub fn silent(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<S
     )
 }
 
-fn serve(program: &Path, flags: &[(&str, String)], tls: bool) -> io::Result<Served> {
+fn serve(program: &Path, flags: &[(&str, String)], tls: bool) -> io::Result<ServedWeb> {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("argiope-exhibition-{}-{count}", std::process::id()));
@@ -134,7 +134,7 @@ fn serve(program: &Path, flags: &[(&str, String)], tls: bool) -> io::Result<Serv
         args.push(ca.display().to_string());
     }
     let server = spawn_child(program, args)?;
-    Ok(Served { server, roots, ca: tls.then_some(ca), folder })
+    Ok(ServedWeb { server, roots, ca: tls.then_some(ca), folder })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use argiope_core::schedule::keeper::{Change, Changes};
 
-use super::escape::visible;
-use super::words;
+use crate::screen::wording;
+use argiope_core::output::escape::visible;
 
 /// Pages that are named of each kind.
 const NAMED: usize = 10;
@@ -41,7 +41,7 @@ impl ChangeList {
             ("gone", gone, &self.gone),
             ("the same", same, &[]),
         ] {
-            let _ = writeln!(text, "  {what:<12}{:>24}", words::count(count));
+            let _ = writeln!(text, "  {what:<12}{:>24}", wording::count(count));
             for url in named {
                 let _ = writeln!(text, "              {}", visible(url));
             }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::report::Report;
+use crate::report::CrawlReport;
 use argiope_core::rules::{Config, FailOn, Rules};
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
@@ -21,12 +21,15 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 use argiope_store::MemoryFrontier;
 
-use super::config::Usage;
 use super::interrupt::Interrupt;
-use super::live::{Live, View};
-use super::output::Output;
-use super::teller::{Teller, Voice};
-use super::{FAILED, INSECURE, USAGE, complain, escape, log, report, words};
+use super::record_stream::RecordStream;
+use super::visit_reporter::{Verbosity, VisitReporter};
+use super::{FAILED, INSECURE, USAGE, print_error, report};
+use crate::flags::config_file::UsageError;
+use crate::screen::json_log;
+use crate::screen::live::{Live, View};
+use crate::screen::wording;
+use argiope_core::output::escape;
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
@@ -35,7 +38,7 @@ const BROKEN: u8 = 3;
 type Refused = ExitCode;
 
 /// Crawls as the settings say, in the crawl directory that belongs to them.
-pub fn run(config: Config) -> Result<ExitCode, Usage> {
+pub fn run(config: Config) -> Result<ExitCode, UsageError> {
     let rules = match rules(&config)? {
         Ok(rules) => rules,
         Err(refused) => return Ok(refused),
@@ -43,7 +46,7 @@ pub fn run(config: Config) -> Result<ExitCode, Usage> {
     Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
 }
 
-fn rules(config: &Config) -> Result<Result<Rules, Refused>, Usage> {
+fn rules(config: &Config) -> Result<Result<Rules, Refused>, UsageError> {
     match argiope_runtime::rules(config) {
         Ok(rules) => Ok(Ok(rules)),
         Err(Error::Config(error)) => Err(error.into()),
@@ -67,23 +70,23 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
     let counts = directory.counts();
     let finished = directory.is_finished();
     if finished && !config.recrawl {
-        let settled = words::plural(counts.settled, "URL");
+        let settled = wording::plural(counts.settled, "URL");
         let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
         say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
     if finished {
-        let urls = words::plural(directory.begin_round()?, "URL");
+        let urls = wording::plural(directory.begin_round()?, "URL");
         say(config, &format!("{}: asking again for {urls}", path.display()));
     } else if directory.resumed {
-        let (settled, queued) = (words::plural(counts.settled, "URL"), words::count(counts.queued));
+        let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
         say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
     }
     rules.fingerprint_key = directory.frontier.key();
     // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
     let (output, jsonl) = match config.jsonl.as_deref() {
         None => (None, None),
-        Some(jsonl) if Output::is_stream(jsonl) => match Output::open(jsonl) {
+        Some(jsonl) if RecordStream::is_stream(jsonl) => match RecordStream::open(jsonl) {
             Ok(output) => (Some(output), None),
             Err(why) => return Ok(fail(config, &why)),
         },
@@ -93,15 +96,15 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line);
-    Ok(crawl(config, rules, clock, Places { frontier, target, output, report: Some(&path), earlier }))
+    Ok(crawl(config, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier }))
 }
 
 /// What a crawl works on, and where it tells of it.
-struct Places<'a, F> {
+struct CrawlParts<'a, F> {
     frontier: F,
     target: OutputTarget,
     /// Where records are printed, once they are durable.
-    output: Option<Output>,
+    output: Option<RecordStream>,
     /// The folder that gets the report.
     report: Option<&'a Path>,
     /// How many URLs earlier runs have settled.
@@ -119,15 +122,15 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     config: &Config,
     rules: Rules,
     clock: Clock,
-    places: Places<'_, F>,
+    places: CrawlParts<'_, F>,
 ) -> ExitCode {
-    let Places { frontier, target, output, report: folder, earlier } = places;
+    let CrawlParts { frontier, target, output, report: folder, earlier } = places;
     let rules = Arc::new(rules);
     if config.insecure {
         // Whom to trust is no matter of tone: this is said even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
     }
-    let shown = Shown::default();
+    let shown = CrawlHandle::default();
     let status = shown.clone();
     let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
     let live = match Live::start(view, move || status.snapshot()) {
@@ -139,17 +142,17 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
     let stop = shown.clone();
-    let voice = Voice { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
-    let teller = Teller::new(Arc::clone(&rules), output, voice, Arc::clone(&live), move || {
+    let verbosity = Verbosity { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
+    let reporter = VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), move || {
         stop.tell(KeeperMessage::Leave);
     });
-    let teller = Arc::new(Mutex::new(Some(teller)));
+    let reporter = Arc::new(Mutex::new(Some(reporter)));
     let started = KeeperHandle::start(CrawlSetup {
         frontier,
         rules,
         engine: engine_kind(config.engine),
         clock,
-        consumer: Telling(Arc::clone(&teller)),
+        consumer: SharedReporter(Arc::clone(&reporter)),
         target,
         open: false,
     });
@@ -165,27 +168,27 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
     let ended = keeping.join();
-    let teller = teller.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner).take();
     let summary = match ended {
         Ok(summary) => summary,
         Err(error) => {
-            drop(teller);
+            drop(reporter);
             if let Ok(live) = Arc::try_unwrap(live) {
                 live.stop();
             }
             return refuse(config, &error);
         }
     };
-    let Some(teller) = teller else {
+    let Some(reporter) = reporter else {
         return fail(config, "the records were lost");
     };
     for notice in &summary.notices {
         live.say(in_tone(config, "note", notice));
     }
-    let (mut report, changes, printed) = teller.close(summary.elapsed, summary.left, summary.end);
+    let (mut report, changes, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
     // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
-    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(Report::of_directory);
+    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(CrawlReport::from_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
         report = whole;
@@ -198,14 +201,14 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         let folder = escape::visible(&folder.display().to_string()).into_owned();
         text += &format!(
             "\nOf this run alone; earlier ones settled {}: argiope report {folder} tells of all\n",
-            words::plural(earlier, "URL")
+            wording::plural(earlier, "URL")
         );
     }
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
     if !config.quiet {
-        let said = if config.log_json { log::summary(&report) + "\n" } else { text.clone() };
+        let said = if config.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Where standard error is closed there is nobody left to tell.
         let _ = write!(std::io::stderr(), "{said}");
     }
@@ -221,7 +224,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
 }
 
 /// Crawls the built-in practice web.
-pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
+pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
     let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => {
@@ -249,22 +252,22 @@ pub fn demo(mut config: Config) -> Result<ExitCode, Usage> {
 }
 
 /// Crawls without a crawl directory: nothing of it is worth going on with.
-fn in_memory(config: &Config) -> Result<ExitCode, Usage> {
+fn in_memory(config: &Config) -> Result<ExitCode, UsageError> {
     let rules = match rules(config)? {
         Ok(rules) => rules,
         Err(refused) => return Ok(refused),
     };
-    let output = match config.jsonl.as_deref().map(Output::open).transpose() {
+    let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
         Ok(output) => output,
         Err(why) => return Ok(fail(config, &why)),
     };
     let clock = Clock::start();
     let target = OutputTarget { first_line: Some(first_line(config, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    Ok(crawl(config, rules, clock, Places { frontier, target, output, report: None, earlier: 0 }))
+    Ok(crawl(config, rules, clock, CrawlParts { frontier, target, output, report: None, earlier: 0 }))
 }
 
-fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> ExitCode {
+fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
     if end == End::Interrupted
         && let Some(code) = interrupt.code()
     {
@@ -279,9 +282,9 @@ fn code(config: &Config, report: &Report, end: End, interrupt: &Interrupt) -> Ex
 /// The crawl directory cannot be used, or not any more.
 fn refuse(config: &Config, error: &StoreError) -> ExitCode {
     if config.log_json {
-        let _ = writeln!(std::io::stderr(), "{}", log::message("error", &error.message));
+        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.message));
     } else {
-        complain(&escape::visible_lines(&error.message));
+        print_error(&escape::visible_lines(&error.message));
     }
     ExitCode::from(if error.kind == StoreErrorKind::OtherCrawl { USAGE } else { FAILED })
 }
@@ -301,8 +304,8 @@ fn tell(config: &Config, kind: &str, line: &str) {
 
 fn in_tone(config: &Config, kind: &str, line: &str) -> String {
     match kind {
-        "" if config.log_json => log::message("note", line),
-        kind if config.log_json => log::message(&kind.to_lowercase(), line),
+        "" if config.log_json => json_log::message("note", line),
+        kind if config.log_json => json_log::message(&kind.to_lowercase(), line),
         "" => escape::visible(line).into_owned(),
         kind => format!("{kind}: {}", escape::visible(line)),
     }
@@ -310,19 +313,19 @@ fn in_tone(config: &Config, kind: &str, line: &str) -> String {
 
 fn fail(config: &Config, why: &str) -> ExitCode {
     if config.log_json {
-        let _ = writeln!(std::io::stderr(), "{}", log::message("error", why));
+        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", why));
     } else {
-        complain(&escape::visible(why));
+        print_error(&escape::visible(why));
     }
     ExitCode::from(FAILED)
 }
 
 /// What other threads may ask of the crawl; what they say before it runs waits for it.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Crawling>>);
+struct CrawlHandle(Arc<Mutex<CrawlState>>);
 
 #[derive(Default)]
-enum Crawling {
+enum CrawlState {
     #[default]
     NotYet,
     /// This was said before it ran.
@@ -330,54 +333,54 @@ enum Crawling {
     Runs(Sender<KeeperMessage>, Arc<Mutex<Status>>),
 }
 
-impl Shown {
+impl CrawlHandle {
     fn set(&self, keeping: &KeeperHandle) {
-        let runs = Crawling::Runs(keeping.inbox.clone(), Arc::clone(&keeping.status));
-        if let Crawling::Early(mail) = std::mem::replace(&mut *self.crawling(), runs) {
+        let runs = CrawlState::Runs(keeping.inbox.clone(), Arc::clone(&keeping.status));
+        if let CrawlState::Early(mail) = std::mem::replace(&mut *self.state(), runs) {
             self.tell(mail);
         }
     }
 
     fn tell(&self, mail: KeeperMessage) {
-        match &mut *self.crawling() {
-            Crawling::Runs(inbox, _) => {
+        match &mut *self.state() {
+            CrawlState::Runs(inbox, _) => {
                 // A crawl that is over needs no telling.
                 let _ = inbox.send(mail);
             }
-            before => *before = Crawling::Early(mail),
+            before => *before = CrawlState::Early(mail),
         }
     }
 
     fn snapshot(&self) -> Status {
-        match &*self.crawling() {
-            Crawling::Runs(_, status) => status.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            Crawling::NotYet | Crawling::Early(_) => Status::default(),
+        match &*self.state() {
+            CrawlState::Runs(_, status) => status.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            CrawlState::NotYet | CrawlState::Early(_) => Status::default(),
         }
     }
 
-    fn crawling(&self) -> MutexGuard<'_, Crawling> {
+    fn state(&self) -> MutexGuard<'_, CrawlState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Telling(Arc<Mutex<Option<Teller>>>);
+struct SharedReporter(Arc<Mutex<Option<VisitReporter>>>);
 
-impl VisitConsumer for Telling {
+impl VisitConsumer for SharedReporter {
     fn take(&mut self, settled: Settled) {
-        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            teller.take(&settled);
+        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            reporter.take(&settled);
         }
     }
 
     fn line(&mut self, line: &[u8]) {
-        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            teller.line(line);
+        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            reporter.line(line);
         }
     }
 
     fn flush(&mut self) {
-        if let Some(teller) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            teller.flush();
+        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            reporter.flush();
         }
     }
 }

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use argiope_core::rules::{EngineName, Span};
-use argiope_exhibition::child::{self, Task};
+use argiope_exhibition::child::{self, CrawlTask};
 use argiope_exhibition::web::SlowWeb;
-use argiope_exhibition::{Exhibition, Race, Racer, chess, memory, picture, trace};
+use argiope_exhibition::{ChessExhibition, EngineRace, EngineResult, chart, chess, memory, trace};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
-use super::config::Usage;
-use super::{FAILED, complain};
+use super::{FAILED, print_error};
+use crate::flags::config_file::UsageError;
 
 /// The order in which the engines appear: that of their history.
 const ENGINES: [EngineName; 4] =
@@ -96,15 +96,15 @@ pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
 
 fn crawl(words: &[String]) -> Result<(), String> {
     let words = words.first().map_or("", String::as_str);
-    let task: Task = serde_json::from_str(words).map_err(|error| format!("no task for a child: {error}"))?;
+    let task: CrawlTask = serde_json::from_str(words).map_err(|error| format!("no task for a child: {error}"))?;
     let cost = child::crawl(&task).map_err(|error| error.to_string())?;
     say(&serde_json::to_string(&cost).map_err(|error| error.to_string())?)
 }
 
 /// Runs the command.
-pub fn run(args: &ExhibitionArgs) -> Result<ExitCode, Usage> {
+pub fn run(args: &ExhibitionArgs) -> Result<ExitCode, UsageError> {
     if args.latency.0 > args.latency.1 {
-        return Err(Usage("--latency: the first time must not be longer than the second, as in 1s-3s".to_owned()));
+        return Err(UsageError("--latency: the first time must not be longer than the second, as in 1s-3s".to_owned()));
     }
     Ok(told(show(args)))
 }
@@ -113,7 +113,7 @@ fn told(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            complain(&super::escape::visible(&why));
+            print_error(&argiope_core::output::escape::visible(&why));
             ExitCode::from(FAILED)
         }
     }
@@ -191,7 +191,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
     for &engine in engines {
         let room = argiope_runtime::engine_kind(engine).room();
         let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
-        let (held, processes, bytes) = match memory::crowd(program, engine, count, most) {
+        let (held, processes, bytes) = match memory::measure_processes(program, engine, count, most) {
             Ok(crowd) => crowd,
             // Threads for so many may be more than the system has: the other engines go on.
             Err(error) => {
@@ -227,38 +227,38 @@ fn show_race(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> R
         latency: (args.latency.0.0, args.latency.1.0),
         tls: args.tls,
     };
-    let race = Race { web, concurrency: args.concurrency, per_host: args.per_host, weighed: Some(2_000) };
+    let race = EngineRace { web, concurrency: args.concurrency, per_host: args.per_host, weighed: Some(2_000) };
     if !args.json {
         show_chess()?;
         introduce(&race)?;
     }
-    let mut racers = Vec::new();
+    let mut results = Vec::new();
     for &engine in engines {
         let room = race.room(engine);
         if room < race.concurrency {
             note(&format!("{engine}: the system has room for {room} fetches in flight, not {}", race.concurrency));
         }
-        let racer = race.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
-        for notice in &racer.cost.notices {
+        let result = race.run(program, engine).map_err(|error| format!("{engine}: {error}"))?;
+        for notice in &result.cost.notices {
             note(&format!("{engine}: {notice}"));
         }
         if !args.json {
-            say(&row(&racer))?;
+            say(&row(&result))?;
         }
-        racers.push(racer);
+        results.push(result);
     }
     if let Some(file) = &args.svg {
-        AtomicFile::write(file, picture::svg(&race, &racers))
+        AtomicFile::write(file, chart::svg(&race, &results))
             .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
     }
     if args.json {
-        return print_json(&serde_json::json!({ "race": race, "racers": racers }));
+        return print_json(&serde_json::json!({ "race": race, "racers": results }));
     }
     write(EXPLANATION)
 }
 
 fn show_chess() -> Result<(), String> {
-    let polgar = Exhibition::POLGAR;
+    let polgar = ChessExhibition::POLGAR;
     let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
     let (single, round, many) = (play(1, 1)?, play(24, 1)?, play(24, 24)?);
     write(&format!(
@@ -277,7 +277,7 @@ fn show_chess() -> Result<(), String> {
     ))
 }
 
-fn introduce(race: &Race) -> Result<(), String> {
+fn introduce(race: &EngineRace) -> Result<(), String> {
     let web = &race.web;
     let seconds = |span: Duration| format!("{:.2} s", span.as_secs_f64());
     write(&format!(
@@ -303,19 +303,19 @@ memory a fetch what one more fetch in flight costs, measured with 2,000 that wai
 switches       a thread went to wait or was pushed aside
 ";
 
-fn row(racer: &Racer) -> String {
-    let memory = racer.memory.map_or_else(|| "-".to_owned(), |slope| format!("{} B", slope.bytes()));
+fn row(result: &EngineResult) -> String {
+    let memory = result.memory.map_or_else(|| "-".to_owned(), |slope| format!("{} B", slope.bytes()));
     let mut line = format!(
         "{:<12} {:>6.2} s   {:>8.2}   {:>7.0} µs   {memory:>14}   {:>7}   {:>15.2}",
-        racer.engine.as_str(),
-        racer.cost.wall,
-        racer.ratio(),
-        racer.cpu_per_page() * 1e6,
-        racer.threads,
-        racer.switches_per_page(),
+        result.engine.as_str(),
+        result.cost.wall,
+        result.ratio(),
+        result.cpu_per_page() * 1e6,
+        result.threads,
+        result.switches_per_page(),
     );
-    if racer.cost.failed > 0 {
-        line += &format!("   {} pages failed", racer.cost.failed);
+    if result.cost.failed > 0 {
+        line += &format!("   {} pages failed", result.cost.failed);
     }
     line
 }
@@ -367,9 +367,9 @@ fn write(text: &str) -> Result<(), String> {
     }
 }
 
-fn note(words: &str) {
+fn note(message: &str) {
     // Where standard error is closed there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "note: {}", super::escape::visible(words));
+    let _ = writeln!(io::stderr(), "note: {}", argiope_core::output::escape::visible(message));
 }
 
 #[cfg(test)]

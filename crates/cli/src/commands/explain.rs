@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::explain::{Explanation, Fate, RobotsAnswer, Step, Unexplained, explain};
-use crate::history::Line;
+use crate::explain::{DiscoveryStep, ExplainError, Explanation, RobotsExplanation, UrlState, explain};
+use crate::records::StoredRecord;
 use argiope_core::LinkKind;
 use clap::Args;
 
-use super::config::Usage;
-use super::escape::visible;
-use super::{FAILED, complain, words};
+use super::{FAILED, print_error};
+use crate::flags::config_file::UsageError;
+use crate::screen::wording;
+use argiope_core::output::escape::visible;
 
 #[derive(Args, Debug, PartialEq, Eq)]
 #[command(after_help = "Example:\n  argiope explain ./example.com.crawl https://example.com/missing")]
@@ -27,17 +28,17 @@ pub struct ExplainArgs {
 }
 
 /// Says all that is known of it.
-pub fn run(args: &ExplainArgs) -> Result<ExitCode, Usage> {
+pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     match explain(&args.directory, &args.url) {
         Ok(explanation) => {
             // Where standard output is closed nobody reads on.
             let _ = std::io::stdout().write_all(render(&explanation).as_bytes());
             Ok(ExitCode::SUCCESS)
         }
-        Err(Unexplained::Url(..)) if args.url.is_empty() => Err(Usage("the URL is empty".into())),
-        Err(error @ Unexplained::Url(..)) => Err(Usage(visible(&error.to_string()).into_owned())),
-        Err(Unexplained::Past(fault)) => {
-            complain(&visible(&fault.to_string()));
+        Err(ExplainError::Url(..)) if args.url.is_empty() => Err(UsageError("the URL is empty".into())),
+        Err(error @ ExplainError::Url(..)) => Err(UsageError(visible(&error.to_string()).into_owned())),
+        Err(ExplainError::Records(fault)) => {
+            print_error(&visible(&fault.to_string()));
             Ok(ExitCode::from(FAILED))
         }
     }
@@ -68,14 +69,14 @@ fn render(explanation: &Explanation) -> String {
     text
 }
 
-fn fate(fate: &Fate) -> String {
+fn fate(fate: &UrlState) -> String {
     match fate {
-        Fate::NeverSeen => {
+        UrlState::NeverSeen => {
             "never seen: no root, and no page that was read links to it in a way that is followed".into()
         }
-        Fate::Queued { tries: 0 } => "queued: found, and not asked for yet".into(),
-        Fate::Queued { tries } => format!("queued: asked for {}, and to be asked again", times((*tries).into())),
-        Fate::Settled(line, records) => {
+        UrlState::Queued { tries: 0 } => "queued: found, and not asked for yet".into(),
+        UrlState::Queued { tries } => format!("queued: asked for {}, and to be asked again", times((*tries).into())),
+        UrlState::Settled(line, records) => {
             let mut text = settled(line);
             if *records > 1 {
                 let _ = write!(text, "; the last of {records} records");
@@ -85,10 +86,10 @@ fn fate(fate: &Fate) -> String {
     }
 }
 
-fn settled(line: &Line) -> String {
-    let mut text = line.outcome.map_or_else(String::new, |outcome| words::outcome(outcome).to_owned());
+fn settled(line: &StoredRecord) -> String {
+    let mut text = line.outcome.map_or_else(String::new, |outcome| wording::outcome(outcome).to_owned());
     if let Some(status) = line.status {
-        let _ = write!(text, ", {status} {}", words::status(status));
+        let _ = write!(text, ", {status} {}", wording::status(status));
     }
     if let Some(to) = &line.redirect {
         let _ = write!(text, " to {}", visible(to));
@@ -109,7 +110,7 @@ fn settled(line: &Line) -> String {
 }
 
 fn times(number: u64) -> String {
-    if number == 1 { "once".to_owned() } else { format!("{} times", words::count(number)) }
+    if number == 1 { "once".to_owned() } else { format!("{} times", wording::count(number)) }
 }
 
 fn scope(explanation: &Explanation) -> String {
@@ -126,10 +127,10 @@ fn scope(explanation: &Explanation) -> String {
 
 fn robots(explanation: &Explanation) -> String {
     match &explanation.robots {
-        RobotsAnswer::Ignored => "ignored by this crawl (--robots ignore)".into(),
-        RobotsAnswer::Unknown => "the robots.txt of this host is not known".into(),
-        RobotsAnswer::NoRules => "allowed: no robots.txt, or none that speaks to us".into(),
-        RobotsAnswer::Judged(verdict) => {
+        RobotsExplanation::Ignored => "ignored by this crawl (--robots ignore)".into(),
+        RobotsExplanation::Unknown => "the robots.txt of this host is not known".into(),
+        RobotsExplanation::NoRules => "allowed: no robots.txt, or none that speaks to us".into(),
+        RobotsExplanation::Judged(verdict) => {
             let word = if verdict.allowed { "allowed" } else { "disallowed" };
             match &verdict.line {
                 Some((number, rule)) => format!("{word} by line {number}: {}", visible(rule)),
@@ -148,12 +149,12 @@ fn lane(explanation: &Explanation) -> String {
     let mut text = format!(
         "{}: {} known, {} settled, {} to do",
         visible(&lane.host),
-        words::plural(lane.known, "URL"),
-        words::count(lane.settled),
-        words::count(left)
+        wording::plural(lane.known, "URL"),
+        wording::count(lane.settled),
+        wording::count(left)
     );
     if let Some(delay) = lane.crawl_delay {
-        let _ = write!(text, "; Crawl-delay {}", words::span(delay));
+        let _ = write!(text, "; Crawl-delay {}", wording::span(delay));
     }
     if let Some(rest) = lane.rest.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
         && left > 0
@@ -161,14 +162,14 @@ fn lane(explanation: &Explanation) -> String {
         let _ = write!(text, "; resting until {rest:.0}");
         let wait = rest.duration_since(jiff::Timestamp::now()).as_secs();
         if let Ok(wait @ 1..) = u64::try_from(wait) {
-            let _ = write!(text, " ({} more)", words::span(Duration::from_secs(wait)));
+            let _ = write!(text, " ({} more)", wording::span(Duration::from_secs(wait)));
         }
     }
     text
 }
 
 /// A page on the way, and how it leads to the next.
-fn found(step: &Step, next: Option<&Step>) -> String {
+fn found(step: &DiscoveryStep, next: Option<&DiscoveryStep>) -> String {
     let how = match step.kind {
         LinkKind::Root => "a root, ".to_owned(),
         _ => String::new(),

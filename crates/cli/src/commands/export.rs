@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::export;
-use crate::history::Fault;
+use crate::records::ReadError;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 
-use super::config::Usage;
-use super::escape::visible;
-use super::{FAILED, complain};
+use super::{FAILED, print_error};
+use crate::flags::config_file::UsageError;
+use argiope_core::output::escape::visible;
 
 /// Bytes are collected up to this before they are written.
 const BUFFER: usize = 64 << 10;
@@ -28,14 +28,14 @@ pub struct ExportArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     #[arg(long, value_name = "FORMAT")]
-    pub format: Format,
+    pub format: ExportFormat,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// One JSON object a line
     Jsonl,
     /// A table, for spreadsheets
@@ -53,7 +53,7 @@ pub enum Format {
 }
 
 /// Writes the export where it was asked for.
-pub fn run(args: &ExportArgs) -> Result<ExitCode, Usage> {
+pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let done = match &args.output {
         Some(path) if path != Path::new("-") => to_file(args, path),
         _ => {
@@ -66,18 +66,18 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, Usage> {
         Err((fault, _)) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err((fault, name)) => {
             let why = match fault {
-                Fault::Output(error) => format!("{name} cannot be written: {error}"),
+                ReadError::RecordStream(error) => format!("{name} cannot be written: {error}"),
                 fault => fault.to_string(),
             };
-            complain(&visible(&why));
+            print_error(&visible(&why));
             Ok(ExitCode::from(FAILED))
         }
     }
 }
 
 /// Aside first, then under its name. Devices and pipes are written to as they are.
-fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (Fault, String)> {
-    let export = || -> Result<(), Fault> {
+fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (ReadError, String)> {
+    let export = || -> Result<(), ReadError> {
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
         write(args, Some(path), &mut out)?;
         let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -86,17 +86,17 @@ fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (Fault, String)> {
     export().map_err(|fault| (fault, path.display().to_string()))
 }
 
-fn write(args: &ExportArgs, path: Option<&Path>, out: &mut (impl Write + Send)) -> Result<(), Fault> {
+fn write(args: &ExportArgs, path: Option<&Path>, out: &mut (impl Write + Send)) -> Result<(), ReadError> {
     let directory = &args.directory;
     let is_graphml = path.and_then(Path::extension).is_some_and(|end| end.eq_ignore_ascii_case("graphml"));
     match args.format {
-        Format::Jsonl => export::jsonl(directory, out),
-        Format::Csv => export::csv(directory, out),
-        Format::Parquet => export::parquet(directory, out),
-        Format::Links if is_graphml => export::graphml(directory, out),
-        Format::Links => export::links(directory, out),
-        Format::Graphml => export::graphml(directory, out),
-        Format::Sitemap => export::sitemap(directory, out, path),
-        Format::Cdxj => export::cdxj(directory, out),
+        ExportFormat::Jsonl => export::jsonl(directory, out),
+        ExportFormat::Csv => export::csv(directory, out),
+        ExportFormat::Parquet => export::parquet(directory, out),
+        ExportFormat::Links if is_graphml => export::graphml(directory, out),
+        ExportFormat::Links => export::links(directory, out),
+        ExportFormat::Graphml => export::graphml(directory, out),
+        ExportFormat::Sitemap => export::sitemap(directory, out, path),
+        ExportFormat::Cdxj => export::cdxj(directory, out),
     }
 }

@@ -1,4 +1,4 @@
-//! `argiope fetch`: one exchange in full, as text. An [`Exchange`] in, text out.
+//! `argiope fetch`: one exchange in full, as text. An [`ExchangeView`] in, text out.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,16 +19,17 @@ use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
-use super::config::Usage;
-use super::escape::{pretty_json, visible, visible_bytes};
-use super::{FAILED, complain, warn_of_insecurity, words};
+use super::{FAILED, print_error, warn_insecure};
+use crate::flags::config_file::UsageError;
+use crate::screen::wording;
+use argiope_core::output::escape::{pretty_json, visible, visible_bytes};
 
 /// Headers whose values are secrets: they are shown to be there, and no more.
 const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 
 /// One exchange, as far as it came.
 #[derive(Clone, Debug, Default)]
-pub struct Exchange {
+pub struct ExchangeView {
     pub url: String,
     /// What the name means, in the order of trying.
     pub addresses: Vec<IpAddr>,
@@ -60,7 +61,7 @@ pub struct Times {
 }
 
 /// Fetches one address as a crawl would, and shows it.
-pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
+pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     config.scope = Breadth::Page;
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
@@ -69,13 +70,13 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         Ok(rules) => rules,
         Err(Error::Config(error)) => return Err(error.into()),
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             return Ok(ExitCode::from(FAILED));
         }
     };
     rules.keep_wire = true;
     if config.insecure {
-        warn_of_insecurity();
+        warn_insecure();
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let keeping = KeeperHandle::start(CrawlSetup {
@@ -83,20 +84,20 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        consumer: Collect(Arc::clone(&seen)),
+        consumer: CollectVisits(Arc::clone(&seen)),
         target: OutputTarget::default(),
         open: false,
     });
     let ended = keeping.map_err(|error| error.to_string()).and_then(|k| k.join().map_err(|error| error.to_string()));
     if let Err(why) = ended {
-        complain(&visible(&why));
+        print_error(&visible(&why));
         return Ok(ExitCode::from(FAILED));
     }
     let mut out = std::io::stdout().lock();
     let mut code = ExitCode::from(FAILED);
     for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         // Where standard output is closed nobody reads on.
-        let _ = out.write_all(render(&Exchange::of(visit, line)).as_bytes());
+        let _ = out.write_all(render(&ExchangeView::of(visit, line)).as_bytes());
         if visit.facts.status.is_some() {
             code = ExitCode::SUCCESS;
         }
@@ -104,9 +105,9 @@ pub fn run(mut config: Config) -> Result<ExitCode, Usage> {
     Ok(code)
 }
 
-struct Collect(Arc<Mutex<Vec<Settled>>>);
+struct CollectVisits(Arc<Mutex<Vec<Settled>>>);
 
-impl VisitConsumer for Collect {
+impl VisitConsumer for CollectVisits {
     fn take(&mut self, settled: Settled) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
     }
@@ -114,7 +115,7 @@ impl VisitConsumer for Collect {
     fn flush(&mut self) {}
 }
 
-impl Exchange {
+impl ExchangeView {
     fn of(visit: &Visit, line: &[u8]) -> Self {
         let url = &visit.link.url;
         let timings = &visit.facts.timings;
@@ -145,7 +146,7 @@ impl Exchange {
 }
 
 /// The whole exchange, as a person reads it.
-pub fn render(exchange: &Exchange) -> String {
+pub fn render(exchange: &ExchangeView) -> String {
     let mut text = format!("{}\n\n", visible(&exchange.url));
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<12}{value}");
@@ -160,8 +161,8 @@ pub fn render(exchange: &Exchange) -> String {
     if let Some(secured) = &exchange.secured {
         let resumed = if secured.resumed { ", resumed" } else { "" };
         line("secured", &format!("{}, {}{resumed}", secured.version, secured.cipher));
-        for (name, words) in certificate(&secured.certificate, exchange.insecure) {
-            line(name, &visible(&words));
+        for (name, wording) in certificate(&secured.certificate, exchange.insecure) {
+            line(name, &visible(&wording));
         }
     }
     let times = times(&exchange.times);
@@ -169,7 +170,7 @@ pub fn render(exchange: &Exchange) -> String {
         line("times", &times);
     }
     if let Some(failure) = &exchange.failure {
-        line("failed", &format!("{} ({})", words::failure(failure.kind), visible(&failure.message)));
+        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.message)));
     }
     message(&mut text, "Request", '>', &exchange.request);
     message(&mut text, "Answer", '<', &exchange.head);
@@ -212,7 +213,7 @@ fn times(times: &Times) -> String {
         ("all", times.total),
     ]
     .into_iter()
-    .filter_map(|(name, time)| Some(format!("{name} {}", words::span(time?))))
+    .filter_map(|(name, time)| Some(format!("{name} {}", wording::span(time?))))
     .collect::<Vec<_>>()
     .join(", ")
 }
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_exchange_is_shown_in_full() {
-        let exchange = Exchange {
+        let exchange = ExchangeView {
             url: "https://example.com/".into(),
             addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
             connected: Some("192.0.2.7:443".parse().unwrap()),
@@ -309,11 +310,11 @@ Record
 
     #[test]
     fn a_failure_is_told_in_words() {
-        let exchange = Exchange {
+        let exchange = ExchangeView {
             url: "http://nowhere.example/".into(),
             times: Times { name: Some(Duration::from_millis(40)), ..Times::default() },
             failure: Some(Failure::new(ErrorKind::DnsNxdomain, "no such name: nowhere.example")),
-            ..Exchange::default()
+            ..ExchangeView::default()
         };
         let expected = "\
 http://nowhere.example/

@@ -5,33 +5,25 @@
 //!
 //! [`escape`]: argiope_core::output::escape
 
-mod args;
 mod changes;
-mod config;
 mod crawl;
-mod exhibition;
-mod explain;
-mod export;
+pub mod exhibition;
+pub mod explain;
+pub mod export;
 mod fetch;
-mod flags;
 mod interrupt;
-mod live;
-mod log;
-mod output;
-mod report;
+mod record_stream;
+pub mod report;
 mod report_page;
-mod robots;
-mod teller;
-mod view;
-mod words;
+pub mod robots;
+mod visit_reporter;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use argiope_core::output::escape;
-use args::Command;
-use config::Usage;
+use crate::flags::config_file::UsageError;
+use crate::flags::{self, Command, config_file};
 
 /// It could not start or go on.
 const FAILED: u8 = 1;
@@ -44,7 +36,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = exhibition::child(&arguments) {
         return code;
     }
-    let arguments = match args::parse(arguments) {
+    let arguments = match flags::parse(arguments) {
         Ok(arguments) => arguments,
         // Help and version come this way too, with exit code 0.
         Err(error) => {
@@ -53,20 +45,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let done = match &arguments.command {
-        Command::Crawl(args) => config::of_crawl(args).and_then(crawl::run),
-        Command::Fetch(args) => config::of_fetch(args).and_then(fetch::run),
+        Command::Crawl(args) => config_file::of_crawl(args).and_then(crawl::run),
+        Command::Fetch(args) => config_file::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
-        Command::Demo(args) => crawl::demo(config::of_demo(args)),
+        Command::Demo(args) => crawl::demo(config_file::of_demo(args)),
         Command::Explain(args) => explain::run(args),
-        Command::Report(args) => report::run(args),
+        Command::CrawlReport(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
     };
     match done {
         Ok(code) => code,
-        Err(Usage(message)) => {
-            complain(&format!("{message}\n\nFor more information, try '--help'."));
+        Err(UsageError(message)) => {
+            print_error(&format!("{message}\n\nFor more information, try '--help'."));
             ExitCode::from(USAGE)
         }
     }
@@ -74,11 +66,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::command(), "argiope", &mut script);
+    clap_complete::generate(shell, &mut flags::command(), "argiope", &mut script);
     match std::io::stdout().write_all(&script) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("the completion script cannot be written: {error}"));
+            print_error(&format!("the completion script cannot be written: {error}"));
             ExitCode::from(FAILED)
         }
     }
@@ -88,12 +80,12 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
 const INSECURE: &str = "certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \
                         \"insecure\":true";
 
-fn warn_of_insecurity() {
+fn warn_insecure() {
     // Where standard error is closed there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "WARNING: {INSECURE}");
 }
 
 /// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.
-fn complain(message: &str) {
+fn print_error(message: &str) {
     let _ = writeln!(std::io::stderr(), "error: {message}");
 }

@@ -1,4 +1,4 @@
-//! The report at the end, and the line for each page: a [`Report`] or a [`Page`] in, text out.
+//! The report at the end, and the line for each page: a [`CrawlReport`] or a [`PageSummary`] in, text out.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::report::{Broken, End, Fault, HostSum, Page, Report, RootNote};
+use crate::report::{BrokenLink, BrokenReason, CrawlReport, End, HostTotals, PageSummary, RootNote};
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
-use super::config::Usage;
-use super::escape::visible;
-use super::{FAILED, complain, report_page, words};
+use super::{FAILED, print_error, report_page};
+use crate::flags::config_file::UsageError;
+use crate::screen::wording;
+use argiope_core::output::escape::visible;
 
 /// Lines of each list; `-v` shows all that was kept.
 const SHORT: usize = 10;
@@ -32,11 +33,11 @@ pub struct ReportArgs {
 }
 
 /// Tells the summary again, or writes the page.
-pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
-    let report = match Report::of_directory(&args.directory) {
+pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
+    let report = match CrawlReport::from_directory(&args.directory) {
         Ok(report) => report,
         Err(fault) => {
-            complain(&visible(&fault.to_string()));
+            print_error(&visible(&fault.to_string()));
             return Ok(ExitCode::from(FAILED));
         }
     };
@@ -58,14 +59,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Usage> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => {
             let name = args.html.as_ref().map_or("standard output".into(), |file| file.display().to_string());
-            complain(&visible(&format!("{name} cannot be written: {error}")));
+            print_error(&visible(&format!("{name} cannot be written: {error}")));
             Ok(ExitCode::from(FAILED))
         }
     }
 }
 
 /// The whole report. With `all`, lists are as long as they were kept.
-pub fn render(report: &Report, all: bool) -> String {
+pub fn render(report: &CrawlReport, all: bool) -> String {
     let mut text = String::new();
     text.push_str(&headline(report));
     outcomes(&mut text, report);
@@ -80,7 +81,7 @@ pub fn render(report: &Report, all: bool) -> String {
 }
 
 /// One line for one page: what the founding crawler printed.
-pub fn page_line(page: &Page<'_>) -> String {
+pub fn page_line(page: &PageSummary<'_>) -> String {
     let url = visible(page.url);
     let status = page.status.map_or("-".to_owned(), |status| status.to_string());
     if let Some(error) = page.error.filter(|_| page.outcome != Outcome::Ok) {
@@ -111,7 +112,7 @@ pub fn skip_line(url: &str, reason: &str) -> String {
 }
 
 /// How it went, in a line or two.
-pub fn headline(report: &Report) -> String {
+pub fn headline(report: &CrawlReport) -> String {
     let mut text = String::new();
     let verb = match report.end {
         _ if report.is_running => "Still running",
@@ -126,19 +127,19 @@ pub fn headline(report: &Report) -> String {
     let _ = writeln!(
         text,
         "{verb} after {}: {} from {more}{}, {}, {} pages/s",
-        words::span(report.elapsed),
-        words::plural(report.outcomes.fetched(), "page"),
-        words::plural(hosts, "host"),
-        words::bytes(report.bytes_wire),
-        words::rate(report.pages_per_second()),
+        wording::span(report.elapsed),
+        wording::plural(report.outcomes.fetched(), "page"),
+        wording::plural(hosts, "host"),
+        wording::bytes(report.bytes_wire),
+        wording::rate(report.pages_per_second()),
     );
     if report.queued > 0 {
-        let _ = writeln!(text, "{} still queued", words::plural(report.queued, "URL"));
+        let _ = writeln!(text, "{} still queued", wording::plural(report.queued, "URL"));
     }
     text
 }
 
-fn outcomes(text: &mut String, report: &Report) {
+fn outcomes(text: &mut String, report: &CrawlReport) {
     if report.outcomes.total() == 0 {
         return;
     }
@@ -148,19 +149,19 @@ fn outcomes(text: &mut String, report: &Report) {
             .statuses
             .iter()
             .filter(|(status, _)| outcome_of(**status) == outcome)
-            .map(|(status, number)| format!("{} × {}", words::count(*number), with_phrase(*status)))
+            .map(|(status, number)| format!("{} × {}", wording::count(*number), with_phrase(*status)))
             .collect();
         // Where all of them are plain 200s there is nothing to add.
         let plain = statuses.len() == 1 && outcome == Outcome::Ok && report.statuses.contains_key(&200);
         let statuses = if plain { String::new() } else { statuses.join(", ") };
-        let line = format!("  {:<24}{:>12}   {statuses}", words::outcome(outcome), words::count(number));
+        let line = format!("  {:<24}{:>12}   {statuses}", wording::outcome(outcome), wording::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for (name, number) in
         [("not whole", report.truncated), ("same as another", report.duplicates), ("retries", report.retries)]
     {
         if number > 0 {
-            let _ = writeln!(text, "  {name:<24}{:>12}", words::count(number));
+            let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
         }
     }
 }
@@ -177,10 +178,10 @@ fn outcome_of(status: u16) -> Outcome {
 }
 
 fn with_phrase(status: u16) -> String {
-    format!("{status} {}", words::status(status)).trim_end().to_owned()
+    format!("{status} {}", wording::status(status)).trim_end().to_owned()
 }
 
-fn roots(text: &mut String, report: &Report) {
+fn roots(text: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {
         return;
     }
@@ -201,20 +202,20 @@ fn roots(text: &mut String, report: &Report) {
 }
 
 /// What was left out because there is no end to it, and what to do about that.
-fn cuts(text: &mut String, report: &Report, most: usize) {
+fn cuts(text: &mut String, report: &CrawlReport, most: usize) {
     if report.cuts.is_empty() {
         return;
     }
     text.push_str("\nLeft out as endless\n");
     for cut in report.cuts.iter().take(most) {
-        let left = words::plural(cut.left, "link");
+        let left = wording::plural(cut.left, "link");
         let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
         let _ = writeln!(text, "      such as {}; to go on, {}", visible(&cut.example), cut.rule.advice());
     }
     rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
 }
 
-fn failures(text: &mut String, report: &Report) {
+fn failures(text: &mut String, report: &CrawlReport) {
     if report.failures.is_empty() {
         return;
     }
@@ -222,37 +223,37 @@ fn failures(text: &mut String, report: &Report) {
     let mut failures: Vec<_> = report.failures.iter().collect();
     failures.sort_by_key(|(kind, number)| (std::cmp::Reverse(**number), **kind));
     for (kind, number) in failures {
-        let _ = writeln!(text, "  {:>8}  {} ({kind})", words::count(*number), words::failure(*kind));
+        let _ = writeln!(text, "  {:>8}  {} ({kind})", wording::count(*number), wording::failure(*kind));
     }
 }
 
-pub fn in_words(fault: &Fault) -> String {
+pub fn in_words(fault: &BrokenReason) -> String {
     match fault {
-        Fault::Status(status) => with_phrase(*status),
-        Fault::Failure(failure) => {
-            let words = words::failure(failure.kind);
-            if failure.message.is_empty() || &*failure.message == words {
-                words.to_owned()
+        BrokenReason::Status(status) => with_phrase(*status),
+        BrokenReason::Failure(failure) => {
+            let wording = wording::failure(failure.kind);
+            if failure.message.is_empty() || &*failure.message == wording {
+                wording.to_owned()
             } else {
-                format!("{words} ({})", visible(&failure.message))
+                format!("{wording} ({})", visible(&failure.message))
             }
         }
     }
 }
 
-fn broken(text: &mut String, report: &Report, most: usize) {
+fn broken(text: &mut String, report: &CrawlReport, most: usize) {
     if report.broken_total == 0 {
         return;
     }
-    let _ = writeln!(text, "\nBroken links ({})", words::count(report.broken_total));
-    for Broken { url, fault, on, more } in report.broken.iter().take(most) {
+    let _ = writeln!(text, "\nBroken links ({})", wording::count(report.broken_total));
+    for BrokenLink { url, fault, on, more } in report.broken.iter().take(most) {
         let _ = writeln!(text, "  {}  {}", visible(url), in_words(fault));
         for page in on.iter().take(FEW) {
             let _ = writeln!(text, "      on {}", visible(page));
         }
         let hidden = on.len().saturating_sub(FEW) as u64 + more;
         if hidden > 0 {
-            let _ = writeln!(text, "      and on {}", words::plural(hidden, "more page"));
+            let _ = writeln!(text, "      and on {}", wording::plural(hidden, "more page"));
         }
         if on.is_empty() {
             text.push_str("      given as a root\n");
@@ -261,12 +262,12 @@ fn broken(text: &mut String, report: &Report, most: usize) {
     rest(text, report.broken_total, report.broken.len().min(most));
 }
 
-fn redirects(text: &mut String, report: &Report, most: usize) {
+fn redirects(text: &mut String, report: &CrawlReport, most: usize) {
     if report.redirects.is_empty() {
         return;
     }
     let total = report.outcomes.get(Outcome::Redirect);
-    let _ = writeln!(text, "\nRedirects ({})", words::count(total));
+    let _ = writeln!(text, "\nRedirects ({})", wording::count(total));
     for redirect in report.redirects.iter().take(most) {
         let status = redirect.status.map_or("---".to_owned(), |status| status.to_string());
         let _ = writeln!(text, "  {status}  {} → {}", visible(&redirect.from), visible(&redirect.to));
@@ -278,42 +279,42 @@ fn redirects(text: &mut String, report: &Report, most: usize) {
 fn rest(text: &mut String, total: u64, shown: usize) {
     let hidden = total.saturating_sub(shown as u64);
     if hidden > 0 {
-        let _ = writeln!(text, "  … and {} more", words::count(hidden));
+        let _ = writeln!(text, "  … and {} more", wording::count(hidden));
     }
 }
 
-fn pages(text: &mut String, report: &Report, most: usize) {
+fn pages(text: &mut String, report: &CrawlReport, most: usize) {
     if !report.slowest.is_empty() {
         text.push_str("\nSlowest pages\n");
         for (time, url) in report.slowest.iter().take(most) {
-            let _ = writeln!(text, "  {:>10}  {}", words::span(time), visible(url));
+            let _ = writeln!(text, "  {:>10}  {}", wording::span(time), visible(url));
         }
     }
     if !report.largest.is_empty() {
         text.push_str("\nLargest pages\n");
         for (size, url) in report.largest.iter().take(most) {
-            let _ = writeln!(text, "  {:>10}  {}", words::bytes(size), visible(url));
+            let _ = writeln!(text, "  {:>10}  {}", wording::bytes(size), visible(url));
         }
     }
 }
 
-fn hosts(text: &mut String, report: &Report, most: usize) {
+fn hosts(text: &mut String, report: &CrawlReport, most: usize) {
     if report.hosts.len() < 2 {
         return;
     }
-    let mut hosts: Vec<(&str, &HostSum)> = report.hosts.iter().map(|(host, sum)| (&**host, sum)).collect();
+    let mut hosts: Vec<(&str, &HostTotals)> = report.hosts.iter().map(|(host, sum)| (&**host, sum)).collect();
     hosts.sort_by_key(|(host, sum)| (std::cmp::Reverse(sum.pages), *host));
-    let _ = writeln!(text, "\nHosts ({})", words::count(hosts.len() as u64));
+    let _ = writeln!(text, "\nHosts ({})", wording::count(hosts.len() as u64));
     for (host, sum) in hosts.iter().take(most) {
         let typical = sum.time.checked_div(u32::try_from(sum.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
-        let broken = if sum.broken > 0 { format!(", {} broken", words::count(sum.broken)) } else { String::new() };
+        let broken = if sum.broken > 0 { format!(", {} broken", wording::count(sum.broken)) } else { String::new() };
         let _ = writeln!(
             text,
             "  {:>8}  {}  {}, {} a page{broken}",
-            words::count(sum.pages),
+            wording::count(sum.pages),
             visible(host),
-            words::bytes(sum.bytes),
-            words::span(typical),
+            wording::bytes(sum.bytes),
+            wording::span(typical),
         );
     }
     rest(text, hosts.len() as u64, hosts.len().min(most));

@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::report::{Broken, Fault, Report, RootNote};
+use crate::report::{BrokenLink, BrokenReason, CrawlReport, RootNote};
 use argiope_core::Outcome;
 use argiope_core::output::escape::acts;
 
 use super::report::{headline, in_words};
-use super::words;
+use crate::screen::wording;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;font:16px/1.45 system-ui,sans-serif}\
@@ -54,7 +54,7 @@ impl Display for Link<'_> {
 }
 
 /// The whole page.
-pub fn page(report: &Report, name: &str) -> String {
+pub fn page(report: &CrawlReport, name: &str) -> String {
     let mut html = String::new();
     let _ = write!(
         html,
@@ -90,11 +90,11 @@ fn table(html: &mut String, title: &str, heads: &[&str], hidden: u64, rows: impl
     rows(html);
     html.push_str("</table>\n");
     if hidden > 0 {
-        let _ = writeln!(html, "<p class=\"small\">… and {} more</p>", words::count(hidden));
+        let _ = writeln!(html, "<p class=\"small\">… and {} more</p>", wording::count(hidden));
     }
 }
 
-fn outcomes(html: &mut String, report: &Report) {
+fn outcomes(html: &mut String, report: &CrawlReport) {
     let total = report.outcomes.total().max(1);
     table(html, "Outcomes", &["outcome", "#URLs", ""], 0, |html| {
         for (outcome, number) in report.outcomes.iter() {
@@ -102,23 +102,26 @@ fn outcomes(html: &mut String, report: &Report) {
             let _ = writeln!(
                 html,
                 "<tr><td>{}</td><td class=\"n\">{}</td><td style=\"width:50%\"><span class=\"bar\" style=\"width:{width}%\"></span></td></tr>",
-                words::outcome(outcome),
-                words::count(number)
+                wording::outcome(outcome),
+                wording::count(number)
             );
         }
     });
     if !report.statuses.is_empty() {
         table(html, "Statuses", &["status", "#answers"], 0, |html| {
             for (status, number) in &report.statuses {
-                let phrase = words::status(*status);
-                let _ =
-                    writeln!(html, "<tr><td>{status} {phrase}</td><td class=\"n\">{}</td></tr>", words::count(*number));
+                let phrase = wording::status(*status);
+                let _ = writeln!(
+                    html,
+                    "<tr><td>{status} {phrase}</td><td class=\"n\">{}</td></tr>",
+                    wording::count(*number)
+                );
             }
         });
     }
 }
 
-fn roots(html: &mut String, report: &Report) {
+fn roots(html: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {
         return;
     }
@@ -134,7 +137,7 @@ fn roots(html: &mut String, report: &Report) {
     });
 }
 
-fn cuts(html: &mut String, report: &Report) {
+fn cuts(html: &mut String, report: &CrawlReport) {
     if report.cuts.is_empty() {
         return;
     }
@@ -144,7 +147,7 @@ fn cuts(html: &mut String, report: &Report) {
                 html,
                 "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 Text(&cut.at),
-                words::count(cut.left),
+                wording::count(cut.left),
                 Text(cut.rule.words()),
                 Link(&cut.example),
                 Text(cut.rule.advice()),
@@ -153,36 +156,36 @@ fn cuts(html: &mut String, report: &Report) {
     });
 }
 
-fn cause(fault: &Fault) -> String {
+fn cause(fault: &BrokenReason) -> String {
     Text(&in_words(fault)).to_string()
 }
 
-fn failures(html: &mut String, report: &Report) {
+fn failures(html: &mut String, report: &CrawlReport) {
     if report.failures.is_empty() {
         return;
     }
     table(html, "What went wrong", &["cause", "#URLs"], 0, |html| {
         for (kind, number) in &report.failures {
-            let (words, number) = (words::failure(*kind), words::count(*number));
+            let (words, number) = (wording::failure(*kind), wording::count(*number));
             let _ = writeln!(html, "<tr><td>{words} ({kind})</td><td class=\"n\">{number}</td></tr>");
         }
     });
 }
 
-fn broken(html: &mut String, report: &Report) {
+fn broken(html: &mut String, report: &CrawlReport) {
     if report.broken_total == 0 {
         return;
     }
     let hidden = report.broken_total.saturating_sub(report.broken.len() as u64);
-    let title = format!("Broken links ({})", words::count(report.broken_total));
+    let title = format!("Broken links ({})", wording::count(report.broken_total));
     table(html, &title, &["link", "cause", "on"], hidden, |html| {
-        for Broken { url, fault, on, more } in &report.broken {
+        for BrokenLink { url, fault, on, more } in &report.broken {
             let mut pages: Vec<String> = on.iter().map(|page| Link(page).to_string()).collect();
             if on.is_empty() {
                 pages.push("given as a root".to_owned());
             }
             if *more > 0 {
-                pages.push(format!("and {}", words::plural(*more, "more page")));
+                pages.push(format!("and {}", wording::plural(*more, "more page")));
             }
             let _ = writeln!(
                 html,
@@ -195,13 +198,13 @@ fn broken(html: &mut String, report: &Report) {
     });
 }
 
-fn redirects(html: &mut String, report: &Report) {
+fn redirects(html: &mut String, report: &CrawlReport) {
     if report.redirects.is_empty() {
         return;
     }
     let total = report.outcomes.get(Outcome::Redirect);
     let hidden = total.saturating_sub(report.redirects.len() as u64);
-    table(html, &format!("Redirects ({})", words::count(total)), &["#status", "from", "to"], hidden, |html| {
+    table(html, &format!("Redirects ({})", wording::count(total)), &["#status", "from", "to"], hidden, |html| {
         for redirect in &report.redirects {
             let status = redirect.status.map_or(String::new(), |status| status.to_string());
             let (from, to) = (Link(&redirect.from), Link(&redirect.to));
@@ -210,48 +213,48 @@ fn redirects(html: &mut String, report: &Report) {
     });
 }
 
-fn extremes(html: &mut String, report: &Report) {
+fn extremes(html: &mut String, report: &CrawlReport) {
     if !report.slowest.is_empty() {
         table(html, "Slowest pages", &["#time", "page"], 0, |html| {
             for (time, url) in report.slowest.iter() {
-                let _ = writeln!(html, "<tr><td class=\"n\">{}</td><td>{}</td></tr>", words::span(time), Link(url));
+                let _ = writeln!(html, "<tr><td class=\"n\">{}</td><td>{}</td></tr>", wording::span(time), Link(url));
             }
         });
     }
     if !report.largest.is_empty() {
         table(html, "Largest pages", &["#size", "page"], 0, |html| {
             for (size, url) in report.largest.iter() {
-                let _ = writeln!(html, "<tr><td class=\"n\">{}</td><td>{}</td></tr>", words::bytes(size), Link(url));
+                let _ = writeln!(html, "<tr><td class=\"n\">{}</td><td>{}</td></tr>", wording::bytes(size), Link(url));
             }
         });
     }
 }
 
-fn hosts(html: &mut String, report: &Report) {
+fn hosts(html: &mut String, report: &CrawlReport) {
     let hidden = report.other_hosts.pages;
     table(html, "Hosts", &["host", "#pages", "#bytes", "#broken"], 0, |html| {
         for (host, sum) in &report.hosts {
-            let (pages, broken) = (words::count(sum.pages), words::count(sum.broken));
+            let (pages, broken) = (wording::count(sum.pages), wording::count(sum.broken));
             let _ = writeln!(
                 html,
                 "<tr><td>{}</td><td class=\"n\">{pages}</td><td class=\"n\">{}</td><td class=\"n\">{broken}</td></tr>",
                 Text(host),
-                words::bytes(sum.bytes),
+                wording::bytes(sum.bytes),
             );
         }
     });
     if hidden > 0 {
-        let _ = writeln!(html, "<p class=\"small\">… and {} of other hosts</p>", words::plural(hidden, "page"));
+        let _ = writeln!(html, "<p class=\"small\">… and {} of other hosts</p>", wording::plural(hidden, "page"));
     }
 }
 
-fn types(html: &mut String, report: &Report) {
+fn types(html: &mut String, report: &CrawlReport) {
     if report.types.is_empty() {
         return;
     }
     table(html, "Media types", &["type", "#pages"], 0, |html| {
         for (kind, number) in &report.types {
-            let _ = writeln!(html, "<tr><td>{}</td><td class=\"n\">{}</td></tr>", Text(kind), words::count(*number));
+            let _ = writeln!(html, "<tr><td>{}</td><td class=\"n\">{}</td></tr>", Text(kind), wording::count(*number));
         }
     });
 }
@@ -262,7 +265,7 @@ mod tests {
 
     #[test]
     fn nothing_from_the_web_becomes_markup() {
-        let mut report = Report::default();
+        let mut report = CrawlReport::default();
         report.types.insert("text/<script>alert(1)</script>".into(), 1);
         report.redirects.push(crate::report::Redirected {
             from: "javascript:alert(1)".into(),

@@ -3,8 +3,8 @@ use argiope_core::{ErrorKind, Failure, Truncated};
 
 use super::*;
 
-fn page(url: &str) -> Page<'_> {
-    Page {
+fn page(url: &str) -> PageSummary<'_> {
+    PageSummary {
         url,
         host: "example.com",
         via: Some("https://example.com/"),
@@ -35,11 +35,11 @@ fn a_page_line_says_what_the_founding_crawler_said() {
     for (page, line) in [
         (page(url), "https://example.com/p 200 text/html utf-8 31234 12/40"),
         (
-            Page { truncated: Some(Truncated::Length), ..page(url) },
+            PageSummary { truncated: Some(Truncated::Length), ..page(url) },
             "https://example.com/p 200 text/html utf-8 31234 12/40 truncated:length",
         ),
         (
-            Page {
+            PageSummary {
                 outcome: Outcome::Redirect,
                 status: Some(301),
                 redirect: Some("https://example.com/q"),
@@ -48,14 +48,14 @@ fn a_page_line_says_what_the_founding_crawler_said() {
             "https://example.com/p 301 redirect https://example.com/q",
         ),
         (
-            Page { outcome: Outcome::HttpError, status: Some(404), charset: None, bytes_body: 9, ..page(url) },
+            PageSummary { outcome: Outcome::HttpError, status: Some(404), charset: None, bytes_body: 9, ..page(url) },
             "https://example.com/p 404 text/html - 9",
         ),
         (
-            Page { outcome: Outcome::Failed, status: None, error: Some(&failure), ..page(url) },
+            PageSummary { outcome: Outcome::Failed, status: None, error: Some(&failure), ..page(url) },
             "https://example.com/p failed timeout_idle: nothing for 20 s\\x1b[0m",
         ),
-        (Page { outcome: Outcome::Robots, status: None, ..page(url) }, "https://example.com/p robots"),
+        (PageSummary { outcome: Outcome::Robots, status: None, ..page(url) }, "https://example.com/p robots"),
     ] {
         assert_eq!(page_line(&page), line);
     }
@@ -63,27 +63,27 @@ fn a_page_line_says_what_the_founding_crawler_said() {
 
 #[test]
 fn the_report_reads_well() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     let nxdomain = Failure::new(ErrorKind::DnsNxdomain, "no such host");
     let pages = ["https://example.com/", "https://example.com/a"];
     for url in pages {
         report.add(&page(url));
         report.add_links(url, [Backlinks::fingerprint_of_text("https://example.com/gone")]);
     }
-    report.add(&Page {
+    report.add(&PageSummary {
         outcome: Outcome::HttpError,
         status: Some(404),
         bytes_body: 0,
         ..page("https://example.com/gone")
     });
-    report.add(&Page {
+    report.add(&PageSummary {
         outcome: Outcome::Redirect,
         status: Some(301),
         redirect: Some("https://example.com/a"),
         bytes_body: 0,
         ..page("https://example.com/old")
     });
-    report.add(&Page {
+    report.add(&PageSummary {
         outcome: Outcome::Robots,
         status: None,
         total: None,
@@ -91,7 +91,7 @@ fn the_report_reads_well() {
         bytes_wire: 0,
         ..page("https://example.com/private")
     });
-    report.add(&Page {
+    report.add(&PageSummary {
         host: "dead.example",
         via: None,
         is_root: true,
@@ -104,7 +104,7 @@ fn the_report_reads_well() {
         total: Some(Duration::from_millis(2_500)),
         ..page("https://dead.example/")
     });
-    report.add(&Page {
+    report.add(&PageSummary {
         host: "moved.example",
         via: None,
         is_root: true,
@@ -165,11 +165,11 @@ Hosts (3)
 
 #[test]
 fn an_unfinished_crawl_says_what_is_left() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     report.add(&page("https://example.com/"));
     // These were never asked for, and do not count against the limit.
     for outcome in [Outcome::Robots, Outcome::Refused] {
-        report.add(&Page { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
+        report.add(&PageSummary { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
     }
     report.close(Duration::from_secs(61), 1_200, End::MaxPages);
     let text = render(&report, false);
@@ -178,10 +178,10 @@ fn an_unfinished_crawl_says_what_is_left() {
 
 #[test]
 fn long_lists_are_cut_and_say_so() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     for number in 0..30 {
         let url = format!("https://example.com/{number}");
-        report.add(&Page { outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
+        report.add(&PageSummary { outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
     }
     assert!(render(&report, false).contains("  … and 20 more\n"));
     assert!(!render(&report, true).contains("more\n"));
@@ -189,10 +189,10 @@ fn long_lists_are_cut_and_say_so() {
 
 #[test]
 fn nothing_from_the_web_is_printed_raw() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Protocol, "\x1b]0;evil\x07");
     let url = "https://example.com/\x1b[2J";
-    report.add(&Page {
+    report.add(&PageSummary {
         is_root: true,
         outcome: Outcome::Failed,
         error: Some(&failure),

@@ -24,13 +24,13 @@ use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 use clap::Args;
 
-use super::config::Usage;
-use super::escape::visible;
-use super::flags::{ExchangeFlags, TrustFlags};
-use super::{FAILED, complain, warn_of_insecurity};
+use super::{FAILED, print_error, warn_insecure};
+use crate::flags::config_file::UsageError;
+use crate::flags::{FetchFlags, TrustFlags};
+use argiope_core::output::escape::visible;
 
 #[derive(Args, Debug)]
-#[command(mut_args = |arg| super::args::hide(arg, &["robots", "no_robots"]), after_help = "\
+#[command(mut_args = |arg| crate::flags::hide(arg, &["robots", "no_robots"]), after_help = "\
 Examples:
   argiope robots robots.txt --agent mybot https://example.com/private/ /public/
   argiope robots https://example.com/ /search?q=x
@@ -48,44 +48,44 @@ pub struct RobotsArgs {
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     #[command(flatten)]
-    exchange: ExchangeFlags,
+    exchange: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
 }
 
 /// What is known of a robots.txt.
-struct Said {
+struct RobotsFile {
     answer: RobotsAnswer,
     /// What it was, where it was not read: for people.
-    words: String,
+    reason: String,
 }
 
 /// Judges URLs by a robots.txt.
-pub fn run(args: &RobotsArgs) -> Result<ExitCode, Usage> {
+pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
     if product_token(&args.agent).is_empty() {
         let shown = visible(&args.agent);
-        return Err(Usage(format!("'{shown}' for '--agent': write a product name, such as mybot")));
+        return Err(UsageError(format!("'{shown}' for '--agent': write a product name, such as mybot")));
     }
     let targets: Vec<(&str, String)> = args
         .urls
         .iter()
         .map(|url| target_of(url).map(|target| (url.as_str(), target)))
         .collect::<Option<_>>()
-        .ok_or_else(|| Usage("'<URL>...': there is one that cannot be parsed; write URLs or paths".to_owned()))?;
+        .ok_or_else(|| UsageError("'<URL>...': there is one that cannot be parsed; write URLs or paths".to_owned()))?;
     let said = if args.source.contains("://") {
         match fetch(args)? {
             Ok(said) => said,
             Err(why) => {
-                complain(&visible(&why));
+                print_error(&visible(&why));
                 return Ok(ExitCode::from(FAILED));
             }
         }
     } else {
         let bytes = read(&args.source).map_err(|error| {
             let shown = visible(&args.source);
-            Usage(format!("the file {shown} cannot be read: {error} (a URL begins with http:// or https://)"))
+            UsageError(format!("the file {shown} cannot be read: {error} (a URL begins with http:// or https://)"))
         })?;
-        Said { answer: RobotsAnswer::Rules(Robots::parse(&bytes, &args.agent)), words: String::new() }
+        RobotsFile { answer: RobotsAnswer::Rules(Robots::parse(&bytes, &args.agent)), reason: String::new() }
     };
     let mut out = std::io::stdout().lock();
     for (url, target) in targets {
@@ -97,7 +97,7 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, Usage> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn verdict(said: &Said, target: &str) -> (bool, String) {
+fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
     match &said.answer {
         RobotsAnswer::Rules(robots) => {
             let verdict = robots.judge(target);
@@ -109,7 +109,7 @@ fn verdict(said: &Said, target: &str) -> (bool, String) {
             (verdict.allowed, why)
         }
         answer @ (RobotsAnswer::AllowAll | RobotsAnswer::Unreachable { .. }) => {
-            (answer.allows(target), said.words.clone())
+            (answer.allows(target), said.reason.clone())
         }
     }
 }
@@ -127,10 +127,10 @@ fn read(source: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// Fetches a robots.txt as a crawl would. The inner error is what stopped it before anything was learned.
-fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
+fn fetch(args: &RobotsArgs) -> Result<Result<RobotsFile, String>, UsageError> {
     let mut config = Config { roots: vec![args.source.clone()], ..Config::default() };
-    args.exchange.lay_over(&mut config)?;
-    args.trust.lay_over(&mut config);
+    args.exchange.apply_to(&mut config)?;
+    args.trust.apply_to(&mut config);
     config.robots = RobotsPolicy::Obey;
     config.no_sitemap = true;
     let mut rules = match argiope_runtime::rules(&config) {
@@ -139,7 +139,7 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         Err(error) => return Ok(Err(error.to_string())),
     };
     if config.insecure {
-        warn_of_insecurity();
+        warn_insecure();
     }
     // Nothing else is asked of the host.
     let root = rules.roots.drain(..).next();
@@ -152,7 +152,7 @@ fn fetch(args: &RobotsArgs) -> Result<Result<Said, String>, Usage> {
         rules: Arc::new(rules),
         engine: engine_kind(config.engine),
         clock: Clock::start(),
-        consumer: Forward(visits),
+        consumer: ForwardVisits(visits),
         target: OutputTarget::default(),
         open: true,
     });
@@ -183,7 +183,7 @@ fn of_site(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }
 
-fn meaning(visit: &Visit, agent: &str) -> Said {
+fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
     let bytes = match visit.message.errand.as_deref() {
         Some(Errand::Robots(bytes)) => bytes.as_slice(),
         Some(Errand::Sitemap(..)) | None => &[],
@@ -195,19 +195,19 @@ fn meaning(visit: &Visit, agent: &str) -> Said {
         (None, None) => "gave no answer".to_owned(),
     };
     let answer = RobotsAnswer::of(visit, bytes, agent);
-    let words = match answer {
+    let reason = match answer {
         RobotsAnswer::Rules(_) => String::new(),
         RobotsAnswer::AllowAll => format!("{} {what}: there is none, everything is allowed", visit.link.url),
         RobotsAnswer::Unreachable { .. } => {
             format!("{} {what}; until it can be read nothing is allowed", visit.link.url)
         }
     };
-    Said { answer, words }
+    RobotsFile { answer, reason }
 }
 
-struct Forward(Sender<Box<Visit>>);
+struct ForwardVisits(Sender<Box<Visit>>);
 
-impl VisitConsumer for Forward {
+impl VisitConsumer for ForwardVisits {
     fn take(&mut self, settled: Settled) {
         // Whoever waited has heard enough.
         let _ = self.0.send(settled.visit);

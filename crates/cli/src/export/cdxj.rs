@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::sorted::Sorted;
 use super::surt::surt;
-use crate::history::{self, Fault, Line};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// So much of a WARC record is looked at for its fields and the head of the answer.
 const OPENING: u64 = 64 << 10;
@@ -31,11 +31,11 @@ struct Entry<'a> {
 }
 
 /// One line per answer in the archive.
-pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
     let mut archive = Archive { directory: directory.to_owned(), open: None };
-    history::lines(directory, |line| {
-        let line = Line::read(line)?;
+    records::lines(directory, |line| {
+        let line = StoredRecord::read(line)?;
         if let Some(place) = &line.warc
             && let Some(url) = UrlRef::from_normal(&line.url)
         {
@@ -80,7 +80,7 @@ struct Opening {
 }
 
 impl Archive {
-    fn opening(&mut self, place: &Place) -> Result<Opening, Fault> {
+    fn opening(&mut self, place: &Place) -> Result<Opening, ReadError> {
         let fault = |error: &io::Error| {
             let path = self.directory.join(&place.file);
             StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))

@@ -1,6 +1,6 @@
 //! The columns of a table of pages: one list for every format that has columns.
 
-use crate::history::Line;
+use crate::records::StoredRecord;
 
 /// What stands in one field.
 pub enum Value<'a> {
@@ -13,7 +13,7 @@ pub enum Value<'a> {
 
 pub struct Column {
     pub name: &'static str,
-    pub value: fn(&Line) -> Value<'_>,
+    pub value: fn(&StoredRecord) -> Value<'_>,
 }
 
 macro_rules! columns {

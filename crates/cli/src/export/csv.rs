@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::columns::{COLUMNS, Value};
-use crate::history::{self, Fault};
+use crate::records::{self, ReadError};
 use argiope_core::output::escape::visible;
 
 /// One row per page of the latest round, in the order of completion.
-pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     write_row(out, COLUMNS.iter().map(|column| Value::Text(Some(column.name))))?;
-    history::latest_pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
+    records::latest_pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
     Ok(out.flush()?)
 }
 

@@ -13,7 +13,7 @@ use argiope_store::disk::HistoryEvent;
 use super::Xml;
 use super::csv::write_text;
 use super::sorted::Sorted;
-use crate::history::{self, Fault, Line};
+use crate::records::{self, ReadError, StoredRecord};
 
 struct Edge<'a> {
     from: &'a str,
@@ -23,7 +23,7 @@ struct Edge<'a> {
 }
 
 /// One row per edge.
-pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(b"source,target,kind,nofollow\r\n")?;
     edges(directory, |edge| {
         write_text(out, edge.from)?;
@@ -35,7 +35,7 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
 }
 
 /// The same as GraphML: first all nodes, each once, then the edges.
-pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
+pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
           <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
@@ -44,7 +44,7 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
           <graph edgedefault=\"directed\">\n",
     )?;
     let mut nodes = Sorted::default();
-    history::walk(directory, |event| match event {
+    records::walk(directory, |event| match event {
         HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
         _ => Ok(()),
     })?;
@@ -58,7 +58,7 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
             writeln!(out, "<node id=\"{}\"/>", Xml(&String::from_utf8_lossy(node)))?;
             last = Some(node.to_vec());
         }
-        Ok::<_, Fault>(())
+        Ok::<_, ReadError>(())
     })?;
     edges(directory, |edge| {
         write!(out, "<edge source=\"{}\" target=\"{}\">", Xml(edge.from), Xml(edge.to))?;
@@ -80,16 +80,16 @@ struct Found {
 }
 
 /// Tells all edges. The links that a page brought stand before its record in the log, so only one page's are held.
-fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> Result<(), Fault> {
+fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> Result<(), ReadError> {
     let mut found: Vec<Found> = Vec::new();
-    history::walk(directory, |event| {
+    records::walk(directory, |event| {
         match event {
             HistoryEvent::Link { url, via: Some(via), kind, again: false, .. } => {
                 found.push(Found { from: via.to_owned(), to: url.to_owned(), kind });
             }
             HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => {}
             HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
-                let line = Line::read(line)?;
+                let line = StoredRecord::read(line)?;
                 let all_known = line.link_list.is_some();
                 for link in found.drain(..).filter(|link| !(all_known && link.from == line.url)) {
                     // Redirects are told by the record, whether their target was new or not.

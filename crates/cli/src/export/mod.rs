@@ -17,7 +17,7 @@ use std::path::Path;
 
 use argiope_core::output::escape::acts;
 
-use crate::history::{self, Fault};
+use crate::records::{self, ReadError};
 
 pub use cdxj::cdxj;
 pub use csv::csv;
@@ -26,8 +26,8 @@ pub use parquet::parquet;
 pub use sitemap::sitemap;
 
 /// All records, as they were written: runs, pages, robots.txt and sitemaps.
-pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), Fault> {
-    history::lines(directory, |line| {
+pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+    records::lines(directory, |line| {
         out.write_all(line)?;
         Ok(out.write_all(b"\n")?)
     })?;

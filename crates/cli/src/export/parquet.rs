@@ -14,7 +14,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::columns::{COLUMNS, Value};
-use crate::history::{self, Fault, Line};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// Pages in one group,
 const ROWS: usize = 100_000;
@@ -22,13 +22,13 @@ const ROWS: usize = 100_000;
 const BYTES: usize = 64 << 20;
 
 /// One row per page of the latest round, in the order of completion.
-pub fn parquet(directory: &Path, out: &mut (dyn Write + Send)) -> Result<(), Fault> {
+pub fn parquet(directory: &Path, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
     let schema = Arc::new(parse_message_type(&schema()).map_err(fault)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
     let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(fault)?;
     let mut group = Group::new();
-    history::latest_pages(directory, |line| {
+    records::latest_pages(directory, |line| {
         group.add(line);
         if group.rows >= ROWS || group.bytes >= BYTES {
             group.write(&mut file).map_err(fault)?;
@@ -41,7 +41,7 @@ pub fn parquet(directory: &Path, out: &mut (dyn Write + Send)) -> Result<(), Fau
 }
 
 fn schema() -> String {
-    let blank = Line::default();
+    let blank = StoredRecord::default();
     let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
         Value::Text(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
         Value::Number(_) => format!("OPTIONAL INT64 {};", column.name),
@@ -52,7 +52,7 @@ fn schema() -> String {
 }
 
 /// A failure to write is the output's; anything else would be ours.
-fn fault(error: ParquetError) -> Fault {
+fn fault(error: ParquetError) -> ReadError {
     let error = match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(error) => *error,
@@ -60,7 +60,7 @@ fn fault(error: ParquetError) -> Fault {
         },
         other => std::io::Error::other(other),
     };
-    Fault::Output(error)
+    ReadError::RecordStream(error)
 }
 
 /// The values of one column; a level of 0 is an absent one.
@@ -78,7 +78,7 @@ struct Group {
 
 impl Group {
     fn new() -> Self {
-        let blank = Line::default();
+        let blank = StoredRecord::default();
         let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
             Value::Text(_) => Values::Texts(Vec::new(), Vec::new()),
             Value::Number(_) | Value::Moment(_) => Values::Numbers(Vec::new(), Vec::new()),
@@ -87,7 +87,7 @@ impl Group {
         Self { columns: columns.collect(), rows: 0, bytes: 0 }
     }
 
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &StoredRecord) {
         self.rows += 1;
         for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
             match ((column.value)(line), values) {

@@ -11,7 +11,7 @@ use argiope_core::{Outcome, UrlRef};
 
 use super::Xml;
 use super::sorted::Sorted;
-use crate::history::{self, Fault, Line};
+use crate::records::{self, ReadError, StoredRecord};
 use argiope_runtime::atomic_file::AtomicFile;
 
 const ADDRESSES: u64 = 50_000;
@@ -20,11 +20,11 @@ const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
 
 /// Writes the sitemap to `out`. Where it takes several files, they are written beside `file`, and `out` gets the index;
 /// without a `file` that is refused.
-pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), Fault> {
+pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
     // Address, then the place in the log: of an address that was fetched again the last answer counts.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
-    history::pages(directory, |line| {
+    records::pages(directory, |line| {
         if line.outcome == Some(Outcome::NotModified) {
             // What was said of it before still holds.
             return Ok(());
@@ -49,7 +49,7 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     }
     let Some(file) = file else {
         let why = format!("a sitemap of this crawl takes {parts} files: name the first with -o FILE");
-        return Err(Fault::Refused(why));
+        return Err(ReadError::Refused(why));
     };
     let origin = first.as_deref().and_then(UrlRef::from_normal).map(|url| url.to_url().origin().to_string());
     let origin = origin.unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     Ok(end(out, "sitemapindex")?)
 }
 
-fn is_listed(line: &Line) -> bool {
+fn is_listed(line: &StoredRecord) -> bool {
     const NOT_DOCUMENTS: [&str; 8] = [
         "image/",
         "audio/",
@@ -87,7 +87,7 @@ fn is_listed(line: &Line) -> bool {
     line.outcome == Some(Outcome::Ok) && is_document && !line.noindex && is_itself
 }
 
-fn entry(line: &Line) -> String {
+fn entry(line: &StoredRecord) -> String {
     let modified = line.last_modified.as_deref().and_then(|date| {
         // HTTP's dates are mail's, but for the name of the zone.
         jiff::fmt::rfc2822::parse(&date.replace("GMT", "+0000")).ok().map(|moment| moment.timestamp())
@@ -97,7 +97,10 @@ fn entry(line: &Line) -> String {
 }
 
 /// Tells the entries, each with its line feed.
-fn each_entry(sorted: &mut Sorted, mut tell: impl FnMut(&str, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+fn each_entry(
+    sorted: &mut Sorted,
+    mut tell: impl FnMut(&str, &[u8]) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let mut last: Option<(String, String)> = None;
     let mut give = |(url, entry): (String, String)| if entry.len() > 1 { tell(&url, entry.as_bytes()) } else { Ok(()) };
     sorted.each(|line| {
@@ -107,7 +110,7 @@ fn each_entry(sorted: &mut Sorted, mut tell: impl FnMut(&str, &[u8]) -> Result<(
         let next = (url.to_owned(), format!("{entry}\n"));
         match last.replace(next) {
             Some(before) if before.0 != url => give(before),
-            _ => Ok::<_, Fault>(()),
+            _ => Ok::<_, ReadError>(()),
         }
     })?;
     last.map_or(Ok(()), give)
@@ -134,7 +137,7 @@ impl Fill {
     }
 }
 
-fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String), Fault> {
+fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String), ReadError> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{number}.xml");
     let path: PathBuf = file.with_file_name(&name);
@@ -143,7 +146,7 @@ fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String)
     Ok((part, name))
 }
 
-fn close_part(mut part: BufWriter<AtomicFile>) -> Result<(), Fault> {
+fn close_part(mut part: BufWriter<AtomicFile>) -> Result<(), ReadError> {
     end(&mut part, "urlset")?;
     let part = part.into_inner().map_err(std::io::IntoInnerError::into_error)?;
     Ok(part.place()?)

@@ -1,10 +1,10 @@
-//! [`Report`]: what a crawl found, gathered page by page.
+//! [`CrawlReport`]: what a crawl found, gathered page by page.
 //!
 //! Invariant: it takes a bounded amount of memory however long the crawl is. Counts are exact; lists have an end, and
 //! say how much they leave out.
 
 mod backlinks;
-mod past;
+mod from_directory;
 mod top;
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ const BODIES: usize = 1 << 17;
 
 /// The fate of one URL, as far as a report is concerned. Borrowed: most of it is only counted.
 #[derive(Clone, Debug)]
-pub struct Page<'a> {
+pub struct PageSummary<'a> {
     pub url: &'a str,
     /// The host in it.
     pub host: &'a str,
@@ -71,7 +71,7 @@ pub struct Page<'a> {
     pub total: Option<Duration>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> PageSummary<'a> {
     /// What a visit means for a report.
     pub fn of(visit: &'a Visit, rules: &Rules) -> Self {
         let in_scope =
@@ -111,11 +111,11 @@ impl<'a> Page<'a> {
         }
     }
 
-    fn fault(&self) -> Fault {
+    fn fault(&self) -> BrokenReason {
         match (self.error, self.status) {
-            (Some(error), _) => Fault::Failure(error.clone()),
-            (None, Some(status)) => Fault::Status(status),
-            (None, None) => Fault::Failure(Failure::new(ErrorKind::Internal, "no reason was recorded")),
+            (Some(error), _) => BrokenReason::Failure(error.clone()),
+            (None, Some(status)) => BrokenReason::Status(status),
+            (None, None) => BrokenReason::Failure(Failure::new(ErrorKind::Internal, "no reason was recorded")),
         }
     }
 }
@@ -130,16 +130,16 @@ pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
 
 /// Why there is nothing behind a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BrokenReason {
     Status(u16),
     Failure(Failure),
 }
 
 /// A link that leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct BrokenLink {
     pub url: Box<str>,
-    pub fault: Fault,
+    pub fault: BrokenReason,
     /// Pages that link to it, the one it was found on first.
     pub on: Vec<Box<str>>,
     /// How many more do.
@@ -159,18 +159,18 @@ pub struct Redirected {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootNote {
     /// Nothing could be had from it.
-    Dead { url: Box<str>, fault: Fault },
+    Dead { url: Box<str>, fault: BrokenReason },
     /// robots.txt forbids it.
     Forbidden { url: Box<str> },
     /// It is on a private network or a blocked port.
-    Refused { url: Box<str>, fault: Fault },
+    Refused { url: Box<str>, fault: BrokenReason },
     /// It leads out of scope: `to` is the root to use instead.
     Elsewhere { url: Box<str>, to: Box<str> },
 }
 
 /// What was had from one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostSum {
+pub struct HostTotals {
     pub pages: u64,
     pub bytes: u64,
     /// Links to it that lead nowhere.
@@ -181,7 +181,7 @@ pub struct HostSum {
 
 /// What a crawl found.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct CrawlReport {
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
     /// Of URLs that failed or were refused, why.
@@ -194,9 +194,9 @@ pub struct Report {
     pub bytes_body: u64,
     pub types: BTreeMap<Box<str>, u64>,
     /// Up to a cap; pages of further hosts are in `other_hosts`.
-    pub hosts: BTreeMap<Box<str>, HostSum>,
-    pub other_hosts: HostSum,
-    pub broken: Vec<Broken>,
+    pub hosts: BTreeMap<Box<str>, HostTotals>,
+    pub other_hosts: HostTotals,
+    pub broken: Vec<BrokenLink>,
     /// All of them, listed or not.
     pub broken_total: u64,
     pub redirects: Vec<Redirected>,
@@ -219,7 +219,7 @@ pub struct Report {
     pub is_running: bool,
 }
 
-impl Default for Report {
+impl Default for CrawlReport {
     fn default() -> Self {
         Self {
             outcomes: OutcomeCounts::default(),
@@ -231,7 +231,7 @@ impl Default for Report {
             bytes_body: 0,
             types: BTreeMap::new(),
             hosts: BTreeMap::new(),
-            other_hosts: HostSum::default(),
+            other_hosts: HostTotals::default(),
             broken: Vec::new(),
             broken_total: 0,
             redirects: Vec::new(),
@@ -250,9 +250,9 @@ impl Default for Report {
     }
 }
 
-impl Report {
+impl CrawlReport {
     /// Adds the fate of one URL.
-    pub fn add(&mut self, page: &Page<'_>) {
+    pub fn add(&mut self, page: &PageSummary<'_>) {
         self.outcomes.add(page.outcome);
         self.bytes_wire += page.bytes_wire;
         self.bytes_body += page.bytes_body;
@@ -332,9 +332,9 @@ impl Report {
         if seconds > 0.0 { self.outcomes.fetched() as f64 / seconds } else { 0.0 }
     }
 
-    fn add_to_host(&mut self, page: &Page<'_>) {
+    fn add_to_host(&mut self, page: &PageSummary<'_>) {
         if self.hosts.len() < HOSTS && !self.hosts.contains_key(page.host) {
-            self.hosts.insert(page.host.into(), HostSum::default());
+            self.hosts.insert(page.host.into(), HostTotals::default());
         }
         let sum = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
         sum.pages += 1;
@@ -343,11 +343,11 @@ impl Report {
         sum.time += page.total.unwrap_or_default();
     }
 
-    fn add_broken(&mut self, page: &Page<'_>) {
+    fn add_broken(&mut self, page: &PageSummary<'_>) {
         self.broken_total += 1;
         if self.broken.len() < BROKEN {
             let on = page.via.map(Into::into).into_iter().collect();
-            self.broken.push(Broken { url: page.url.into(), fault: page.fault(), on, more: 0 });
+            self.broken.push(BrokenLink { url: page.url.into(), fault: page.fault(), on, more: 0 });
         }
     }
 }
@@ -363,7 +363,7 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, cap: usize) {
     }
 }
 
-fn root_note(page: &Page<'_>) -> Option<RootNote> {
+fn root_note(page: &PageSummary<'_>) -> Option<RootNote> {
     let url = page.url.into();
     match page.outcome {
         Outcome::Robots => Some(RootNote::Forbidden { url }),

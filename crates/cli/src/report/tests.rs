@@ -1,7 +1,7 @@
 use super::*;
 
-fn page(url: &str) -> Page<'_> {
-    Page {
+fn page(url: &str) -> PageSummary<'_> {
+    PageSummary {
         url,
         host: "h",
         via: Some("http://h/"),
@@ -27,44 +27,60 @@ fn page(url: &str) -> Page<'_> {
 
 #[test]
 fn every_fate_is_counted_once() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Reset, "gone");
     report.add(&page("http://h/ok"));
-    report.add(&Page { outcome: Outcome::HttpError, status: Some(404), ..page("http://h/404") });
-    report.add(&Page { outcome: Outcome::Failed, status: None, error: Some(&failure), tries: 4, ..page("http://h/r") });
+    report.add(&PageSummary { outcome: Outcome::HttpError, status: Some(404), ..page("http://h/404") });
+    report.add(&PageSummary {
+        outcome: Outcome::Failed,
+        status: None,
+        error: Some(&failure),
+        tries: 4,
+        ..page("http://h/r")
+    });
     report.close(Duration::from_secs(2), 0, End::Finished);
     assert_eq!(report.outcomes.total(), 3);
     assert_eq!(report.statuses.iter().collect::<Vec<_>>(), [(&200, &1), (&404, &1)]);
     assert_eq!(report.failures.get(&ErrorKind::Reset), Some(&1));
     assert_eq!((report.bytes_wire, report.bytes_body, report.retries, report.broken_total), (30, 60, 3, 2));
-    assert_eq!(report.hosts["h"], HostSum { pages: 3, bytes: 30, broken: 2, time: Duration::from_millis(15) });
+    assert_eq!(report.hosts["h"], HostTotals { pages: 3, bytes: 30, broken: 2, time: Duration::from_millis(15) });
     assert!((report.pages_per_second() - 1.5).abs() < 1e-9);
 }
 
 #[test]
 fn broken_links_name_every_page_that_has_them() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     let broken = "http://h/gone";
     let link = [Backlinks::fingerprint_of_text(broken)];
     for page in 0..14 {
         report.add_links(&format!("http://h/{page}"), link);
     }
-    report.add(&Page { via: Some("http://h/0"), outcome: Outcome::HttpError, status: Some(410), ..page(broken) });
+    report.add(&PageSummary {
+        via: Some("http://h/0"),
+        outcome: Outcome::HttpError,
+        status: Some(410),
+        ..page(broken)
+    });
     report.close(Duration::ZERO, 0, End::Finished);
     let only = &report.broken[0];
-    assert_eq!(only.fault, Fault::Status(410));
+    assert_eq!(only.fault, BrokenReason::Status(410));
     assert_eq!((only.on.len(), only.more), (10, 4));
     assert_eq!(&*only.on[0], "http://h/0");
 }
 
 #[test]
 fn lists_have_an_end_and_counts_do_not() {
-    let mut report = Report::default();
+    let mut report = CrawlReport::default();
     for number in 0..2_500 {
         let url = format!("http://h{number}/");
         let host = format!("h{number}");
-        report.add(&Page { host: &host, outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
-        report.add(&Page { outcome: Outcome::Redirect, status: Some(301), redirect: Some("http://h/"), ..page(&url) });
+        report.add(&PageSummary { host: &host, outcome: Outcome::HttpError, status: Some(500), ..page(&url) });
+        report.add(&PageSummary {
+            outcome: Outcome::Redirect,
+            status: Some(301),
+            redirect: Some("http://h/"),
+            ..page(&url)
+        });
     }
     assert_eq!((report.broken.len(), report.broken_total), (BROKEN, 2_500));
     assert_eq!((report.redirects.len(), report.outcomes.get(Outcome::Redirect)), (REDIRECTS, 2_500));
@@ -72,24 +88,25 @@ fn lists_have_an_end_and_counts_do_not() {
 
 #[test]
 fn roots_that_need_a_word_get_one() {
-    let mut report = Report::default();
-    let root = |url| Page { is_root: true, via: None, ..page(url) };
+    let mut report = CrawlReport::default();
+    let root = |url| PageSummary { is_root: true, via: None, ..page(url) };
     let dead = Failure::new(ErrorKind::DnsNxdomain, "no such name");
     report.add(&root("http://fine/"));
-    report.add(&Page { outcome: Outcome::Failed, status: None, error: Some(&dead), ..root("http://dead/") });
-    report.add(&Page {
+    report.add(&PageSummary { outcome: Outcome::Failed, status: None, error: Some(&dead), ..root("http://dead/") });
+    report.add(&PageSummary {
         outcome: Outcome::Redirect,
         status: Some(301),
         redirect: Some("http://w/"),
         ..root("http://in/")
     });
-    let out = Page { redirect_in_scope: false, redirect: Some("http://w/"), status: Some(301), ..root("http://out/") };
-    report.add(&Page { outcome: Outcome::Redirect, ..out });
-    report.add(&Page { outcome: Outcome::Robots, status: None, ..root("http://no/") });
+    let out =
+        PageSummary { redirect_in_scope: false, redirect: Some("http://w/"), status: Some(301), ..root("http://out/") };
+    report.add(&PageSummary { outcome: Outcome::Redirect, ..out });
+    report.add(&PageSummary { outcome: Outcome::Robots, status: None, ..root("http://no/") });
     assert_eq!(
         report.roots,
         [
-            RootNote::Dead { url: "http://dead/".into(), fault: Fault::Failure(dead.clone()) },
+            RootNote::Dead { url: "http://dead/".into(), fault: BrokenReason::Failure(dead.clone()) },
             RootNote::Elsewhere { url: "http://out/".into(), to: "http://w/".into() },
             RootNote::Forbidden { url: "http://no/".into() },
         ]
@@ -104,7 +121,7 @@ fn a_visit_is_a_page_of_the_report() {
     let mut visit = Visit::unasked(link, Outcome::Redirect, None, argiope_core::Time::ZERO);
     for (to, in_scope) in [("https://www.h.example/x", true), ("https://elsewhere.example/", false)] {
         visit.facts.redirect = Some(Url::parse(to).unwrap());
-        let page = Page::of(&visit, &rules);
+        let page = PageSummary::of(&visit, &rules);
         assert_eq!((page.url, page.host, page.is_root), ("https://h.example/", "h.example", true));
         assert_eq!((page.redirect, page.redirect_in_scope), (Some(to), in_scope));
     }

@@ -10,17 +10,17 @@ use std::path::Path;
 
 use argiope_runtime::atomic_file::open_new;
 
-use super::escape::visible;
+use argiope_core::output::escape::visible;
 
 /// Lines are collected up to this before they are written.
 const BUFFER: usize = 64 << 10;
 
-pub struct Output {
+pub struct RecordStream {
     to: Box<dyn Write + Send>,
     name: String,
 }
 
-impl Output {
+impl RecordStream {
     /// Whether what is written there cannot be taken back.
     pub fn is_stream(path: &Path) -> bool {
         path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
@@ -72,25 +72,25 @@ mod tests {
     fn records_arrive_in_a_new_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pages.jsonl");
-        let mut output = Output::open(&path).unwrap();
+        let mut output = RecordStream::open(&path).unwrap();
         output.write(b"{}\n").unwrap();
         output.flush().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
-        let refusal = Output::open(&path).err().unwrap();
+        let refusal = RecordStream::open(&path).err().unwrap();
         assert!(refusal.contains("pages.jsonl is there already"), "{refusal}");
         assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
     }
 
     #[test]
     fn an_output_that_cannot_be_written_is_known_at_once() {
-        let refusal = Output::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
+        let refusal = RecordStream::open(Path::new("/nonexistent/pages.jsonl")).err().unwrap();
         assert!(refusal.starts_with("/nonexistent/pages.jsonl cannot be written: "), "{refusal}");
-        assert!(Output::open(Path::new("/dev/null")).is_ok());
+        assert!(RecordStream::open(Path::new("/dev/null")).is_ok());
     }
 
     #[test]
     fn a_full_disk_is_told() {
-        let mut output = Output::open(Path::new("/dev/full")).unwrap();
+        let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
         let fault = output.flush().unwrap_err();
         assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");

@@ -1,4 +1,4 @@
-//! [`Teller`]: takes every settled visit, prints its record, says its line, and gathers the report.
+//! [`VisitReporter`]: takes every settled visit, prints its record, says its line, and gathers the report.
 //!
 //! Records that go to a file are the writer's business, and durable before they come here.
 //!
@@ -8,19 +8,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::{Backlinks, End, Page, Report};
+use crate::report::{Backlinks, CrawlReport, End, PageSummary};
 use argiope_core::rules::Rules;
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 
 use super::changes::ChangeList;
-use super::live::Live;
-use super::output::Output;
-use super::{log, report};
+use super::record_stream::RecordStream;
+use super::report;
+use crate::screen::json_log;
+use crate::screen::live::Live;
 
 /// What is said of visits, and how.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Voice {
+pub struct Verbosity {
     /// A line for every page.
     pub pages: bool,
     /// One for every link that is not followed, too.
@@ -29,24 +30,24 @@ pub struct Voice {
     pub json: bool,
 }
 
-pub struct Teller {
+pub struct VisitReporter {
     rules: Arc<Rules>,
-    output: Option<Output>,
-    voice: Voice,
+    output: Option<RecordStream>,
+    verbosity: Verbosity,
     live: Arc<Live>,
-    report: Report,
+    report: CrawlReport,
     changes: ChangeList,
     /// Why records cannot be written any more.
     fault: Option<String>,
     on_fault: Box<dyn FnMut() + Send>,
 }
 
-impl Teller {
+impl VisitReporter {
     /// `on_fault` is called once, when records cannot be written any more.
     pub fn new(
         rules: Arc<Rules>,
-        output: Option<Output>,
-        voice: Voice,
+        output: Option<RecordStream>,
+        verbosity: Verbosity,
         live: Arc<Live>,
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
@@ -54,9 +55,9 @@ impl Teller {
         Self {
             rules,
             output,
-            voice,
+            verbosity,
             live,
-            report: Report::default(),
+            report: CrawlReport::default(),
             changes: ChangeList::default(),
             fault: None,
             on_fault,
@@ -86,13 +87,13 @@ impl Teller {
         if !visit.is_page() {
             return;
         }
-        let page = Page::of(visit, &self.rules);
-        let Voice { pages, skips, json } = self.voice;
+        let page = PageSummary::of(visit, &self.rules);
+        let Verbosity { pages, skips, json } = self.verbosity;
         if pages {
-            self.live.say(if json { log::page(&page) } else { report::page_line(&page) });
+            self.live.say(if json { json_log::page(&page) } else { report::page_line(&page) });
         }
         for (url, reason) in visit.findings.skipped.iter().filter(|_| skips) {
-            self.live.say(if json { log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
+            self.live.say(if json { json_log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
         let links = visit.message.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
@@ -110,7 +111,7 @@ impl Teller {
     }
 
     /// The crawl is over: closes the report. The error is a sentence for the user.
-    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (Report, ChangeList, Result<(), String>) {
+    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (CrawlReport, ChangeList, Result<(), String>) {
         self.report.close(elapsed, queued, end);
         (self.report, self.changes, self.fault.map_or(Ok(()), Err))
     }
@@ -130,15 +131,15 @@ mod tests {
     use argiope_core::{Found, Link, Outcome, Time, Url};
     use argiope_runtime::status::Status;
 
-    use super::super::live::View;
     use super::*;
+    use crate::screen::live::View;
 
-    fn teller(path: &Path, faults: &Arc<AtomicU32>) -> Teller {
+    fn reporter(path: &Path, faults: &Arc<AtomicU32>) -> VisitReporter {
         let config = Config { roots: vec!["https://h/".into()], ..Config::default() };
         let live = Arc::new(Live::start(View::None, Status::default).unwrap());
         let faults = Arc::clone(faults);
-        let output = Output::open(path).unwrap();
-        Teller::new(Arc::new(config.compile(0).unwrap()), Some(output), Voice::default(), live, move || {
+        let output = RecordStream::open(path).unwrap();
+        VisitReporter::new(Arc::new(config.compile(0).unwrap()), Some(output), Verbosity::default(), live, move || {
             faults.fetch_add(1, Ordering::SeqCst);
         })
     }
@@ -152,11 +153,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r.jsonl");
         let faults = Arc::default();
-        let mut teller = teller(&path, &faults);
-        teller.line(b"{\"first\":1}\n");
-        teller.visit(&visit(), b"{\"page\":1}\n");
-        teller.flush();
-        let (report, _, written) = teller.close(Duration::from_secs(1), 5, End::MaxPages);
+        let mut reporter = reporter(&path, &faults);
+        reporter.line(b"{\"first\":1}\n");
+        reporter.visit(&visit(), b"{\"page\":1}\n");
+        reporter.flush();
+        let (report, _, written) = reporter.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
         assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn a_broken_link_is_named_with_all_its_pages() {
         let faults = Arc::default();
-        let mut teller = teller(Path::new("/dev/null"), &faults);
+        let mut reporter = reporter(Path::new("/dev/null"), &faults);
         let gone = Link {
             via: Some(Url::parse("https://h/1").unwrap()),
             ..Link::root(Url::parse("https://h/gone").unwrap(), 10)
@@ -178,12 +179,12 @@ mod tests {
             found.push(gone.url.as_ref(), gone.kind);
             let mut visit = Visit::unasked(link, Outcome::Ok, None, Time::ZERO);
             visit.message.found = found;
-            teller.visit(&visit, b"{}\n");
+            reporter.visit(&visit, b"{}\n");
         }
         let mut broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
         broken.facts.status = Some(404);
-        teller.visit(&broken, b"{}\n");
-        let (report, ..) = teller.close(Duration::ZERO, 0, End::Finished);
+        reporter.visit(&broken, b"{}\n");
+        let (report, ..) = reporter.close(Duration::ZERO, 0, End::Finished);
         let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
         assert_eq!(on, ["https://h/1", "https://h/2"]);
     }
@@ -191,12 +192,12 @@ mod tests {
     #[test]
     fn a_full_disk_stops_the_crawl_once() {
         let faults = Arc::default();
-        let mut teller = teller(Path::new("/dev/full"), &faults);
+        let mut reporter = reporter(Path::new("/dev/full"), &faults);
         for _ in 0..3 {
-            teller.visit(&visit(), b"{}\n");
-            teller.flush();
+            reporter.visit(&visit(), b"{}\n");
+            reporter.flush();
         }
-        let (report, _, written) = teller.close(Duration::ZERO, 0, End::Interrupted);
+        let (report, _, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);
         assert!(written.unwrap_err().starts_with("/dev/full cannot be written"));
         assert_eq!(report.outcomes.total(), 3);

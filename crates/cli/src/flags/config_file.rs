@@ -5,47 +5,47 @@ use std::path::Path;
 
 use argiope_core::rules::{Config, ConfigError, Root};
 
-use super::args::{CrawlArgs, DemoArgs, FetchArgs};
-use super::escape::visible;
+use super::{CrawlArgs, DemoArgs, FetchArgs};
+use argiope_core::output::escape::visible;
 
 /// Bad usage: what to tell, before exit code 2.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
 /// The settings of a crawl: defaults, under the configuration file, under the flags.
-pub fn of_crawl(args: &CrawlArgs) -> Result<Config, Usage> {
+pub fn of_crawl(args: &CrawlArgs) -> Result<Config, UsageError> {
     let mut config = match &args.place.config {
         Some(path) => from_file(path)?,
         None => Config::default(),
     };
-    args.lay_over(&mut config).map_err(Usage::from)?;
+    args.apply_to(&mut config).map_err(UsageError::from)?;
     if let Some(path) = config.input.clone() {
         config.roots.extend(roots_from(&path, config.max_url)?);
     }
     Ok(config)
 }
 
-pub fn of_fetch(args: &FetchArgs) -> Result<Config, Usage> {
+pub fn of_fetch(args: &FetchArgs) -> Result<Config, UsageError> {
     let mut config = Config::default();
-    args.lay_over(&mut config).map_err(Usage::from)?;
+    args.apply_to(&mut config).map_err(UsageError::from)?;
     Ok(config)
 }
 
 pub fn of_demo(args: &DemoArgs) -> Config {
     let mut config = Config::default();
-    args.lay_over(&mut config);
+    args.apply_to(&mut config);
     config
 }
 
-fn from_file(path: &Path) -> Result<Config, Usage> {
+fn from_file(path: &Path) -> Result<Config, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Usage(format!("the configuration file {shown} cannot be read: {error}")))?;
+        .map_err(|error| UsageError(format!("the configuration file {shown} cannot be read: {error}")))?;
     from_text(&text, &shown)
 }
 
 /// Reads TOML; `name` is what messages call the file.
-fn from_text(text: &str, name: &str) -> Result<Config, Usage> {
+fn from_text(text: &str, name: &str) -> Result<Config, UsageError> {
     let table: toml::Table = toml::from_str(text).map_err(|error| complaint(text, name, &error))?;
     if let Some(unknown) = table.keys().find(|key| !Config::keys().contains(&key.as_str())) {
         let line = text
@@ -56,20 +56,20 @@ fn from_text(text: &str, name: &str) -> Result<Config, Usage> {
             Some(near) => format!("did you mean `{near}`?"),
             None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
         };
-        return Err(Usage(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
+        return Err(UsageError(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
     }
     toml::from_str(text).map_err(|error| complaint(text, name, &error))
 }
 
 /// Where a file is wrong, and how, in one line.
-fn complaint(text: &str, name: &str, error: &toml::de::Error) -> Usage {
+fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
     let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));
-    let Some(before) = before else { return Usage(format!("{name}: {}", visible(&message))) };
+    let Some(before) = before else { return UsageError(format!("{name}: {}", visible(&message))) };
     let number = before.matches('\n').count() + 1;
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let key = line.split_once('=').map(|(key, _)| format!("{}: ", key.trim())).unwrap_or_default();
-    Usage(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
+    UsageError(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
 }
 
 /// What a value should have been, without the names that a programmer has for it.
@@ -99,7 +99,7 @@ fn nearest(unknown: &str) -> Option<&'static str> {
 }
 
 /// Roots from a file or, with `-`, from standard input.
-fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, Usage> {
+fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
@@ -107,12 +107,12 @@ fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, Usage> {
     } else {
         std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
     };
-    read.map_err(|error| Usage(format!("the roots in {shown} cannot be read: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| Usage(format!("the roots in {shown} are not UTF-8 text")))?;
+    read.map_err(|error| UsageError(format!("the roots in {shown} cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| UsageError(format!("the roots in {shown} are not UTF-8 text")))?;
     roots_in(&text, &shown, max_url)
 }
 
-fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, Usage> {
+fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, UsageError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut roots = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -121,14 +121,14 @@ fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, Usage
             continue;
         }
         Root::parse(line, max_url).map_err(|error| {
-            Usage(format!("{name}, line {}: '{}': {}", index + 1, visible(&error.value), visible(&error.problem)))
+            UsageError(format!("{name}, line {}: '{}': {}", index + 1, visible(&error.value), visible(&error.problem)))
         })?;
         roots.push(line.to_owned());
     }
     Ok(roots)
 }
 
-impl From<ConfigError> for Usage {
+impl From<ConfigError> for UsageError {
     /// In the words that clap uses for the values it checks itself.
     fn from(error: ConfigError) -> Self {
         let problem = visible(&error.problem).into_owned();
@@ -143,8 +143,8 @@ impl From<ConfigError> for Usage {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args;
     use super::*;
+    use crate::flags as args;
 
     fn refusal(text: &str) -> String {
         from_text(text, "my.toml").expect_err(text).0

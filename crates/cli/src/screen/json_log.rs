@@ -3,12 +3,12 @@
 //! Invariant: a line is one JSON object whose `log` says of what kind it is, and it is printable: what could act on a
 //! terminal is written as `\u` and four digits, which JSON readers take for the character itself.
 
-use crate::report::{Page, Report};
+use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;
 use argiope_runtime::status::{OutcomeCounts, Status};
 use serde_json::{Map, Value, json};
 
-use super::escape;
+use argiope_core::output::escape;
 
 /// Words for people: `note`, `warning` or `error`.
 pub fn message(kind: &str, text: &str) -> String {
@@ -33,7 +33,7 @@ pub fn progress(snapshot: &Status) -> String {
 }
 
 /// `-v`: one page.
-pub fn page(page: &Page<'_>) -> String {
+pub fn page(page: &PageSummary<'_>) -> String {
     let mut object = Map::new();
     object.insert("log".into(), "page".into());
     object.insert("url".into(), page.url.into());
@@ -56,7 +56,7 @@ pub fn skip(url: &str, reason: &str, via: &str) -> String {
 }
 
 /// The report at the end, in figures. The words are in the crawl directory.
-pub fn summary(report: &Report) -> String {
+pub fn summary(report: &CrawlReport) -> String {
     let statuses: Map<String, Value> =
         report.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
     let failures: Map<String, Value> =
@@ -117,7 +117,7 @@ mod tests {
     fn what_was_never_asked_for_is_no_page() {
         let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
         let snapshot = Status { outcomes: outcomes(), ..Status::default() };
-        let mut report = Report::default();
+        let mut report = CrawlReport::default();
         report.outcomes = outcomes();
         for said in [progress(&snapshot), summary(&report)] {
             let read: Value = serde_json::from_str(&said).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use argiope_runtime::status::Status;
 
-use super::{log, view};
+use super::{json_log, view};
 
 /// Eight frames a second: smooth enough, and next to nothing to compute.
 const FRAME: Duration = Duration::from_millis(125);
@@ -135,7 +135,7 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
                 screen.frame(&said, std::iter::empty())
             }
             View::Json if due => {
-                said.push(log::progress(&snapshot()));
+                said.push(json_log::progress(&snapshot()));
                 screen.frame(&said, std::iter::empty())
             }
             View::Plain | View::Json | View::None => screen.frame(&said, std::iter::empty()),

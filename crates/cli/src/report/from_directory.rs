@@ -8,8 +8,8 @@ use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
 
-use super::{Backlinks, End, Page, Report};
-use crate::history::{self, Fault, Line};
+use super::{Backlinks, CrawlReport, End, PageSummary};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// One run of the crawl, as far as its records tell.
 #[derive(Default)]
@@ -32,14 +32,14 @@ impl Run {
     }
 }
 
-impl Report {
+impl CrawlReport {
     /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
-    pub fn of_directory(directory: &Path) -> Result<Self, Fault> {
+    pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
         let mut report = Self::default();
         let mut runs: Vec<Run> = Vec::new();
         let mut rules: Option<Rules> = None;
         let (mut known, mut settled) = (0u64, 0u64);
-        history::walk(directory, |event| {
+        records::walk(directory, |event| {
             let line = match event {
                 HistoryEvent::Link { again, .. } => {
                     known += u64::from(!again);
@@ -53,9 +53,9 @@ impl Report {
                 }
                 HistoryEvent::Fate { line, .. } => {
                     settled += 1;
-                    Line::read(line)?
+                    StoredRecord::read(line)?
                 }
-                HistoryEvent::Line { line } => Line::read(line)?,
+                HistoryEvent::Line { line } => StoredRecord::read(line)?,
             };
             match line.r#type.as_str() {
                 "run" => {
@@ -89,7 +89,7 @@ impl Report {
     }
 }
 
-fn millis(line: &Line) -> Option<i64> {
+fn millis(line: &StoredRecord) -> Option<i64> {
     line.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
@@ -99,12 +99,12 @@ fn short_digest(text: &str) -> Option<u64> {
 }
 
 /// What a record means for a report.
-fn page<'a>(line: &'a Line, rules: Option<&Rules>) -> Page<'a> {
+fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
     let in_scope = |to: &str| {
         let to = UrlRef::from_normal(to);
         rules.zip(to).is_none_or(|(rules, to)| rules.scope.judge(to, line.depth, LinkKind::Redirect) == Verdict::Follow)
     };
-    Page {
+    PageSummary {
         url: &line.url,
         host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
         via: line.via.as_deref(),

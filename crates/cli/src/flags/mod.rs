@@ -1,4 +1,7 @@
-//! The commands and what they take. The flags themselves are in [`super::flags`].
+//! The commands and what they take. The flags themselves are in [`groups`].
+
+pub mod config_file;
+mod groups;
 
 use std::ffi::OsString;
 
@@ -6,12 +9,14 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::exhibition::ExhibitionArgs;
-use super::explain::ExplainArgs;
-use super::export::ExportArgs;
-use super::flags::{EngineFlags, ExchangeFlags, KeepFlags, PaceFlags, ScopeFlags, TellFlags, TrustFlags, WhereFlags};
-use super::report::ReportArgs;
-use super::robots::RobotsArgs;
+use crate::commands::exhibition::ExhibitionArgs;
+use crate::commands::explain::ExplainArgs;
+use crate::commands::export::ExportArgs;
+use crate::commands::report::ReportArgs;
+use crate::commands::robots::RobotsArgs;
+pub use groups::{
+    DirectoryFlags, EngineFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags, TrustFlags,
+};
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -45,7 +50,7 @@ pub enum Command {
     /// Say why a URL was or was not fetched
     Explain(ExplainArgs),
     /// Tell the summary of a crawl again
-    Report(ReportArgs),
+    CrawlReport(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
     /// See what waiting costs: chess, and four engines on slow servers
@@ -64,21 +69,21 @@ pub struct CrawlArgs {
     #[arg(value_name = "URL")]
     roots: Vec<String>,
     #[command(flatten)]
-    pub place: WhereFlags,
+    pub place: DirectoryFlags,
     #[command(flatten)]
     scope: ScopeFlags,
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    exchange: ExchangeFlags,
+    exchange: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
     #[command(flatten)]
-    keep: KeepFlags,
+    keep: OutputFlags,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
-    tell: TellFlags,
+    tell: MessageFlags,
 }
 
 const CRAWL_EXAMPLES: &str = "\
@@ -99,18 +104,18 @@ Exit codes: 0 finished, 1 could not start or go on, 2 bad usage, 3 broken links 
 
 impl CrawlArgs {
     /// Lays what was said on the command line over the settings of a file (or the defaults).
-    pub fn lay_over(&self, config: &mut Config) -> Result<(), ConfigError> {
+    pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         if !self.roots.is_empty() {
             config.roots.clone_from(&self.roots);
         }
-        self.place.lay_over(config);
-        self.scope.lay_over(config);
-        self.pace.lay_over(config);
-        self.exchange.lay_over(config)?;
-        self.trust.lay_over(config);
-        self.keep.lay_over(config);
-        self.engine.lay_over(config);
-        self.tell.lay_over(config);
+        self.place.apply_to(config);
+        self.scope.apply_to(config);
+        self.pace.apply_to(config);
+        self.exchange.apply_to(config)?;
+        self.trust.apply_to(config);
+        self.keep.apply_to(config);
+        self.engine.apply_to(config);
+        self.tell.apply_to(config);
         Ok(())
     }
 }
@@ -128,7 +133,7 @@ pub struct FetchArgs {
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
-    exchange: ExchangeFlags,
+    exchange: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
 }
@@ -140,10 +145,10 @@ pub fn hide(arg: clap::Arg, idle: &[&str]) -> clap::Arg {
 }
 
 impl FetchArgs {
-    pub fn lay_over(&self, config: &mut Config) -> Result<(), ConfigError> {
+    pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.roots = vec![self.url.clone()];
-        self.exchange.lay_over(config)?;
-        self.trust.lay_over(config);
+        self.exchange.apply_to(config)?;
+        self.trust.apply_to(config);
         Ok(())
     }
 }
@@ -154,19 +159,19 @@ pub struct DemoArgs {
     #[command(flatten)]
     pace: PaceFlags,
     #[command(flatten)]
-    keep: KeepFlags,
+    keep: OutputFlags,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
-    tell: TellFlags,
+    tell: MessageFlags,
 }
 
 impl DemoArgs {
-    pub fn lay_over(&self, config: &mut Config) {
-        self.pace.lay_over(config);
-        self.keep.lay_over(config);
-        self.engine.lay_over(config);
-        self.tell.lay_over(config);
+    pub fn apply_to(&self, config: &mut Config) {
+        self.pace.apply_to(config);
+        self.keep.apply_to(config);
+        self.engine.apply_to(config);
+        self.tell.apply_to(config);
     }
 }
 

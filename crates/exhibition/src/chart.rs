@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::race::{Race, Racer};
+use super::race::{EngineRace, EngineResult};
 
 const WIDTH: f64 = 720.0;
 /// Where bars begin, and how long the longest may be.
@@ -34,8 +34,8 @@ struct Row {
 }
 
 /// Draws a race.
-pub fn svg(race: &Race, racers: &[Racer]) -> String {
-    let rows = rows(racers);
+pub fn svg(race: &EngineRace, results: &[EngineResult]) -> String {
+    let rows = rows(results);
     let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -61,35 +61,35 @@ pub fn svg(race: &Race, racers: &[Racer]) -> String {
     out
 }
 
-fn rows(racers: &[Racer]) -> Vec<Row> {
-    let row = |heading, figure: &dyn Fn(&Racer) -> Option<(f64, String)>| Row {
+fn rows(results: &[EngineResult]) -> Vec<Row> {
+    let row = |heading, figure: &dyn Fn(&EngineResult) -> Option<(f64, String)>| Row {
         heading,
-        bars: racers
+        bars: results
             .iter()
-            .filter_map(|racer| figure(racer).map(|(length, words)| (racer.engine.as_str(), length, words)))
+            .filter_map(|result| figure(result).map(|(length, words)| (result.engine.as_str(), length, words)))
             .collect(),
         ideal: None,
     };
     let mut rows = vec![
-        row("Time (the red line is the ideal)", &|racer| {
-            Some((racer.cost.wall, format!("{:.2} s, {:.2} of the ideal", racer.cost.wall, racer.ratio())))
+        row("Time (the red line is the ideal)", &|result| {
+            Some((result.cost.wall, format!("{:.2} s, {:.2} of the ideal", result.cost.wall, result.ratio())))
         }),
-        row("Processor time for a page", &|racer| {
-            let micros = racer.cpu_per_page() * 1e6;
+        row("Processor time for a page", &|result| {
+            let micros = result.cpu_per_page() * 1e6;
             Some((micros, format!("{micros:.0} µs")))
         }),
-        row("Memory for one more fetch in flight", &|racer| {
-            let bytes = racer.memory?.bytes();
+        row("Memory for one more fetch in flight", &|result| {
+            let bytes = result.memory?.bytes();
             Some((bytes as f64, format!("{bytes} bytes")))
         }),
-        row("Threads", &|racer| Some((racer.threads as f64, racer.threads.to_string()))),
-        row("Context switches for a page", &|racer| {
-            let switches = racer.switches_per_page();
+        row("Threads", &|result| Some((result.threads as f64, result.threads.to_string()))),
+        row("Context switches for a page", &|result| {
+            let switches = result.switches_per_page();
             Some((switches, format!("{switches:.2}")))
         }),
     ];
     if let Some(first) = rows.first_mut() {
-        first.ideal = racers.iter().map(|racer| racer.ideal).reduce(f64::min);
+        first.ideal = results.iter().map(|result| result.ideal).reduce(f64::min);
     }
     rows.retain(|row| !row.bars.is_empty());
     rows
@@ -122,7 +122,7 @@ fn draw(row: &Row, top: f64, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::child::Cost;
+    use crate::child::CrawlCost;
     use crate::web::SlowWeb;
     use argiope_core::rules::EngineName;
     use std::time::Duration;
@@ -131,19 +131,19 @@ mod tests {
     fn a_picture_is_whole_whatever_the_figures_are() {
         let latency = (Duration::ZERO, Duration::ZERO);
         let web = SlowWeb { hosts: 1, pages: 1, latency, tls: false };
-        let race = Race { web, concurrency: 1, per_host: 1, weighed: None };
-        let racer = Racer {
+        let race = EngineRace { web, concurrency: 1, per_host: 1, weighed: None };
+        let result = EngineResult {
             engine: EngineName::Threads,
             concurrency: 1,
             ideal: 0.0,
-            cost: Cost::default(),
+            cost: CrawlCost::default(),
             threads: 0,
             waited: 0,
             pushed: 0,
             memory: None,
         };
-        for racers in [vec![], vec![racer]] {
-            let text = svg(&race, &racers);
+        for results in [vec![], vec![result]] {
+            let text = svg(&race, &results);
             assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
             assert!(!text.contains("width=\"NaN\"") && !text.contains("inf"), "{text}");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use argiope_core::Outcome;
 use argiope_runtime::status::{HostStatus, HostWait, OutcomeCounts, Status};
 
-use super::escape::visible;
-use super::words;
+use super::wording;
+use argiope_core::output::escape::visible;
 
 /// Hosts on one line.
 const HOSTS: usize = 3;
@@ -29,18 +29,18 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
 
     lines.push(format!(
         "{}{}   {} pages/s   {}/s   {}",
-        label(&words::clock(snapshot.elapsed)),
-        paint(BOLD, &words::plural(snapshot.outcomes.fetched(), "page")),
-        words::rate(snapshot.pages_per_second),
-        words::bytes(whole(snapshot.bytes_per_second)),
-        words::bytes(snapshot.bytes),
+        label(&wording::clock(snapshot.elapsed)),
+        paint(BOLD, &wording::plural(snapshot.outcomes.fetched(), "page")),
+        wording::rate(snapshot.pages_per_second),
+        wording::bytes(whole(snapshot.bytes_per_second)),
+        wording::bytes(snapshot.bytes),
     ));
     lines.push(format!(
         "{}{} in flight   {} queued   {}",
         label(if snapshot.draining { "draining" } else { "now" }),
-        words::count(snapshot.in_flight as u64),
-        words::count(snapshot.queued),
-        words::plural(snapshot.hosts, "host"),
+        wording::count(snapshot.in_flight as u64),
+        wording::count(snapshot.queued),
+        wording::plural(snapshot.hosts, "host"),
     ));
     let fates = fates(&snapshot.outcomes, &snapshot.classes)
         .map(|(outcome, text)| {
@@ -82,12 +82,12 @@ pub fn plain(snapshot: &Status) -> String {
     let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.classes).map(|(_, text)| text).collect();
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
-        words::clock(snapshot.elapsed),
-        words::plural(snapshot.outcomes.fetched(), "page"),
-        words::rate(snapshot.pages_per_second),
-        words::count(snapshot.in_flight as u64),
-        words::count(snapshot.queued),
-        words::bytes(snapshot.bytes),
+        wording::clock(snapshot.elapsed),
+        wording::plural(snapshot.outcomes.fetched(), "page"),
+        wording::rate(snapshot.pages_per_second),
+        wording::count(snapshot.in_flight as u64),
+        wording::count(snapshot.queued),
+        wording::bytes(snapshot.bytes),
     );
     if !fates.is_empty() {
         line.push_str(&format!(" ({})", fates.join(", ")));
@@ -102,9 +102,9 @@ pub fn plain(snapshot: &Status) -> String {
 fn fates(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
     let [.., client, server] = *classes;
     outcomes.iter().map(move |(outcome, number)| {
-        let mut text = format!("{} {}", words::outcome_short(outcome), words::count(number));
+        let mut text = format!("{} {}", wording::outcome_short(outcome), wording::count(number));
         if outcome == Outcome::HttpError && client > 0 && server > 0 {
-            text.push_str(&format!(" ({} 4xx, {} 5xx)", words::count(client), words::count(server)));
+            text.push_str(&format!(" ({} 4xx, {} 5xx)", wording::count(client), wording::count(server)));
         }
         (outcome, text)
     })
@@ -116,11 +116,11 @@ fn hosts(hosts: &[HostStatus], say: fn(&HostStatus) -> String) -> Option<String>
 }
 
 fn busy(host: &HostStatus) -> String {
-    format!("{} {} in flight, {} queued", visible(&host.host), host.in_flight, words::count(host.queued))
+    format!("{} {} in flight, {} queued", visible(&host.host), host.in_flight, wording::count(host.queued))
 }
 
 fn slow(host: &HostStatus) -> String {
-    let typical = host.typical.map_or("no answer yet".to_owned(), words::span);
+    let typical = host.typical.map_or("no answer yet".to_owned(), wording::span);
     format!("{} {typical}", visible(&host.host))
 }
 
@@ -132,7 +132,7 @@ fn waiting(waiting: &HostWait) -> String {
     };
     let others = match waiting.others {
         0 => String::new(),
-        others => format!(" (and {} more)", words::plural(others, "host")),
+        others => format!(" (and {} more)", wording::plural(others, "host")),
     };
     format!("for {}: {}{next}{others}", visible(&waiting.host), waiting.reason)
 }
@@ -153,14 +153,14 @@ fn estimate(snapshot: &Status) -> Option<String> {
     {
         let pages = limit.saturating_sub(done);
         let time = time_for(pages).filter(|time| settled && within(*time));
-        let of = format!("{} of {}", words::plural(pages, "page"), words::count(limit));
-        return Some(time.map_or(of.clone(), |time| format!("{of}, about {}", words::span(time))));
+        let of = format!("{} of {}", wording::plural(pages, "page"), wording::count(limit));
+        return Some(time.map_or(of.clone(), |time| format!("{of}, about {}", wording::span(time))));
     }
     if let Some(left) = time_left {
-        return Some(format!("at most {}", words::span(left)));
+        return Some(format!("at most {}", wording::span(left)));
     }
     let time = time_for(open).filter(|_| settled && open > 0)?;
-    Some(format!("at least {}, for what is known now", words::span(time)))
+    Some(format!("at least {}, for what is known now", wording::span(time)))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

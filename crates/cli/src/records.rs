@@ -15,7 +15,7 @@ use serde::Deserialize;
 /// A record, read back. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Line {
+pub struct StoredRecord {
     pub r#type: String,
     /// What an `aux` record is for.
     pub r#for: Option<String>,
@@ -39,7 +39,7 @@ pub struct Line {
     pub nofollow: bool,
     pub insecure: bool,
     pub canonical: Option<String>,
-    pub ms: Millis,
+    pub ms: StoredTimings,
     pub started: Option<String>,
     pub ip: Option<String>,
     pub http: Option<String>,
@@ -47,7 +47,7 @@ pub struct Line {
     pub etag: Option<String>,
     pub last_modified: Option<String>,
     pub warc: Option<Place>,
-    pub link_list: Option<Vec<LinkText>>,
+    pub link_list: Option<Vec<StoredLink>>,
     // Of `run` records.
     pub settings: Option<Config>,
     pub reason: Option<String>,
@@ -59,7 +59,7 @@ pub struct Line {
 /// How long each phase took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Millis {
+pub struct StoredTimings {
     pub dns: Option<u64>,
     pub connect: Option<u64>,
     pub tls: Option<u64>,
@@ -69,14 +69,14 @@ pub struct Millis {
 
 /// A link of a page, where the records hold them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct LinkText {
+pub struct StoredLink {
     pub url: String,
     pub kind: LinkKind,
     #[serde(default)]
     pub nofollow: bool,
 }
 
-impl Line {
+impl StoredRecord {
     /// Reads a record; the error names what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
         serde_json::from_slice(bytes).map_err(|error| {
@@ -92,30 +92,33 @@ impl Line {
 
 /// Why reading the past, or telling it, came to an end.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What was read could not be written on.
     #[error(transparent)]
-    Output(#[from] std::io::Error),
+    RecordStream(#[from] std::io::Error),
     /// It cannot be had in that form, for the reason given.
     #[error("{0}")]
     Refused(String),
 }
 
-impl Fault {
+impl ReadError {
     /// Whether whoever was to read it has left: `| head`, say. Nobody is to blame for that.
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+        matches!(self, Self::RecordStream(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }
 
 /// Tells all events of a crawl directory, in order.
-pub fn walk(directory: &Path, mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+pub fn walk(
+    directory: &Path,
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
-            Fault::Store(error) => error,
+            ReadError::Store(error) => error,
             other => {
                 let error = StoreError::new(StoreErrorKind::Misuse, "");
                 stopped = Some(other);
@@ -130,7 +133,7 @@ pub fn walk(directory: &Path, mut each: impl FnMut(HistoryEvent<'_>) -> Result<(
 }
 
 /// Tells all records of a crawl directory, in order.
-pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk(directory, |event| match event {
         HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => each(line),
         HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),
@@ -138,7 +141,10 @@ pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), Fault>)
 }
 
 /// Tells the records of pages of the latest round: those since the last `--recrawl` began, or all.
-pub fn latest_pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+pub fn latest_pages(
+    directory: &Path,
+    mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
     let mut rounds = 0_u64;
     walk(directory, |event| {
         rounds += u64::from(event == HistoryEvent::Round);
@@ -150,7 +156,7 @@ pub fn latest_pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), 
             Ok(())
         }
         HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } if rounds == 0 => {
-            let line = Line::read(line)?;
+            let line = StoredRecord::read(line)?;
             if line.is_page() { each(&line) } else { Ok(()) }
         }
         _ => Ok(()),
@@ -158,9 +164,12 @@ pub fn latest_pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), 
 }
 
 /// Tells the records of pages, of all rounds.
-pub fn pages(directory: &Path, mut each: impl FnMut(&Line) -> Result<(), Fault>) -> Result<CrawlFile, Fault> {
+pub fn pages(
+    directory: &Path,
+    mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
     lines(directory, |line| {
-        let line = Line::read(line)?;
+        let line = StoredRecord::read(line)?;
         if line.is_page() { each(&line) } else { Ok(()) }
     })
 }

@@ -15,11 +15,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 
 /// How one flag changes one setting.
-trait Set<T> {
+trait ApplyFlag<T> {
     fn set(&self, setting: &mut T);
 }
 
-impl<T: Clone> Set<T> for Option<T> {
+impl<T: Clone> ApplyFlag<T> for Option<T> {
     fn set(&self, setting: &mut T) {
         if let Some(value) = self {
             *setting = value.clone();
@@ -27,7 +27,7 @@ impl<T: Clone> Set<T> for Option<T> {
     }
 }
 
-impl<T: Clone> Set<Option<T>> for Option<T> {
+impl<T: Clone> ApplyFlag<Option<T>> for Option<T> {
     fn set(&self, setting: &mut Option<T>) {
         if self.is_some() {
             setting.clone_from(self);
@@ -36,7 +36,7 @@ impl<T: Clone> Set<Option<T>> for Option<T> {
 }
 
 /// A list on the command line replaces that of the file: otherwise there would be no way to leave something out.
-impl<T: Clone> Set<Vec<T>> for Vec<T> {
+impl<T: Clone> ApplyFlag<Vec<T>> for Vec<T> {
     fn set(&self, setting: &mut Vec<T>) {
         if !self.is_empty() {
             setting.clone_from(self);
@@ -44,7 +44,7 @@ impl<T: Clone> Set<Vec<T>> for Vec<T> {
     }
 }
 
-impl Set<bool> for bool {
+impl ApplyFlag<bool> for bool {
     fn set(&self, setting: &mut bool) {
         *setting |= *self;
     }
@@ -55,7 +55,7 @@ macro_rules! lay {
 }
 
 /// A parser for a closed set of words, so that help, completions and messages know them.
-fn words<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = BadValue> + Clone + Send + Sync + 'static,
 {
@@ -76,7 +76,7 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Where")]
-pub struct WhereFlags {
+pub struct DirectoryFlags {
     /// Read roots from a file, one a line (`-` is standard input; blank lines and # comments are skipped)
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -94,8 +94,8 @@ pub struct WhereFlags {
     pub config: Option<PathBuf>,
 }
 
-impl WhereFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+impl DirectoryFlags {
+    pub fn apply_to(&self, config: &mut Config) {
         lay!(self, config, input out fresh recrawl);
     }
 }
@@ -105,7 +105,7 @@ impl WhereFlags {
 pub struct ScopeFlags {
     /// How far links are followed: only the roots; below their directory; on their host (www. counts as equal);
     /// on their registrable domain; anywhere [default: host]
-    #[arg(long, value_name = "SCOPE", value_parser = words::<Breadth>(Breadth::WORDS))]
+    #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
     scope: Option<Breadth>,
     /// Stay on the roots' hosts: --scope host
     #[arg(long, conflicts_with_all = ["scope", "lenient"])]
@@ -148,7 +148,7 @@ pub struct ScopeFlags {
     #[arg(long)]
     follow_nofollow: bool,
     /// Whether budgets keep the crawl out of what has no end: calendars, facets, mazes [default: avoid]
-    #[arg(long, value_name = "POLICY", value_parser = words::<TrapPolicy>(TrapPolicy::WORDS))]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<TrapPolicy>(TrapPolicy::WORDS))]
     traps: Option<TrapPolicy>,
     /// How many links may be followed of one pattern that bring nothing new; all budgets grow with it [default: 4096]
     #[arg(long, value_name = "N", value_parser = number::<u32>)]
@@ -159,7 +159,7 @@ pub struct ScopeFlags {
 }
 
 impl ScopeFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+    pub fn apply_to(&self, config: &mut Config) {
         // One of these settles it, whichever the file had.
         if self.scope.is_some() || self.strict || self.lenient {
             (config.strict, config.lenient) = (false, false);
@@ -192,7 +192,7 @@ pub struct PaceFlags {
     /// How hard a host is asked. gentle: one connection, with long pauses. steady: two connections, more while the host
     /// stays quick, fewer when it does not. full: as many as allowed at once, for servers of your own
     /// [default: steady]
-    #[arg(long, value_name = "PACE", value_parser = words::<Pace>(Pace::WORDS))]
+    #[arg(long, value_name = "PACE", value_parser = one_of::<Pace>(Pace::WORDS))]
     pace: Option<Pace>,
     /// Pages a second at most, over all hosts, such as 10/s
     #[arg(long, value_name = "N/s")]
@@ -203,14 +203,14 @@ pub struct PaceFlags {
 }
 
 impl PaceFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+    pub fn apply_to(&self, config: &mut Config) {
         lay!(self, config, concurrency per_host per_ip delay pace rate max_crawl_delay);
     }
 }
 
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Fetch")]
-pub struct ExchangeFlags {
+pub struct FetchFlags {
     /// Give up a fetch that takes longer than this [default: 60s]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
@@ -274,8 +274,8 @@ pub struct ExchangeFlags {
     dns: Option<SocketAddr>,
 }
 
-impl ExchangeFlags {
-    pub fn lay_over(&self, config: &mut Config) -> Result<(), ConfigError> {
+impl FetchFlags {
+    pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         lay!(self, config, timeout connect_timeout idle_timeout min_rate max_tries retry_wait max_redirects);
         lay!(self, config, max_size max_head max_url max_links user_agent contact header);
         lay!(self, config, no_cookies cookies proxy resolve dns);
@@ -296,7 +296,7 @@ impl ExchangeFlags {
 #[command(next_help_heading = "Trust")]
 pub struct TrustFlags {
     /// Whether robots.txt is obeyed; ignore it only on sites of your own [default: obey]
-    #[arg(long, value_name = "POLICY", value_parser = words::<RobotsPolicy>(RobotsPolicy::WORDS))]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<RobotsPolicy>(RobotsPolicy::WORDS))]
     robots: Option<RobotsPolicy>,
     /// Ignore robots.txt: --robots ignore
     #[arg(long, conflicts_with = "robots")]
@@ -319,7 +319,7 @@ pub struct TrustFlags {
 }
 
 impl TrustFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+    pub fn apply_to(&self, config: &mut Config) {
         if self.robots.is_some() {
             config.no_robots = false;
         }
@@ -329,12 +329,12 @@ impl TrustFlags {
 
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Keep")]
-pub struct KeepFlags {
+pub struct OutputFlags {
     /// Write one JSON object a line for every page (`-` is standard output)
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
     /// Add these to page records
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = words::<With>(With::WORDS))]
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = one_of::<With>(With::WORDS))]
     with: Vec<With>,
     /// Archive every answer as it came over the wire, in DIR/archive/*.warc.gz
     #[arg(long)]
@@ -347,8 +347,8 @@ pub struct KeepFlags {
     drain_time: Option<Span>,
 }
 
-impl KeepFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+impl OutputFlags {
+    pub fn apply_to(&self, config: &mut Config) {
         lay!(self, config, jsonl with warc max_memory drain_time);
     }
 }
@@ -357,19 +357,19 @@ impl KeepFlags {
 #[command(next_help_heading = "Engine")]
 pub struct EngineFlags {
     /// The way of waiting for many servers at once [default: tokio]
-    #[arg(long, value_name = "ENGINE", value_parser = words::<EngineName>(EngineName::WORDS))]
+    #[arg(long, value_name = "ENGINE", value_parser = one_of::<EngineName>(EngineName::WORDS))]
     engine: Option<EngineName>,
 }
 
 impl EngineFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+    pub fn apply_to(&self, config: &mut Config) {
         lay!(self, config, engine);
     }
 }
 
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Tell")]
-pub struct TellFlags {
+pub struct MessageFlags {
     /// Say nothing but errors
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
@@ -386,12 +386,12 @@ pub struct TellFlags {
     #[arg(long)]
     log_skips: bool,
     /// End with exit code 3 where broken links were found
-    #[arg(long, value_name = "WHAT", value_parser = words::<FailOn>(FailOn::WORDS))]
+    #[arg(long, value_name = "WHAT", value_parser = one_of::<FailOn>(FailOn::WORDS))]
     fail_on: Option<FailOn>,
 }
 
-impl TellFlags {
-    pub fn lay_over(&self, config: &mut Config) {
+impl MessageFlags {
+    pub fn apply_to(&self, config: &mut Config) {
         if self.quiet {
             config.verbose = 0;
         }
