@@ -1,11 +1,12 @@
 //! HTTP: connections, fetches, proxies, cookies, and which addresses may be connected to.
 //!
 //! [`conn`] is the protocol state of one connection, TLS included. [`fetch`] drives one request over a connection and
-//! produces a visit. [`race`] decides which of a host's addresses is tried when.
+//! produces a visit. [`h2`] is HTTP/2. [`race`] decides which of a host's addresses is tried when.
 
 pub mod address;
 pub mod conn;
 pub mod cookies;
 pub mod fetch;
+pub mod h2;
 pub mod proxy;
 pub mod race;

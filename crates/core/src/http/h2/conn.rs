@@ -1,0 +1,431 @@
+//! [`H2Conn`]: one HTTP/2 connection of a client, without its socket.
+//!
+//! Requests have no bodies, so a stream is half closed as soon as it is open, and the server's windows never stop us.
+//!
+//! Invariant: every stream that was opened ends with exactly one of: `end`, `failed`, or the caller's own `cancel`. What
+//! the server sends is held only while a header block is incomplete, and never more of it than `Limits::max_head`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::http::conn::{Limits, Step};
+use crate::outcome::{ErrorKind, Failure};
+use crate::time::Time;
+
+use super::flow::{ConnWindow, FloodGuard, StreamWindow};
+use super::frame::{self, DEFAULT_WINDOW, MAX_WINDOW, code, setting};
+use super::read::Reader;
+
+/// The rest of a cancelled body is read where it is at most this long: servers count resets, and punish them.
+const DRAIN: u64 = 16 << 10;
+
+/// How many cancelled streams are drained at the same time, and for how long.
+const MAX_DRAINED: usize = 8;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes that may wait to be written. Only a server that provokes answers and does not read them reaches it.
+pub(super) const MAX_OUT: usize = 256 << 10;
+
+/// Streams at a time before the server's settings are known: no server has fewer than this, unless it has none.
+const STREAMS_BEFORE_SETTINGS: u32 = 1;
+
+/// Receives what arrives on the streams of a connection. A stream is named by the key it was opened with.
+pub trait StreamEvents {
+    /// A head in HTTP/1.1 syntax: interim ones (1xx), then the final one.
+    fn head(&mut self, key: u32, head: &[u8], now: Time);
+
+    /// Bytes of the body. Returns how many of them were consumed. The receiver keeps the others, and reports them to
+    /// [`H2Conn::consumed`] later: until then the server is not allowed to send as many more.
+    fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
+
+    /// The body is complete. `wire` is the sum of the stream's frames.
+    fn end(&mut self, key: u32, wire: u64, now: Time);
+
+    /// The stream ended before its body was complete.
+    fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, now: Time);
+}
+
+/// Why a stream failed, by what can be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamFault {
+    /// The server did not process the request: it may be sent again on another connection.
+    Unprocessed(Failure),
+    /// The server wants HTTP/1.1, or speaks it.
+    Http1(Failure),
+    /// Everything else.
+    Failed(Failure),
+}
+
+impl StreamFault {
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::Unprocessed(failure) | Self::Http1(failure) | Self::Failed(failure) => failure,
+        }
+    }
+}
+
+/// One HTTP/2 connection of a client, without its socket.
+pub struct H2Conn {
+    pub(super) limits: Arc<Limits>,
+    pub(super) out: Vec<u8>,
+    sent: usize,
+    pub(super) reader: Reader,
+    /// Open streams in the order of their identifiers, then those that wait for the server to allow another one.
+    pub(super) streams: Vec<Stream>,
+    next_id: u32,
+    /// How many streams the server allows at a time; no limit is known before its settings came.
+    pub(super) max_streams: u32,
+    pub(super) window: ConnWindow,
+    /// The largest window that a stream gets.
+    pub(super) largest: u32,
+    /// What the server allows us to send. We send nothing, but it must not exceed the largest window.
+    pub(super) send_window: u32,
+    pub(super) initial_send: u32,
+    pub(super) guard: FloodGuard,
+    /// The server's first SETTINGS came.
+    pub(super) is_settled: bool,
+    /// The server does not accept new streams.
+    pub(super) is_closing: bool,
+    /// The connection cannot be used any more.
+    pub(super) is_over: bool,
+    /// A stream has ended with a whole answer.
+    pub(super) has_served: bool,
+    last_read: Time,
+}
+
+/// One stream.
+pub(super) struct Stream {
+    /// [`WAITING`] until it is open.
+    pub(super) id: u32,
+    /// None where the caller has cancelled it and its rest is read.
+    pub(super) key: Option<u32>,
+    pub(super) window: StreamWindow,
+    /// Bytes of the body that are still to come, where the server said so.
+    pub(super) left: Option<u64>,
+    /// Bytes of the body that came.
+    pub(super) received: u64,
+    /// Bytes of all its frames.
+    pub(super) wire: u64,
+    /// What the server may send in WINDOW_UPDATE frames beside the initial window.
+    pub(super) granted_to_us: u32,
+    pub(super) has_head: bool,
+    /// The header block, until it is sent.
+    request: Option<Box<[u8]>>,
+    /// Until when the rest of a cancelled stream is read.
+    drain_until: Time,
+}
+
+/// The identifier of a stream that is not open yet.
+pub(super) const WAITING: u32 = u32::MAX;
+
+/// A fault that ends the connection.
+pub(super) struct ConnFault {
+    pub(super) code: u32,
+    pub(super) kind: ErrorKind,
+    pub(super) why: &'static str,
+    /// The stream that is to blame; none where the whole connection is.
+    pub(super) stream: Option<u32>,
+    /// The peer does not speak HTTP/2.
+    pub(super) is_other_protocol: bool,
+}
+
+impl H2Conn {
+    /// A connection that was just made. `window` is how many bytes the server may send ahead over all streams.
+    pub fn new(limits: Arc<Limits>, window: u32, now: Time) -> Self {
+        let size = window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(frame::PREFACE);
+        let list_size = u32::try_from(limits.max_head).unwrap_or(u32::MAX);
+        frame::push_settings(
+            &mut out,
+            &[
+                (setting::HEADER_TABLE_SIZE, 0),
+                (setting::ENABLE_PUSH, 0),
+                (setting::MAX_HEADER_LIST_SIZE, list_size),
+            ],
+        );
+        if size > DEFAULT_WINDOW {
+            frame::push_window_update(&mut out, 0, size - DEFAULT_WINDOW);
+        }
+        Self {
+            limits,
+            out,
+            sent: 0,
+            reader: Reader::default(),
+            streams: Vec::new(),
+            next_id: 1,
+            max_streams: u32::MAX,
+            window: ConnWindow::new(size),
+            largest: size,
+            send_window: DEFAULT_WINDOW,
+            initial_send: DEFAULT_WINDOW,
+            guard: FloodGuard::new(now),
+            is_settled: false,
+            is_closing: false,
+            is_over: false,
+            has_served: false,
+            last_read: now,
+        }
+    }
+
+    /// Whether another request may be opened. Those beyond the server's limit on streams wait.
+    pub fn accepts(&self) -> bool {
+        !self.is_over && !self.is_closing && self.next_id < MAX_WINDOW - 2 * self.streams.len() as u32
+    }
+
+    /// How many streams the server allows at a time; none before it has said so.
+    pub fn stream_limit(&self) -> Option<u32> {
+        self.is_settled.then_some(self.max_streams)
+    }
+
+    /// Whether no stream is open or waits.
+    pub fn is_idle(&self) -> bool {
+        self.streams.iter().all(|stream| stream.key.is_none())
+    }
+
+    /// Begins a request under a key of the caller's choice. `block` is made by [`super::request_block`].
+    pub fn open(&mut self, key: u32, block: Vec<u8>) {
+        // One byte more than the limit tells a body that just fits from one that does not.
+        let window = StreamWindow::new(DEFAULT_WINDOW, self.limits.max_wire.saturating_add(1));
+        self.streams.push(Stream {
+            id: WAITING,
+            key: Some(key),
+            window,
+            left: None,
+            received: 0,
+            wire: 0,
+            granted_to_us: 0,
+            has_head: false,
+            request: Some(block.into_boxed_slice()),
+            drain_until: Time::NEVER,
+        });
+        self.open_waiting();
+    }
+
+    /// Opens streams that wait, as many as the server allows.
+    pub(super) fn open_waiting(&mut self) {
+        if self.is_over || self.is_closing {
+            return;
+        }
+        let mut open = self.streams.iter().take_while(|stream| stream.id != WAITING).count();
+        let most = if self.is_settled { self.max_streams } else { STREAMS_BEFORE_SETTINGS };
+        while open < most as usize
+            && let Some(stream) = self.streams.get_mut(open)
+        {
+            stream.id = self.next_id;
+            self.next_id += 2;
+            let block = stream.request.take().unwrap_or_default();
+            frame::push_headers(&mut self.out, stream.id, &block);
+            open += 1;
+        }
+    }
+
+    /// Whether this request is still waiting for the server to allow another stream.
+    pub fn is_waiting(&self, key: u32) -> bool {
+        self.position_of(key).and_then(|at| self.streams.get(at)).is_some_and(|stream| stream.id == WAITING)
+    }
+
+    /// What is needed next.
+    pub fn step(&self) -> Step<'_> {
+        match self.pending() {
+            [] if self.is_over || (self.is_closing && self.streams.is_empty()) => Step::Done,
+            [] => Step::Read,
+            bytes => Step::Write(bytes),
+        }
+    }
+
+    /// Bytes to be written.
+    pub fn pending(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// This many of the bytes to be written were written.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= self.out.len() {
+            self.out = Vec::new();
+            self.sent = 0;
+        }
+    }
+
+    /// These bytes were read.
+    pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) {
+        self.last_read = now;
+        if let Err(fault) = self.read(bytes, now, into) {
+            self.stop(&fault, now, into);
+        }
+    }
+
+    /// The server closed the connection.
+    pub fn closed(&mut self, now: Time, into: &mut dyn StreamEvents) {
+        let failure = Failure::new(ErrorKind::Reset, "the server closed the connection");
+        self.lose(&failure, now, into);
+    }
+
+    /// The socket failed.
+    pub fn broke(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
+        self.lose(failure, now, into);
+    }
+
+    /// The connection is gone: its streams end. Those that were never sent, or of which nothing came on a connection
+    /// that had worked before, may be sent again.
+    fn lose(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
+        self.is_over = true;
+        let has_served = self.has_served;
+        for stream in self.streams.drain(..) {
+            let Some(key) = stream.key else { continue };
+            let fault = if stream.id == WAITING || (has_served && stream.wire == 0) {
+                StreamFault::Unprocessed(failure.clone())
+            } else if !self.is_settled && failure.kind == ErrorKind::Reset {
+                StreamFault::Failed(Failure::new(ErrorKind::EmptyReply, failure.message.clone()))
+            } else {
+                StreamFault::Failed(failure.clone())
+            };
+            into.failed(key, stream.wire, fault, now);
+        }
+    }
+
+    /// The consumer has taken this many more bytes of a stream's body.
+    pub fn consumed(&mut self, key: u32, bytes: usize) {
+        if let Some(at) = self.position_of(key) {
+            if let Some(stream) = self.streams.get_mut(at) {
+                stream.window.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
+            }
+            self.grant(at);
+        }
+    }
+
+    /// The limit on a stream's body is another one than the usual.
+    pub fn allow(&mut self, key: u32, most: u64) {
+        if let Some(at) = self.position_of(key) {
+            if let Some(stream) = self.streams.get_mut(at) {
+                stream.window.allow(most.saturating_add(1), stream.received);
+            }
+            self.grant(at);
+        }
+    }
+
+    /// Grants a stream more window, where that is worth a frame and more is expected.
+    pub(super) fn grant(&mut self, at: usize) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let is_enough = stream.left.is_some_and(|left| stream.window.covers(left));
+        if stream.id == WAITING || is_enough || self.is_over {
+            return;
+        }
+        if let Some(grant) = stream.window.grant(self.largest).filter(|grant| *grant > 0) {
+            frame::push_window_update(&mut self.out, stream.id, grant);
+        }
+    }
+
+    /// The caller does not want the rest of a stream. Returns the sum of its frames so far. A short rest is read, a long
+    /// one is cut off by a reset.
+    pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
+        let Some(at) = self.position_of(key) else { return 0 };
+        let drained = self.streams.iter().filter(|stream| stream.key.is_none()).count();
+        let Some(stream) = self.streams.get_mut(at) else { return 0 };
+        let wire = stream.wire;
+        let is_short = stream.left.is_some_and(|left| left <= DRAIN && stream.window.covers(left));
+        if is_short && drained < MAX_DRAINED {
+            stream.key = None;
+            stream.drain_until = now + DRAIN_TIME;
+            return wire;
+        }
+        let stream = self.streams.remove(at);
+        if stream.id != WAITING && !self.is_over {
+            frame::push_reset(&mut self.out, stream.id, code::CANCEL);
+        }
+        self.open_waiting();
+        wire
+    }
+
+    /// Takes no further streams, because a stream heard nothing for so long that the connection may be dead.
+    pub fn suspect(&mut self, idle: Duration, now: Time) {
+        if now.since(self.last_read) >= idle {
+            self.is_closing = true;
+        }
+    }
+
+    /// When to call [`H2Conn::expire`], if nothing happens until then.
+    pub fn deadline(&self) -> Time {
+        self.streams.iter().map(|stream| stream.drain_until).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Resets cancelled streams whose rest did not come in time.
+    pub fn expire(&mut self, now: Time) {
+        let out = &mut self.out;
+        self.streams.retain(|stream| {
+            let is_late = stream.drain_until <= now;
+            if is_late {
+                frame::push_reset(out, stream.id, code::CANCEL);
+            }
+            !is_late
+        });
+        self.open_waiting();
+    }
+
+    /// Bytes on the heap that this connection keeps.
+    pub fn heap_bytes(&self) -> usize {
+        let requests: usize = self.streams.iter().filter_map(|stream| stream.request.as_ref()).map(|block| block.len()).sum();
+        self.out.capacity() + self.reader.heap_bytes() + self.streams.capacity() * size_of::<Stream>() + requests
+    }
+
+    fn position_of(&self, key: u32) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.key == Some(key))
+    }
+
+    /// The place of an open stream.
+    pub(super) fn find(&self, id: u32) -> Option<usize> {
+        self.streams.binary_search_by_key(&id, |stream| stream.id).ok().filter(|_| id != WAITING)
+    }
+
+    /// Whether a stream of this identifier was ever opened by us.
+    pub(super) fn was_opened(&self, id: u32) -> bool {
+        id % 2 == 1 && id < self.next_id
+    }
+
+    /// Ends one stream and tells the receiver.
+    pub(super) fn fail_stream(
+        &mut self,
+        at: usize,
+        fault: StreamFault,
+        reset: Option<u32>,
+        now: Time,
+        into: &mut dyn StreamEvents,
+    ) {
+        if at >= self.streams.len() {
+            return;
+        }
+        let stream = self.streams.remove(at);
+        if let Some(code) = reset {
+            frame::push_reset(&mut self.out, stream.id, code);
+        }
+        if let Some(key) = stream.key {
+            into.failed(key, stream.wire, fault, now);
+        }
+        self.open_waiting();
+    }
+
+    /// Ends the connection because of a fault of the server.
+    fn stop(&mut self, fault: &ConnFault, now: Time, into: &mut dyn StreamEvents) {
+        // Whatever else waits to be written is of no use any more.
+        if self.sent == 0 && self.out.len() > MAX_OUT {
+            self.out.clear();
+        }
+        frame::push_goaway(&mut self.out, fault.code);
+        self.is_over = true;
+        self.reader = Reader::default();
+        for stream in std::mem::take(&mut self.streams) {
+            let Some(key) = stream.key else { continue };
+            let is_guilty = fault.stream.is_none_or(|id| id == stream.id);
+            let fault = if fault.is_other_protocol {
+                StreamFault::Http1(Failure::new(fault.kind, fault.why))
+            } else if is_guilty {
+                StreamFault::Failed(Failure::new(fault.kind, fault.why))
+            } else {
+                let words = format!("the connection was ended because of another stream: {}", fault.why);
+                StreamFault::Failed(Failure::new(ErrorKind::Reset, words))
+            };
+            into.failed(key, stream.wire, fault, now);
+        }
+    }
+}
