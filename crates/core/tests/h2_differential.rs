@@ -84,7 +84,9 @@ async fn serve(io: DuplexStream, pages: Vec<Page>, max_streams: u32) {
                 response = response.header(name, HeaderValue::from_bytes(value).expect("a value"));
             }
             let is_empty = page.body.is_empty() && !page.trailers && page.reset.is_none();
-            let Ok(mut stream) = respond.send_response(response.body(()).expect("a response"), is_empty) else { return };
+            let Ok(mut stream) = respond.send_response(response.body(()).expect("a response"), is_empty) else {
+                return;
+            };
             if is_empty {
                 return;
             }
@@ -210,7 +212,13 @@ fn page() -> impl Strategy<Value = Page> {
     ];
     let body = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40_000), 0..4);
     let status = prop_oneof![Just(200_u16), Just(404), Just(500), Just(206), 200_u16..600];
-    (status, proptest::collection::vec((names, value), 0..12), body, any::<bool>(), proptest::option::weighted(0.1, 8_u32..9))
+    (
+        status,
+        proptest::collection::vec((names, value), 0..12),
+        body,
+        any::<bool>(),
+        proptest::option::weighted(0.1, 8_u32..9),
+    )
         .prop_map(|(status, fields, body, trailers, reset)| Page { status, fields, body, trailers, reset })
 }
 

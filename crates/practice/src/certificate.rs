@@ -5,6 +5,7 @@
 //!
 //! Invariant: only `CertificateKind::Good` can be verified against the authority, for the names and address of its site.
 
+use crate::http2::Http2;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rcgen::{KeyUsagePurpose, date_time_ymd};
 use rustls::ServerConfig;
@@ -113,13 +114,18 @@ impl TlsSide {
         kind: CertificateKind,
         names: Vec<String>,
         resume: bool,
+        http2: Option<Http2>,
     ) -> io::Result<TlsSide> {
         let mut base = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(fault)?
             .with_no_client_auth()
             .with_cert_resolver(authority.resolver(kind, names.clone())?);
-        base.alpn_protocols = vec![b"http/1.1".to_vec()];
+        base.alpn_protocols = match http2 {
+            None => vec![b"http/1.1".to_vec()],
+            Some(Http2 { or_http1: true, .. }) => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Some(Http2 { or_http1: false, .. }) => vec![b"h2".to_vec()],
+        };
         if resume {
             base.ticketer = Ticketer::new().map_err(fault)?;
         } else {

@@ -9,10 +9,11 @@
 
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
+use crate::http2::{self, HandedOver};
 use crate::log::{HostState, LogIndex, RequestLog};
 use crate::request::{ParsedHead, Request, parse};
 use crate::script::{Script, Step};
-use crate::site::ResponseSource;
+use crate::site::{ResponseSource, SiteContent};
 use crate::web::WebState;
 use crate::wire::{ClientStream, Handshake, Received};
 use std::io;
@@ -39,11 +40,14 @@ pub(crate) struct ConnectionContext<'a> {
 pub(crate) enum Disposition {
     Keep,
     Drop,
+    /// It speaks HTTP/2: see [`ClientConnection::hand_over`].
+    HandOver,
 }
 
 /// One connection of a client.
 pub(crate) struct ClientConnection {
-    wire: ClientStream,
+    /// None once it was handed over.
+    wire: Option<ClientStream>,
     id: u64,
     site: usize,
     input: Vec<u8>,
@@ -71,7 +75,7 @@ struct Playback {
     entry: LogIndex,
 }
 
-enum Source {
+pub(crate) enum Source {
     Full(Arc<Script>),
     Head(Arc<Script>),
     Unchanged(Arc<Script>),
@@ -79,7 +83,7 @@ enum Source {
 }
 
 /// A graph's page in progress.
-struct Page {
+pub(crate) struct Page {
     graph: Arc<Graph>,
     id: PageId,
     head_only: bool,
@@ -130,17 +134,45 @@ impl ClientConnection {
     pub(crate) fn new(wire: ClientStream, site: usize, log: &Arc<RequestLog>) -> ClientConnection {
         let id = log.opened(site);
         let log = Arc::clone(log);
-        ClientConnection { wire, id, site, input: Vec::new(), play: None, host: None, log, wake: None, blocked: false }
+        ClientConnection {
+            wire: Some(wire),
+            id,
+            site,
+            input: Vec::new(),
+            play: None,
+            host: None,
+            log,
+            wake: None,
+            blocked: false,
+        }
     }
 
-    pub(crate) fn wire(&self) -> &ClientStream {
-        &self.wire
+    pub(crate) fn wire(&self) -> Option<&ClientStream> {
+        self.wire.as_ref()
+    }
+
+    /// What the HTTP/2 thread needs of it. The connection stays open in the log: that thread closes it.
+    pub(crate) fn hand_over(&mut self) -> Option<HandedOver> {
+        let (socket, tls) = self.wire.take()?.into_parts();
+        Some(HandedOver { socket, tls, read: std::mem::take(&mut self.input), id: self.id, site: self.site })
+    }
+
+    /// Whether these first bytes, or the handshake, say that it speaks HTTP/2. More bytes may be needed to tell.
+    fn speaks_http2(&self, bytes: &[u8], bench: &ConnectionContext<'_>) -> bool {
+        let Some(wire) = &self.wire else { return false };
+        let is_offered = bench.shared.sites.get(self.site).is_some_and(|site| site.http2.is_some());
+        is_offered
+            && (wire.agreed_on_http2()
+                || (!wire.is_tls()
+                    && bytes.len() >= 4
+                    && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
     }
 
     /// The socket has bytes, or an end.
     pub(crate) fn readable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
-        let (received, handshake) = self.wire.receive(bench.buffer, &mut decrypted);
+        let Some(wire) = &mut self.wire else { return Disposition::Drop };
+        let (received, handshake) = wire.receive(bench.buffer, &mut decrypted);
         if let Some(handshake) = handshake {
             let count = match handshake {
                 Handshake::Full => &self.log.handshakes_full,
@@ -186,6 +218,10 @@ impl ClientConnection {
             held.extend_from_slice(fresh);
             rest = &held;
         }
+        if self.host.is_none() && self.speaks_http2(rest, bench) {
+            self.input = rest.to_vec();
+            return Disposition::HandOver;
+        }
         loop {
             if self.play.is_some() {
                 match self.play(bench) {
@@ -195,7 +231,7 @@ impl ClientConnection {
                 }
             }
             if rest.is_empty() {
-                match self.wire.flush() {
+                match self.flush() {
                     Ok(flushed) => self.blocked = !flushed,
                     Err(_) => return Disposition::Drop,
                 }
@@ -208,9 +244,8 @@ impl ClientConnection {
                 }
                 ParsedHead::Partial => break,
                 ParsedHead::Nonsense => {
-                    let _ =
-                        self.wire.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-                    self.wire.farewell();
+                    let _ = self.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                    self.farewell();
                     return Disposition::Drop;
                 }
             }
@@ -235,35 +270,7 @@ impl ClientConnection {
             Some(host) if *host.name == *name => host,
             _ => self.log.host(name),
         };
-        let head_only = request.method == "HEAD";
-        let (source, status, forbidden) = match bench.shared.sites[self.site].content.find(request) {
-            ResponseSource::Scripted(score) => {
-                let (status, forbidden) = (score.status, score.forbidden);
-                let source = if head_only && !score.head.is_empty() {
-                    Source::Head(score)
-                } else if !score.unchanged.is_empty() && is_unchanged(&score, request) {
-                    Source::Unchanged(score)
-                } else {
-                    Source::Full(score)
-                };
-                (source, status, forbidden)
-            }
-            ResponseSource::Page(graph, id) => {
-                let status = match graph.kind(id) {
-                    PageKind::Dead => 0,
-                    _ if id.page == ROBOTS => 404,
-                    PageKind::Page => 200,
-                    PageKind::Error(status) => status,
-                    PageKind::Redirect(_) => 302,
-                };
-                (
-                    Source::Page(Box::new(Page { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
-                    status,
-                    false,
-                )
-            }
-        };
-        let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
+        let (source, status, forbidden) = select(&bench.shared.sites[self.site].content, request);
         let entry = self.log.begin(&host, request, (self.id, self.site), (status, forbidden), bench.now);
         self.host = Some(Arc::clone(&host));
         self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
@@ -305,7 +312,7 @@ impl ClientConnection {
                     return Ok(PlaybackState::NotYet);
                 }
                 Progress::Finished if play.last => {
-                    self.wire.farewell();
+                    self.farewell();
                     self.log.end(&play.host, self.site, play.entry, true, Instant::now());
                     return Ok(PlaybackState::Closed);
                 }
@@ -363,15 +370,17 @@ impl ClientConnection {
             Action::Wait(_) if play.rang => Progress::Next,
             Action::Wait(duration) => Progress::Sleep(0, duration),
             Action::Render => Progress::Next,
-            Action::Done | Action::Close | Action::Cut if !self.wire.flush()? => Progress::Blocked(0),
+            Action::Done | Action::Close | Action::Cut if !self.flush()? => Progress::Blocked(0),
             Action::Done => Progress::Finished,
             Action::Close => {
-                self.wire.farewell();
+                self.farewell();
                 Progress::Over(true)
             }
             Action::Cut => Progress::Over(true),
             Action::Reset => {
-                self.wire.make_reset();
+                if let Some(wire) = &self.wire {
+                    wire.make_reset();
+                }
                 Progress::Over(true)
             }
             Action::Hang => Progress::Hang,
@@ -397,8 +406,18 @@ impl ClientConnection {
         Ok(Progress::Next)
     }
 
+    fn flush(&mut self) -> io::Result<bool> {
+        self.wire.as_mut().map_or(Ok(true), ClientStream::flush)
+    }
+
+    fn farewell(&mut self) {
+        if let Some(wire) = &mut self.wire {
+            wire.farewell();
+        }
+    }
+
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.wire.send(bytes)?;
+        let sent = self.wire.as_mut().map_or(Ok(0), |wire| wire.send(bytes))?;
         self.log.bytes_sent.fetch_add(sent as u64, Relaxed);
         Ok(sent)
     }
@@ -409,7 +428,9 @@ impl Drop for ClientConnection {
         if let Some(play) = self.play.take() {
             self.log.end(&play.host, self.site, play.entry, false, Instant::now());
         }
-        self.log.closed(self.site);
+        if self.wire.is_some() {
+            self.log.closed(self.site);
+        }
     }
 }
 
@@ -436,6 +457,28 @@ impl Playback {
 }
 
 impl Page {
+    /// The same as steps, for those who do not play them one by one from a shared buffer.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let plan = self.graph.plan();
+        let mut steps = Vec::new();
+        if self.graph.kind(self.id) == PageKind::Dead {
+            return vec![Step::Hang];
+        }
+        if plan.latency_us.1 > 0 {
+            steps.push(Step::Wait(self.graph.latency(self.id)));
+        }
+        let mut rendered = Vec::new();
+        let fill = self.graph.render(self.id, &mut rendered);
+        let drip = (plan.drip.0 as usize).min(rendered.len());
+        let dripped = rendered.split_off(rendered.len() - drip);
+        steps.push(Step::Send(rendered.into()));
+        steps.push(Step::Fill(fill));
+        if drip > 0 {
+            steps.push(Step::Drip(dripped.into(), 1, Duration::from_micros(plan.drip.1)));
+        }
+        steps
+    }
+
     /// The score of a graph's page, made up as it is played.
     fn next(&self, step: usize) -> Action<'_> {
         let plan = self.graph.plan();
@@ -453,6 +496,40 @@ impl Page {
             _ => Action::Done,
         }
     }
+}
+
+/// What a site answers to a request: the source of the answer, its status, and whether asking for it is a violation.
+pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
+    let head_only = request.method == "HEAD";
+    let (source, status, forbidden) = match content.find(request) {
+        ResponseSource::Scripted(score) => {
+            let (status, forbidden) = (score.status, score.forbidden);
+            let source = if head_only && !score.head.is_empty() {
+                Source::Head(score)
+            } else if !score.unchanged.is_empty() && is_unchanged(&score, request) {
+                Source::Unchanged(score)
+            } else {
+                Source::Full(score)
+            };
+            (source, status, forbidden)
+        }
+        ResponseSource::Page(graph, id) => {
+            let status = match graph.kind(id) {
+                PageKind::Dead => 0,
+                _ if id.page == ROBOTS => 404,
+                PageKind::Page => 200,
+                PageKind::Error(status) => status,
+                PageKind::Redirect(_) => 302,
+            };
+            (
+                Source::Page(Box::new(Page { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
+                status,
+                false,
+            )
+        }
+    };
+    let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
+    (source, status, forbidden)
 }
 
 fn is_unchanged(score: &Script, request: &Request<'_>) -> bool {

@@ -41,6 +41,7 @@ mod files;
 mod filler;
 mod graph;
 pub mod hostile;
+mod http2;
 mod ideal;
 mod log;
 mod oracle;

@@ -6,6 +6,7 @@
 //! Invariant: nothing in here blocks but the wait for events.
 
 use crate::connection::{ClientConnection, ConnectionContext, Disposition};
+use crate::http2::HandedOver;
 use crate::timer::DeadlineQueue;
 use crate::web::WebState;
 use crate::wire::ClientStream;
@@ -20,6 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedSender;
 
 /// Tokens: connections are (generation, slot), the rest have their own high bits.
 const STOP: u64 = u64::MAX;
@@ -35,6 +37,8 @@ pub(crate) struct ServerThread {
     slots: Slab<Slot>,
     /// Counts up with every connection, so that a late event cannot hit a slot's next owner.
     generation: u32,
+    /// Where connections that speak HTTP/2 go.
+    outbox: Option<UnboundedSender<HandedOver>>,
 }
 
 struct Slot {
@@ -46,12 +50,17 @@ struct Slot {
 }
 
 impl ServerThread {
-    pub(crate) fn new(shared: &Arc<WebState>, stop: &OwnedFd) -> io::Result<ServerThread> {
+    pub(crate) fn new(
+        shared: &Arc<WebState>,
+        stop: &OwnedFd,
+        outbox: Option<UnboundedSender<HandedOver>>,
+    ) -> io::Result<ServerThread> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timers = DeadlineQueue::new()?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
         epoll::add(&epoll, timers.alarm(), EventData::new_u64(ALARM), EventFlags::IN)?;
-        let server = ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0 };
+        let server =
+            ServerThread { shared: Arc::clone(shared), epoll, timers, slots: Slab::new(), generation: 0, outbox };
         server.listen()?;
         Ok(server)
     }
@@ -178,13 +187,31 @@ impl ServerThread {
             return;
         };
         let mut fate = work(&mut slot.connection, bench);
+        if fate == Disposition::HandOver {
+            let mut slot = self.slots.remove(key);
+            if let Some(due) = slot.alarm {
+                self.timers.cancel(due, token);
+            }
+            if let Some(wire) = slot.connection.wire() {
+                let _ = epoll::delete(&self.epoll, wire.fd());
+            }
+            if let (Some(connection), Some(outbox)) = (slot.connection.hand_over(), &self.outbox) {
+                // The receiver is gone only where everything is.
+                let _ = outbox.send(connection);
+            }
+            return;
+        }
         let wanted = match slot.connection.blocked {
             true => EventFlags::IN | EventFlags::OUT,
             false => EventFlags::IN,
         };
         if fate == Disposition::Keep && wanted != slot.watching {
             slot.watching = wanted;
-            if epoll::modify(&self.epoll, slot.connection.wire().fd(), EventData::new_u64(token), wanted).is_err() {
+            let is_watched = slot
+                .connection
+                .wire()
+                .is_some_and(|wire| epoll::modify(&self.epoll, wire.fd(), EventData::new_u64(token), wanted).is_ok());
+            if !is_watched {
                 fate = Disposition::Drop;
             }
         }

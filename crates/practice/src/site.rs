@@ -9,6 +9,7 @@
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
+use crate::http2::Http2;
 use crate::request::Request;
 use crate::response::Response;
 use crate::script::Script;
@@ -39,6 +40,7 @@ pub struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<CertificateKind>,
     pub(crate) resume: bool,
+    pub(crate) http2: Option<Http2>,
     pub(crate) names: Vec<String>,
     pages: HashMap<Box<str>, Vec<Response>>,
     fallback: Response,
@@ -70,6 +72,7 @@ impl Site {
             address,
             tls,
             resume: true,
+            http2: None,
             names: Vec::new(),
             pages: HashMap::new(),
             fallback: Response::status(404),
@@ -100,6 +103,26 @@ impl Site {
     /// Another name of this site, for its certificate.
     pub fn name(mut self, name: &str) -> Site {
         self.names.push(name.to_owned());
+        self
+    }
+
+    /// Speaks HTTP/2 with clients that ask for it: by ALPN over TLS, by its preface in clear text.
+    pub fn http2(mut self) -> Site {
+        self.http2 = Some(Http2 { or_http1: true, max_streams: 100 });
+        self
+    }
+
+    /// Speaks nothing but HTTP/2.
+    pub fn only_http2(mut self) -> Site {
+        self.http2 = Some(Http2 { or_http1: false, max_streams: 100 });
+        self
+    }
+
+    /// How many streams a client may have at a time on one connection of HTTP/2.
+    pub fn max_streams(mut self, streams: u32) -> Site {
+        if let Some(http2) = &mut self.http2 {
+            http2.max_streams = streams;
+        }
         self
     }
 

@@ -3,6 +3,7 @@
 //! Invariant: when `start` returns, every site answers; when the handle is dropped or stopped, every thread has ended.
 
 use crate::certificate::{TestAuthority, TlsSide};
+use crate::http2::{self, Http2, Http2Thread};
 use crate::log::{PolitenessLimits, RequestLog, SeenRequest, Stats};
 use crate::server::ServerThread;
 use crate::site::{Site, SiteContent};
@@ -88,18 +89,30 @@ impl PracticeWeb {
         };
         let open = |site: Site| -> io::Result<OpenSite> {
             let tls = match site.tls {
-                Some(kind) => Some(TlsSide::new(&authority, kind, site.names.clone(), site.resume)?),
+                Some(kind) => Some(TlsSide::new(&authority, kind, site.names.clone(), site.resume, site.http2)?),
                 None => None,
             };
-            Ok(OpenSite { content: site.content(), listener: site.listener, address: site.address, tls })
+            Ok(OpenSite {
+                content: site.content(),
+                listener: site.listener,
+                address: site.address,
+                tls,
+                http2: site.http2,
+            })
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.manners));
         let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false) });
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let mut running = RunningWeb { shared, authority, stop, threads: Vec::new() };
+        let mut running = RunningWeb { shared, authority, stop, threads: Vec::new(), http2: None };
+        let mut outbox = None;
+        if running.shared.sites.iter().any(|site| site.http2.is_some()) {
+            let (sender, inbox) = http2::channel();
+            running.http2 = Some(Http2Thread::start(&running.shared, inbox)?);
+            outbox = Some(sender);
+        }
         for index in 0..self.threads {
-            let server = ServerThread::new(&running.shared, &running.stop)?;
+            let server = ServerThread::new(&running.shared, &running.stop, outbox.clone())?;
             let thread = std::thread::Builder::new().name(format!("practice-{index}")).spawn(move || server.run())?;
             running.threads.push(thread);
         }
@@ -120,6 +133,7 @@ pub(crate) struct OpenSite {
     pub(crate) address: SocketAddr,
     pub(crate) content: SiteContent,
     pub(crate) tls: Option<TlsSide>,
+    pub(crate) http2: Option<Http2>,
 }
 
 /// A web that is being served. Dropping it stops it.
@@ -128,6 +142,7 @@ pub struct RunningWeb {
     authority: Arc<TestAuthority>,
     stop: OwnedFd,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    http2: Option<Http2Thread>,
 }
 
 impl RunningWeb {
@@ -201,6 +216,10 @@ impl RunningWeb {
         rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
         for thread in self.threads.drain(..) {
             thread.join().map_err(|_| io::Error::other("a thread of the practice web panicked"))??;
+        }
+        // The threads held the way to it: it ends when they have.
+        if let Some(http2) = self.http2.take() {
+            http2.join()?;
         }
         Ok(())
     }

@@ -40,6 +40,20 @@ impl ClientStream {
         ClientStream { socket, tls: tls.map(Box::new), handshaking }
     }
 
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the handshake is over and agreed on HTTP/2.
+    pub(crate) fn agreed_on_http2(&self) -> bool {
+        !self.handshaking && self.tls.as_ref().is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"))
+    }
+
+    /// The socket and the session, for another owner.
+    pub(crate) fn into_parts(self) -> (OwnedFd, Option<Box<ServerConnection>>) {
+        (self.socket, self.tls)
+    }
+
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -25,7 +25,9 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 }
 
 pub fn ask(stream: &mut impl Write, path: &str) {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: practice.test\r\nUser-Agent: tester/1\r\n\r\n").unwrap();
+    // In one piece: a server that closes after the first would make the second fail.
+    let request = format!("GET {path} HTTP/1.1\r\nHost: practice.test\r\nUser-Agent: tester/1\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
 }
 
 /// Everything until the end of the connection.

@@ -138,11 +138,7 @@ impl H2Conn {
         let list_size = u32::try_from(limits.max_head).unwrap_or(u32::MAX);
         frame::push_settings(
             &mut out,
-            &[
-                (setting::HEADER_TABLE_SIZE, 0),
-                (setting::ENABLE_PUSH, 0),
-                (setting::MAX_HEADER_LIST_SIZE, list_size),
-            ],
+            &[(setting::HEADER_TABLE_SIZE, 0), (setting::ENABLE_PUSH, 0), (setting::MAX_HEADER_LIST_SIZE, list_size)],
         );
         if size > DEFAULT_WINDOW {
             frame::push_window_update(&mut out, 0, size - DEFAULT_WINDOW);
@@ -365,7 +361,8 @@ impl H2Conn {
 
     /// Bytes on the heap that this connection keeps.
     pub fn heap_bytes(&self) -> usize {
-        let requests: usize = self.streams.iter().filter_map(|stream| stream.request.as_ref()).map(|block| block.len()).sum();
+        let requests: usize =
+            self.streams.iter().filter_map(|stream| stream.request.as_ref()).map(|block| block.len()).sum();
         self.out.capacity() + self.reader.heap_bytes() + self.streams.capacity() * size_of::<Stream>() + requests
     }
 

@@ -143,10 +143,8 @@ pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8]) {
 }
 
 pub fn push_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
-    let payload: Vec<u8> = settings
-        .iter()
-        .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
-        .collect();
+    let payload: Vec<u8> =
+        settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
     push(out, kind::SETTINGS, 0, 0, &payload);
 }
 

@@ -348,7 +348,8 @@ mod tests {
     #[test]
     fn examples_of_the_rfc() {
         // C.6.1: a response with Huffman-coded literals that ask to be indexed.
-        let block = hex("4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d \
+        let block =
+            hex("4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e 919d \
                          29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3");
         let expected = [
             (":status", "302"),
@@ -363,7 +364,10 @@ mod tests {
             pairs(&[("custom-key", "custom-header")])
         );
         assert_eq!(fields(&hex("040c 2f73 616d 706c 652f 7061 7468")).unwrap(), pairs(&[(":path", "/sample/path")]));
-        assert_eq!(fields(&hex("1008 7061 7373 776f 7264 0673 6563 7265 74")).unwrap(), pairs(&[("password", "secret")]));
+        assert_eq!(
+            fields(&hex("1008 7061 7373 776f 7264 0673 6563 7265 74")).unwrap(),
+            pairs(&[("password", "secret")])
+        );
         assert_eq!(fields(&hex("82")).unwrap(), pairs(&[(":method", "GET")]));
     }
 
@@ -456,7 +460,8 @@ mod tests {
         assert_eq!(&block[..2], [0x82, 0x87], "two fields of the static table");
         let mut found = Vec::new();
         decode(&block, 1 << 20, |name, value| found.push((name.to_vec(), value.to_vec()))).unwrap();
-        let expected: Vec<_> = sent.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+        let expected: Vec<_> =
+            sent.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
         assert_eq!(found, expected);
     }
 }

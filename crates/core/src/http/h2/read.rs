@@ -137,7 +137,8 @@ impl H2Conn {
             return fault(code::PROTOCOL_ERROR, "CONTINUATION without HEADERS");
         }
         let is_of_connection = matches!(kind, kind::SETTINGS | kind::PING | kind::GOAWAY);
-        let is_of_stream = matches!(kind, kind::DATA | kind::HEADERS | kind::PRIORITY | kind::RST_STREAM | kind::CONTINUATION);
+        let is_of_stream =
+            matches!(kind, kind::DATA | kind::HEADERS | kind::PRIORITY | kind::RST_STREAM | kind::CONTINUATION);
         if (is_of_connection && stream != 0) || (is_of_stream && stream == 0) {
             return fault(code::PROTOCOL_ERROR, "a frame on a stream where its kind cannot be");
         }
@@ -195,7 +196,13 @@ impl H2Conn {
         }
         let stream = Some(stream).filter(|stream| *stream != 0);
         let why = "a flood of frames that carry nothing";
-        Err(ConnFault { code: code::ENHANCE_YOUR_CALM, kind: ErrorKind::Protocol, why, stream, is_other_protocol: false })
+        Err(ConnFault {
+            code: code::ENHANCE_YOUR_CALM,
+            kind: ErrorKind::Protocol,
+            why,
+            stream,
+            is_other_protocol: false,
+        })
     }
 
     /// Accounts for the whole of a DATA frame.
@@ -396,7 +403,9 @@ impl H2Conn {
             }
         } else {
             match translate::response(bytes, limit) {
-                Ok(head) if head.status < 200 && block.ends_stream => Err(malformed("an interim head that ends the stream")),
+                Ok(head) if head.status < 200 && block.ends_stream => {
+                    Err(malformed("an interim head that ends the stream"))
+                }
                 result => result.map(Some),
             }
         };

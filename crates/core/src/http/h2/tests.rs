@@ -205,7 +205,8 @@ fn streams_interleave() {
         .data(flag::END_STREAM, 3, b"dd")
         .data(flag::END_STREAM, 1, b"bb");
     let (events, _) = talk(2, &server);
-    let data: Vec<_> = events.iter().filter(|event| matches!(event, Event::Data(..) | Event::End(_))).cloned().collect();
+    let data: Vec<_> =
+        events.iter().filter(|event| matches!(event, Event::Data(..) | Event::End(_))).cloned().collect();
     assert_eq!(
         data,
         [
@@ -290,7 +291,10 @@ fn heads_that_cannot_be_are_errors_of_the_stream() {
     for fields in heads {
         let server = Server::new().headers(0, 1, fields).data(flag::END_STREAM, 1, b"x");
         let (events, out) = talk(1, &server);
-        assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::Protocol), "{events:?}");
+        assert!(
+            matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::Protocol),
+            "{events:?}"
+        );
         assert!(out.contains(&(kind::RST_STREAM, 0, 1, code::PROTOCOL_ERROR.to_be_bytes().to_vec())), "{out:?}");
         assert!(out.iter().all(|frame| frame.0 != kind::GOAWAY), "the connection stays");
     }
@@ -305,7 +309,8 @@ fn content_length_is_checked() {
         assert_eq!(events[1], Event::Data(0, kept));
         assert!(matches!(&events[2], Event::Failed(0, fault) if kind_of(fault.clone()) == ErrorKind::Protocol));
     }
-    let (events, _) = talk(1, &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]));
+    let (events, _) =
+        talk(1, &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]));
     assert_eq!(events[1], Event::End(0), "a 304 describes the page");
 }
 
@@ -398,7 +403,9 @@ fn a_lost_connection() {
     let mut fresh = conn();
     fresh.open(0, request());
     fresh.closed(NOW, &mut events);
-    assert!(matches!(&events.all[0], Event::Failed(0, StreamFault::Failed(failure)) if failure.kind == ErrorKind::EmptyReply));
+    assert!(
+        matches!(&events.all[0], Event::Failed(0, StreamFault::Failed(failure)) if failure.kind == ErrorKind::EmptyReply)
+    );
     let mut used = conn();
     used.open(0, request());
     used.feed(&Server::new().page(1, b"x").0, NOW, &mut events);
@@ -407,7 +414,9 @@ fn a_lost_connection() {
     used.feed(&Server::default().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
     events.all.clear();
     used.closed(NOW, &mut events);
-    assert!(matches!(&events.all[0], Event::Failed(1, StreamFault::Failed(failure)) if failure.kind == ErrorKind::Reset));
+    assert!(
+        matches!(&events.all[0], Event::Failed(1, StreamFault::Failed(failure)) if failure.kind == ErrorKind::Reset)
+    );
     assert!(matches!(&events.all[1], Event::Failed(2, StreamFault::Unprocessed(_))), "nothing came of it");
     written(&mut used);
     assert!(used.step() == Step::Done && !used.accepts());
@@ -461,7 +470,11 @@ fn answers_that_are_never_read_have_a_bound() {
     while conn.accepts() {
         second += 1;
         for _ in 0..400 {
-            conn.feed(&Server::default().frame(kind::PING, 0, 0, &[0; 8]).0, NOW + Duration::from_secs(second), &mut events);
+            conn.feed(
+                &Server::default().frame(kind::PING, 0, 0, &[0; 8]).0,
+                NOW + Duration::from_secs(second),
+                &mut events,
+            );
         }
         assert!(conn.heap_bytes() < 1 << 20);
     }
@@ -487,7 +500,9 @@ fn header_blocks_have_a_limit() {
         conn.feed(&Server::default().frame(kind::CONTINUATION, 0, 1, &[0x90; 1_000]).0, NOW, &mut events);
         assert!(conn.heap_bytes() < 20_000, "{}", conn.heap_bytes());
     }
-    assert!(matches!(&events.all[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
+    assert!(
+        matches!(&events.all[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge)
+    );
     assert!(!conn.accepts());
 }
 
@@ -564,7 +579,11 @@ fn cancelled_streams() {
     conn.cancel(1, NOW);
     let reset = (kind::RST_STREAM, 0, 3, code::CANCEL.to_be_bytes().to_vec());
     assert_eq!(frames(&written(&mut conn)), [reset], "a rest of unknown length is cut off");
-    conn.feed(&Server::default().data(0, 1, &[b'x'; 60]).data(0, 3, b"late").data(1, 1, &[b'x'; 40]).0, NOW, &mut events);
+    conn.feed(
+        &Server::default().data(0, 1, &[b'x'; 60]).data(0, 3, b"late").data(1, 1, &[b'x'; 40]).0,
+        NOW,
+        &mut events,
+    );
     assert!(events.all.is_empty(), "nothing of it is heard of");
     assert!(conn.accepts() && !conn.is_idle());
     conn.cancel(2, NOW);
@@ -577,7 +596,8 @@ fn cancelled_streams() {
 
 #[test]
 fn pings_are_answered_and_waiting_takes_little() {
-    let (_, out) = talk(1, &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]));
+    let (_, out) =
+        talk(1, &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]));
     assert_eq!(out[1..], [(kind::PING, flag::ACK, 0, b"12345678".to_vec())]);
     let mut conn = conn();
     conn.open(0, request());

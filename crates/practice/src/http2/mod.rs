@@ -1,0 +1,166 @@
+//! HTTP/2, served with the crate `h2` on a thread of its own.
+//!
+//! Connections are accepted, and their TLS handshakes done, by the ordinary threads. One that turns out to speak HTTP/2
+//! (by ALPN, or by the preface in clear text) is handed over to this thread with its TLS session and the bytes that were
+//! read from it. It is counted in the same log, under the same number.
+//!
+//! The server is not Argiope's own HTTP/2: a client is best tested against an implementation that it does not share.
+//!
+//! Invariant: a request that was begun in the log is ended there exactly once, whatever becomes of its stream.
+
+mod play;
+mod stream;
+
+use crate::connection::{Source, select};
+use crate::log::{HostState, LogIndex, RequestLog};
+use crate::request::{ParsedHead, parse};
+use crate::web::WebState;
+use bytes::Bytes;
+use rustix::fd::OwnedFd;
+use rustls::ServerConnection;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+use stream::TlsOrPlain;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// What a client of HTTP/2 sends first.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How a site speaks HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Http2 {
+    /// Offers HTTP/1.1 as well.
+    pub(crate) or_http1: bool,
+    /// How many streams a client may have at a time.
+    pub(crate) max_streams: u32,
+}
+
+/// A connection that speaks HTTP/2.
+pub(crate) struct HandedOver {
+    pub(crate) socket: OwnedFd,
+    pub(crate) tls: Option<Box<ServerConnection>>,
+    /// Bytes that were read, and decrypted, already.
+    pub(crate) read: Vec<u8>,
+    pub(crate) id: u64,
+    pub(crate) site: usize,
+}
+
+/// The thread and the way to it.
+pub(crate) struct Http2Thread {
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Http2Thread {
+    /// Starts the thread. It ends when the last sender is dropped.
+    pub(crate) fn start(shared: &Arc<WebState>, inbox: UnboundedReceiver<HandedOver>) -> io::Result<Http2Thread> {
+        let shared = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name("practice-h2".into()).spawn(move || run(shared, inbox))?;
+        Ok(Http2Thread { thread })
+    }
+
+    pub(crate) fn join(self) -> io::Result<()> {
+        self.thread.join().map_err(|_| io::Error::other("the HTTP/2 thread of the practice web panicked"))?
+    }
+}
+
+/// A way to hand connections over.
+pub(crate) fn channel() -> (UnboundedSender<HandedOver>, UnboundedReceiver<HandedOver>) {
+    unbounded_channel()
+}
+
+fn run(shared: Arc<WebState>, mut inbox: UnboundedReceiver<HandedOver>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, async move {
+        while let Some(connection) = inbox.recv().await {
+            if shared.stop.load(std::sync::atomic::Ordering::SeqCst) {
+                break;
+            }
+            drop(tokio::task::spawn_local(serve(Arc::clone(&shared), connection)));
+        }
+    });
+    // Dropping the tasks closes their connections.
+    Ok(())
+}
+
+/// Counts a connection as closed when it is dropped.
+struct Open {
+    log: Arc<RequestLog>,
+    site: usize,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.log.closed(self.site);
+    }
+}
+
+/// Serves one connection until the client leaves. A client that breaks the protocol ends it too.
+async fn serve(shared: Arc<WebState>, connection: HandedOver) {
+    let HandedOver { socket, tls, read, id, site } = connection;
+    let _open = Open { log: Arc::clone(&shared.log), site };
+    let max_streams = shared.sites.get(site).and_then(|site| site.http2).map_or(100, |http2| http2.max_streams);
+    let Ok(stream) = TlsOrPlain::new(socket, tls, read, Arc::clone(&shared.log)) else { return };
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(max_streams).max_send_buffer_size(64 << 10);
+    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        drop(tokio::task::spawn_local(answer(Arc::clone(&shared), request, respond, id, site)));
+    }
+}
+
+/// A request in the log. Dropping it ends it as one whose answer was not given.
+struct Logged {
+    log: Arc<RequestLog>,
+    host: Arc<HostState>,
+    site: usize,
+    entry: LogIndex,
+    is_whole: bool,
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        self.log.end(&self.host, self.site, self.entry, self.is_whole, Instant::now());
+    }
+}
+
+/// Answers one request as the site's script says.
+async fn answer(
+    shared: Arc<WebState>,
+    request: http::Request<h2::RecvStream>,
+    respond: h2::server::SendResponse<Bytes>,
+    id: u64,
+    site: usize,
+) {
+    let Some(open) = shared.sites.get(site) else { return };
+    let text = http1_text(&request);
+    let ParsedHead::Whole(asked, _) = parse(&text) else { return };
+    let (source, status, forbidden) = select(&open.content, &asked);
+    let host = shared.log.host(asked.host_name());
+    let entry = shared.log.begin(&host, &asked, (id, site), (status, forbidden), Instant::now());
+    let mut logged = Logged { log: Arc::clone(&shared.log), host, site, entry, is_whole: false };
+    let head_only = asked.method == "HEAD";
+    let steps = match source {
+        Source::Full(score) => score.steps.clone(),
+        Source::Head(score) => score.head.clone(),
+        Source::Unchanged(score) => score.unchanged.clone(),
+        Source::Page(page) => page.steps(),
+    };
+    logged.is_whole = play::play(&steps, respond, head_only).await;
+}
+
+/// The request in HTTP/1.1 syntax, which scripts are looked up with.
+fn http1_text(request: &http::Request<h2::RecvStream>) -> Vec<u8> {
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let host = request.uri().authority().map_or("", |authority| authority.as_str());
+    let mut text = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\n", request.method()).into_bytes();
+    for (name, value) in request.headers() {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            text.extend_from_slice(part);
+        }
+    }
+    text.extend_from_slice(b"\r\n");
+    text
+}

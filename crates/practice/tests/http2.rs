@@ -1,0 +1,87 @@
+//! The practice web over HTTP/2, asked by the client of the crate `h2`.
+
+use std::time::Duration;
+
+use argiope_practice::{PracticeWeb, Response, Site};
+use bytes::Bytes;
+use http::Request;
+
+type Client = h2::client::SendRequest<Bytes>;
+
+/// Runs a conversation over one connection in clear text.
+fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(socket).await.unwrap();
+        let local = tokio::task::LocalSet::new();
+        local
+            .run_until(async {
+                drop(tokio::task::spawn_local(connection));
+                with(&mut client).await
+            })
+            .await
+    })
+}
+
+/// Asks for a path: status, a header, and the body.
+async fn get(client: &mut Client, path: &str) -> Result<(u16, Option<String>, Vec<u8>), h2::Error> {
+    let request = Request::get(format!("http://h.test{path}")).body(()).unwrap();
+    *client = client.clone().ready().await?;
+    let (response, _) = client.send_request(request, true)?;
+    let response = response.await?;
+    let status = response.status().as_u16();
+    let kind = response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece?;
+        body.flow_control().release_capacity(piece.len())?;
+        bytes.extend_from_slice(&piece);
+    }
+    Ok((status, kind, bytes))
+}
+
+#[test]
+fn scripted_pages_are_served_on_one_connection() {
+    let site = Site::http("127.0.0.1:0")
+        .unwrap()
+        .http2()
+        .page("/", Response::html("front"))
+        .page("/chunked", Response::html("0123456789".repeat(100)).chunked([7, 300]))
+        .page("/large", Response::filled("start", 500_000))
+        .page("/slow", Response::html("slow").delay(Duration::from_millis(20)).drip(1, Duration::from_millis(1)))
+        .page("/hints", Response::html("hints").interim(103, &[("link", "</a>")]))
+        .page("/cut", Response::html("a page").truncate_at(3))
+        .page("/gone", Response::status(410));
+    let address = site.address();
+    let web = PracticeWeb::new().site(site).start().unwrap();
+    talk(address, async |client| {
+        let html = Some("text/html; charset=utf-8".to_owned());
+        assert_eq!(get(client, "/").await.unwrap(), (200, html, b"front".to_vec()));
+        assert_eq!(get(client, "/chunked").await.unwrap().2, b"0123456789".repeat(100));
+        assert_eq!(get(client, "/large").await.unwrap().2.len(), 500_000);
+        assert_eq!(get(client, "/slow").await.unwrap().2, b"slow");
+        assert_eq!(get(client, "/hints").await.unwrap().2, b"hints");
+        assert_eq!(get(client, "/gone").await.unwrap().0, 410);
+        assert!(get(client, "/cut").await.is_err(), "a cut body is a reset stream");
+        assert_eq!(get(client, "/missing").await.unwrap().0, 404, "the connection is still good");
+    });
+    let stats = web.stats();
+    assert_eq!((stats.connections, stats.requests), (1, 8));
+    assert!(web.wait_open(0, Duration::from_secs(10)), "the connection is closed");
+    assert_eq!(web.log()[0].host, "h.test");
+}
+
+#[test]
+fn http1_is_still_served_beside_it() {
+    use std::io::{Read, Write};
+    let site = Site::http("127.0.0.1:0").unwrap().http2().page("/", Response::html("front").close_after());
+    let address = site.address();
+    let _web = PracticeWeb::new().site(site).start().unwrap();
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK") && text.ends_with("front"), "{text}");
+}
