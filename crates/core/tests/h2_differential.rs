@@ -141,8 +141,6 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
                 Step::Read => {
                     if streams.hold && !streams.held.is_empty() {
                         // The consumer comes back when nothing else is to do: everything is taken at once.
-                        let ready = tokio::time::Duration::ZERO;
-                        let _ = ready;
                         tokio::task::yield_now().await;
                         for (key, bytes) in std::mem::take(&mut streams.held) {
                             conn.consumed(key, bytes);

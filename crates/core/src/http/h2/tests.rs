@@ -115,8 +115,11 @@ fn written(conn: &mut H2Conn) -> Vec<u8> {
     all
 }
 
+/// Kind, flags, stream and payload of a frame.
+type Sent = (u8, u8, u32, Vec<u8>);
+
 /// The frames in what was written, without the preface.
-fn frames(bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
+fn frames(bytes: &[u8]) -> Vec<Sent> {
     let mut rest = bytes.strip_prefix(frame::PREFACE).unwrap_or(bytes);
     let mut found = Vec::new();
     while !rest.is_empty() {
@@ -130,7 +133,7 @@ fn frames(bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
 
 /// Feeds a server's bytes to a connection with this many requests, in every way; gives events and what was written
 /// after the requests.
-fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<(u8, u8, u32, Vec<u8>)>) {
+fn talk(requests: u32, server: &Server) -> (Vec<Event>, Vec<Sent>) {
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut conn = conn();
         let mut events = Events::default();
