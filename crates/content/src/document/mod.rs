@@ -1,0 +1,416 @@
+//! [`Document`]: a page parsed into a tree of elements, in linear time and bounded memory.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use argiope_core::page::examine::{Place, resolve_references};
+use argiope_core::page::url::Url;
+
+mod build;
+pub(crate) mod names;
+mod serialize;
+
+use crate::select::{SelectError, Selector};
+use names::Name;
+pub(crate) use serialize::push_collapsed;
+
+pub(crate) type NodeId = u32;
+pub(crate) const NONE: NodeId = u32::MAX;
+/// The name of text nodes.
+pub(crate) const TEXT: Name = Name(u16::MAX);
+
+/// Limits of parsing. What is beyond them is left out, and [`Document::truncated`] gives the reason.
+#[derive(Clone, Debug)]
+pub struct ParseLimits {
+    /// Bytes of the page.
+    pub max_bytes: usize,
+    /// Elements and pieces of text.
+    pub max_nodes: usize,
+}
+
+impl Default for ParseLimits {
+    fn default() -> Self {
+        Self { max_bytes: 16 << 20, max_nodes: 500_000 }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attribute {
+    name: (u32, u16),
+    value: (u32, u32),
+}
+
+/// An element or a piece of text. A subtree is the range from a node to its `end`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub(crate) parent: NodeId,
+    pub(crate) previous: NodeId,
+    pub(crate) next: NodeId,
+    last_child: NodeId,
+    pub(crate) name: Name,
+    attributes: u16,
+    /// Element: its first attribute. Text: where it begins in the page.
+    a: u32,
+    /// Element: the node after its subtree. Text: where it ends in the page.
+    b: u32,
+}
+
+impl Node {
+    fn element(name: Name, attributes: (u32, u16)) -> Self {
+        Self {
+            parent: NONE,
+            previous: NONE,
+            next: NONE,
+            last_child: NONE,
+            name,
+            attributes: attributes.1,
+            a: attributes.0,
+            b: 0,
+        }
+    }
+
+    fn text(start: u32, end: u32) -> Self {
+        Self { parent: NONE, previous: NONE, next: NONE, last_child: NONE, name: TEXT, attributes: 0, a: start, b: end }
+    }
+}
+
+#[derive(Debug)]
+struct Tree {
+    nodes: Vec<Node>,
+    attributes: Vec<Attribute>,
+    own_names: Vec<Box<str>>,
+    own_index: HashMap<Box<str>, u16>,
+}
+
+impl Tree {
+    fn with_capacity(bytes: usize) -> Self {
+        let nodes = (bytes / 40).clamp(16, 16 * 1024);
+        Self {
+            nodes: Vec::with_capacity(nodes),
+            attributes: Vec::with_capacity(nodes / 2),
+            own_names: Vec::new(),
+            own_index: HashMap::new(),
+        }
+    }
+
+    fn append(&mut self, parent: NodeId, mut node: Node) -> NodeId {
+        let id = self.nodes.len() as NodeId;
+        if id > 0
+            && let Some(above) = self.nodes.get_mut(parent as usize)
+        {
+            node.parent = parent;
+            node.previous = above.last_child;
+            above.last_child = id;
+            let previous = node.previous;
+            if let Some(previous) = self.nodes.get_mut(previous as usize) {
+                previous.next = id;
+            }
+        }
+        self.nodes.push(node);
+        id
+    }
+
+    fn close(&mut self, node: NodeId) {
+        let end = self.nodes.len() as u32;
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            node.b = end;
+        }
+    }
+
+    fn last_child(&self, node: NodeId) -> Option<NodeId> {
+        let child = self.nodes.get(node as usize)?.last_child;
+        (child != NONE).then_some(child)
+    }
+
+    fn own_name(&mut self, written: &[u8], most: usize) -> Name {
+        let text = String::from_utf8_lossy(written).to_ascii_lowercase();
+        let index = match self.own_index.get(&*text) {
+            Some(&index) => index,
+            None if self.own_names.len() < most => {
+                let index = self.own_names.len() as u16;
+                self.own_names.push(text.as_str().into());
+                self.own_index.insert(text.into(), index);
+                index
+            }
+            None => self.own_names.len() as u16 - 1,
+        };
+        Name(Name::count() + index)
+    }
+
+    fn is_own(&self, name: Name, text: &str) -> bool {
+        let index = usize::from(name.0).checked_sub(usize::from(Name::count()));
+        index.and_then(|index| self.own_names.get(index)).is_some_and(|own| **own == *text)
+    }
+}
+
+/// A parsed HTML page.
+///
+/// Parsing takes one pass. Selectors, structured data, text and Markdown all read the same tree.
+///
+/// ```
+/// use argiope_content::{Document, Selector};
+///
+/// let page = Document::parse("<h1>Orb <b>weavers</b></h1><p><a href=/more>More</a>")
+///     .with_base("https://example.com/spiders/").unwrap();
+/// let heading = page.first(&Selector::parse("h1").unwrap()).unwrap();
+/// assert_eq!(heading.text(), "Orb weavers");
+/// let link = page.first(&Selector::parse("p > a").unwrap()).unwrap();
+/// assert_eq!(link.url("href").unwrap(), "https://example.com/more");
+/// ```
+#[derive(Debug)]
+pub struct Document {
+    html: Box<str>,
+    tree: Tree,
+    truncated: Option<&'static str>,
+    base: Option<Url>,
+}
+
+impl Document {
+    /// Parses a page, with the usual limits.
+    pub fn parse(html: impl Into<Box<str>>) -> Self {
+        Self::parse_within(html, &ParseLimits::default())
+    }
+
+    /// Parses a page, up to `limits`.
+    pub fn parse_within(html: impl Into<Box<str>>, limits: &ParseLimits) -> Self {
+        let html = html.into();
+        let (tree, truncated) = build::build(&html, limits);
+        Self { html, tree, truncated, base: None }
+    }
+
+    /// Sets the address of the page, against which its references are resolved. A `base` element is respected.
+    ///
+    /// # Errors
+    ///
+    /// `address` is not an http or https address.
+    pub fn with_base(self, address: &str) -> Result<Self, argiope_core::page::url::BadUrl> {
+        Ok(self.with_url(&Url::parse(address)?))
+    }
+
+    /// As [`Document::with_base`], for an address that is parsed already.
+    pub fn with_url(mut self, page: &Url) -> Self {
+        let declared =
+            self.elements().find(|element| element.id_name() == names::BASE && element.attribute("href").is_some());
+        let base = declared.and_then(|base| page.join(base.attribute("href")?.trim()).ok());
+        self.base = Some(base.unwrap_or_else(|| page.clone()));
+        self
+    }
+
+    /// Why the tree does not hold the whole page, where it does not.
+    pub fn truncated(&self) -> Option<&'static str> {
+        self.truncated
+    }
+
+    /// The `html` element.
+    pub fn root(&self) -> Element<'_> {
+        Element { document: self, node: 0 }
+    }
+
+    /// All elements in the order of the page, without the contents of `template`.
+    pub fn elements(&self) -> impl Iterator<Item = Element<'_>> {
+        self.root().descendants()
+    }
+
+    /// The first element that `selector` matches.
+    pub fn first(&self, selector: &Selector) -> Option<Element<'_>> {
+        self.root().first(selector)
+    }
+
+    /// All elements that `selector` matches, in the order of the page.
+    pub fn all(&self, selector: &Selector) -> Vec<Element<'_>> {
+        self.root().all(selector)
+    }
+
+    /// All elements that the selector in `css` matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select(&self, css: &str) -> Result<Vec<Element<'_>>, SelectError> {
+        Ok(self.all(&Selector::parse(css)?))
+    }
+
+    /// The content of `title`, white space collapsed.
+    pub fn title(&self) -> Option<String> {
+        let title = self.elements().find(|element| element.id_name() == names::TITLE && !element.within(names::SVG))?;
+        Some(title.text()).filter(|text| !text.is_empty())
+    }
+
+    /// Resolves a reference of the page. Only http and https addresses are answered.
+    pub fn resolve(&self, reference: &str) -> Option<Url> {
+        self.base.as_ref()?.join(reference.trim()).ok()
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.tree.nodes.get(id as usize)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tree.nodes.len()
+    }
+
+    pub(crate) fn element(&self, id: NodeId) -> Element<'_> {
+        Element { document: self, node: id }
+    }
+
+    /// The raw text of a text node, with its character references.
+    pub(crate) fn raw_text(&self, node: &Node) -> &str {
+        self.html.get(node.a as usize..node.b as usize).unwrap_or("")
+    }
+
+    /// The text of a text node.
+    pub(crate) fn text_of(&self, node: &Node) -> Cow<'_, str> {
+        resolve_references(self.raw_text(node), Place::Text)
+    }
+
+    pub(crate) fn name_text(&self, name: Name) -> &str {
+        name.text().unwrap_or_else(|| {
+            let index = usize::from(name.0.saturating_sub(Name::count()));
+            self.tree.own_names.get(index).map_or("", |name| name)
+        })
+    }
+}
+
+/// An element of a [`Document`].
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) node: NodeId,
+}
+
+impl PartialEq for Element<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && std::ptr::eq(self.document, other.document)
+    }
+}
+
+impl<'a> Element<'a> {
+    /// The name in lower case.
+    pub fn name(&self) -> &'a str {
+        self.document.name_text(self.id_name())
+    }
+
+    pub(crate) fn id_name(&self) -> Name {
+        self.document.node(self.node).map_or(TEXT, |node| node.name)
+    }
+
+    fn written(&self) -> &'a [Attribute] {
+        let Some(node) = self.document.node(self.node) else { return &[] };
+        let first = node.a as usize;
+        self.document.tree.attributes.get(first..first + usize::from(node.attributes)).unwrap_or(&[])
+    }
+
+    fn slice(&self, at: (u32, u32)) -> &'a str {
+        self.document.html.get(at.0 as usize..(at.0 as usize).saturating_add(at.1 as usize)).unwrap_or("")
+    }
+
+    /// The value of an attribute as it is written, with its character references.
+    pub(crate) fn written_attribute(&self, name: &str) -> Option<&'a str> {
+        let found = self.written().iter().find(|attribute| {
+            usize::from(attribute.name.1) == name.len()
+                && self.slice((attribute.name.0, attribute.name.1.into())).eq_ignore_ascii_case(name)
+        })?;
+        Some(self.slice(found.value))
+    }
+
+    /// The value of an attribute.
+    pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.written_attribute(name).map(|value| resolve_references(value, Place::Attribute))
+    }
+
+    /// Names (as written) and values of all attributes.
+    pub fn attributes(&self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> {
+        let element = *self;
+        self.written().iter().map(move |attribute| {
+            let name = element.slice((attribute.name.0, attribute.name.1.into()));
+            (name, resolve_references(element.slice(attribute.value), Place::Attribute))
+        })
+    }
+
+    /// An attribute that is an address, made absolute against the page. `None` where it is missing or not http or https.
+    pub fn url(&self, name: &str) -> Option<String> {
+        let value = self.attribute(name)?;
+        self.document.resolve(&value).map(|url| url.as_str().to_owned())
+    }
+
+    /// The text that a reader sees: white space collapsed, blocks separated by a space, without scripts and styles.
+    pub fn text(&self) -> String {
+        serialize::text(*self)
+    }
+
+    /// The element as HTML.
+    pub fn html(&self) -> String {
+        serialize::html(*self)
+    }
+
+    /// The text as it is in the page, for raw elements such as `script`.
+    pub(crate) fn raw(&self) -> Cow<'a, str> {
+        let mut pieces = self.children_nodes().filter_map(|id| self.document.node(id));
+        match (pieces.next(), pieces.next()) {
+            (Some(only), None) if only.name == TEXT => Cow::Borrowed(self.document.raw_text(only)),
+            _ => Cow::Borrowed(""),
+        }
+    }
+
+    /// The element around.
+    pub fn parent(&self) -> Option<Element<'a>> {
+        let parent = self.document.node(self.node)?.parent;
+        (parent != NONE).then_some(Element { document: self.document, node: parent })
+    }
+
+    /// The elements directly within.
+    pub fn children(&self) -> impl Iterator<Item = Element<'a>> {
+        let document = self.document;
+        self.children_nodes().map(move |node| Element { document, node }).filter(|element| element.id_name() != TEXT)
+    }
+
+    pub(crate) fn children_nodes(&self) -> impl Iterator<Item = NodeId> + use<'a> {
+        let document = self.document;
+        let first = self.node + 1;
+        let has = document.node(first).is_some_and(|node| node.parent == self.node);
+        std::iter::successors(has.then_some(first), move |&id| {
+            let next = document.node(id)?.next;
+            (next != NONE).then_some(next)
+        })
+    }
+
+    pub(crate) fn end(&self) -> NodeId {
+        self.document.node(self.node).map_or(0, |node| node.b)
+    }
+
+    /// The elements within, at any depth, in the order of the page, without the contents of `template`.
+    pub fn descendants(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        let document = self.document;
+        let mut next = self.node + 1;
+        let end = self.end();
+        std::iter::from_fn(move || {
+            while next < end {
+                let id = next;
+                let node = document.node(id)?;
+                next += 1;
+                if node.name == TEXT {
+                    continue;
+                }
+                if node.name == names::TEMPLATE {
+                    next = node.b.max(next);
+                }
+                return Some(Element { document, node: id });
+            }
+            None
+        })
+    }
+
+    pub(crate) fn within(&self, name: Name) -> bool {
+        std::iter::successors(self.parent(), Element::parent).any(|element| element.id_name() == name)
+    }
+
+    /// The first element within that `selector` matches.
+    pub fn first(&self, selector: &Selector) -> Option<Element<'a>> {
+        selector.matches_within(*self).next()
+    }
+
+    /// All elements within that `selector` matches.
+    pub fn all(&self, selector: &Selector) -> Vec<Element<'a>> {
+        selector.matches_within(*self).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! Element names as numbers, and what the tree builder has to know about each.
+
+/// The name of an element: a number for a name of the HTML standard, or an index of a document's own names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(pub(crate) u16);
+
+/// The element has no content and no end tag.
+pub(super) const VOID: u16 = 1;
+/// The start tag closes an open `p`.
+pub(super) const BLOCK: u16 = 2;
+/// An end tag is not matched with an element outside of this one.
+pub(super) const BARRIER: u16 = 4;
+/// The element belongs to the head when it stands before the body.
+pub(super) const HEAD: u16 = 8;
+/// The end tag does not close blocks: `</b>` leaves an open `div` alone.
+pub(super) const INLINE: u16 = 16;
+/// The content is text up to the end tag.
+pub(super) const RAW: u16 = 32;
+
+macro_rules! names {
+    ($($constant:ident $text:literal $flags:expr;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[repr(u16)]
+        enum Number {
+            $($constant),*
+        }
+        $(#[allow(dead_code)] pub(crate) const $constant: Name = Name(Number::$constant as u16);)*
+        static TEXTS: &[&str] = &[$($text),*];
+        static FLAGS: &[u16] = &[$($flags),*];
+
+        impl Name {
+            /// The number of a name of the standard, given in lower case.
+            pub(crate) fn known(name: &[u8]) -> Option<Self> {
+                $(const $constant: &[u8] = $text.as_bytes();)*
+                match name {
+                    $($constant => Some(self::$constant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+names! {
+    A "a" INLINE; ABBR "abbr" INLINE; ADDRESS "address" BLOCK; AREA "area" VOID; ARTICLE "article" BLOCK;
+    ASIDE "aside" BLOCK; AUDIO "audio" 0; B "b" INLINE; BASE "base" VOID | HEAD; BDI "bdi" INLINE; BDO "bdo" INLINE;
+    BIG "big" INLINE; BLOCKQUOTE "blockquote" BLOCK; BODY "body" 0; BR "br" VOID; BUTTON "button" 0; CANVAS "canvas" 0;
+    CAPTION "caption" BARRIER; CENTER "center" BLOCK; CITE "cite" INLINE; CODE "code" INLINE; COL "col" VOID;
+    COLGROUP "colgroup" 0; DATA "data" INLINE; DATALIST "datalist" 0; DD "dd" BLOCK; DEL "del" INLINE;
+    DETAILS "details" BLOCK; DFN "dfn" INLINE; DIALOG "dialog" BLOCK; DIR "dir" BLOCK; DIV "div" BLOCK; DL "dl" BLOCK;
+    DT "dt" BLOCK; EM "em" INLINE; EMBED "embed" VOID; FIELDSET "fieldset" BLOCK; FIGCAPTION "figcaption" BLOCK;
+    FIGURE "figure" BLOCK; FONT "font" INLINE; FOOTER "footer" BLOCK; FORM "form" BLOCK; FRAME "frame" VOID;
+    FRAMESET "frameset" 0; H1 "h1" BLOCK; H2 "h2" BLOCK; H3 "h3" BLOCK; H4 "h4" BLOCK; H5 "h5" BLOCK; H6 "h6" BLOCK;
+    HEAD_ "head" 0; HEADER "header" BLOCK; HGROUP "hgroup" BLOCK; HR "hr" VOID | BLOCK; HTML "html" BARRIER;
+    I "i" INLINE; IFRAME "iframe" RAW; IMG "img" VOID; INPUT "input" VOID; INS "ins" INLINE; KBD "kbd" INLINE;
+    LABEL "label" INLINE; LEGEND "legend" 0; LI "li" BLOCK; LINK "link" VOID | HEAD; MAIN "main" BLOCK; MAP "map" 0;
+    MARK "mark" INLINE; MATH "math" 0; MENU "menu" BLOCK; META "meta" VOID | HEAD; METER "meter" INLINE;
+    NAV "nav" BLOCK; NOBR "nobr" INLINE; NOEMBED "noembed" RAW; NOFRAMES "noframes" RAW; NOSCRIPT "noscript" 0;
+    OBJECT "object" BARRIER; OL "ol" BLOCK; OPTGROUP "optgroup" 0; OPTION "option" 0; OUTPUT "output" INLINE;
+    P "p" BLOCK; PARAM "param" VOID; PICTURE "picture" 0; PLAINTEXT "plaintext" BLOCK; PRE "pre" BLOCK;
+    PROGRESS "progress" INLINE; Q "q" INLINE; RP "rp" 0; RT "rt" 0; RUBY "ruby" INLINE; S "s" INLINE;
+    SAMP "samp" INLINE; SCRIPT "script" HEAD | RAW; SEARCH "search" BLOCK; SECTION "section" BLOCK; SELECT "select" 0;
+    SLOT "slot" INLINE; SMALL "small" INLINE; SOURCE "source" VOID; SPAN "span" INLINE; STRIKE "strike" INLINE;
+    STRONG "strong" INLINE; STYLE "style" HEAD | RAW; SUB "sub" INLINE; SUMMARY "summary" BLOCK; SUP "sup" INLINE;
+    SVG "svg" 0; TABLE "table" BARRIER | BLOCK; TBODY "tbody" 0; TD "td" BARRIER; TEMPLATE "template" BARRIER | HEAD;
+    TEXTAREA "textarea" RAW; TFOOT "tfoot" 0; TH "th" BARRIER; THEAD "thead" 0; TIME "time" INLINE;
+    TITLE "title" HEAD | RAW; TR "tr" 0; TRACK "track" VOID; TT "tt" INLINE; U "u" INLINE; UL "ul" BLOCK;
+    VAR "var" INLINE; VIDEO "video" 0; WBR "wbr" VOID; XMP "xmp" BLOCK | RAW;
+}
+
+impl Name {
+    /// How many names the standard has; numbers from here on are a document's own.
+    pub(crate) fn count() -> u16 {
+        TEXTS.len() as u16
+    }
+
+    /// The text of a name of the standard.
+    pub(crate) fn text(self) -> Option<&'static str> {
+        TEXTS.get(usize::from(self.0)).copied()
+    }
+
+    pub(super) fn flags(self) -> u16 {
+        FLAGS.get(usize::from(self.0)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn has(self, flag: u16) -> bool {
+        self.flags() & flag != 0
+    }
+
+    /// Whether the element begins a new line where it is shown.
+    pub(crate) fn is_block(self) -> bool {
+        self.has(BLOCK) || matches!(self, TR | CAPTION | BODY | OPTION | LEGEND | THEAD | TBODY | TFOOT)
+    }
+
+    pub(crate) fn is_void(self) -> bool {
+        self.has(VOID)
+    }
+
+    pub(crate) fn is_heading(self) -> bool {
+        matches!(self, H1 | H2 | H3 | H4 | H5 | H6)
+    }
+}

@@ -1,0 +1,124 @@
+//! From the tree back to text and HTML.
+
+use std::borrow::Cow;
+
+use super::names::{self, Name, RAW};
+use super::{Element, TEXT};
+
+/// Elements whose text is not shown.
+fn is_hidden(name: Name) -> bool {
+    matches!(
+        name,
+        names::SCRIPT
+            | names::STYLE
+            | names::TEMPLATE
+            | names::NOFRAMES
+            | names::NOEMBED
+            | names::IFRAME
+            | names::OBJECT
+    )
+}
+
+/// Appends `text` with every run of white space as one space; none at the start of `out`.
+pub(crate) fn push_collapsed(out: &mut String, text: &str) {
+    for (index, word) in text.split(|character: char| character.is_whitespace()).enumerate() {
+        if index > 0 && !out.is_empty() && !out.ends_with([' ', '\n']) {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+}
+
+pub(super) fn text(element: Element<'_>) -> String {
+    let document = element.document;
+    let mut out = String::new();
+    let (mut id, end) = (element.node + 1, element.end());
+    let mut block_ends: Vec<u32> = Vec::new();
+    while id < end {
+        let Some(node) = document.node(id) else { break };
+        while block_ends.last().is_some_and(|&block| block <= id) {
+            block_ends.pop();
+            push_collapsed(&mut out, " ");
+        }
+        id += 1;
+        if node.name == TEXT {
+            push_collapsed(&mut out, &document.text_of(node));
+        } else if is_hidden(node.name) {
+            id = node.b.max(id);
+        } else if node.name.is_block() || matches!(node.name, names::BR | names::TD | names::TH) {
+            push_collapsed(&mut out, " ");
+            block_ends.push(node.b);
+        }
+    }
+    let length = out.trim_end().len();
+    out.truncate(length);
+    out
+}
+
+fn escape(text: &str, quote: bool) -> Cow<'_, str> {
+    if !text.contains(['&', '<', '>', '"', '\u{a0}']) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '\u{a0}' => out.push_str("&nbsp;"),
+            '<' if !quote => out.push_str("&lt;"),
+            '>' if !quote => out.push_str("&gt;"),
+            '"' if quote => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}
+
+pub(super) fn html(element: Element<'_>) -> String {
+    let document = element.document;
+    let mut out = String::new();
+    let mut open: Vec<(u32, Name)> = Vec::new();
+    let (mut id, end) = (element.node, element.end());
+    while id < end {
+        let Some(node) = document.node(id) else { break };
+        while let Some(&(close, name)) = open.last()
+            && close <= id
+        {
+            open.pop();
+            end_tag(&mut out, document.name_text(name));
+        }
+        if node.name == TEXT {
+            let raw =
+                open.last().is_some_and(|(_, name)| name.has(RAW) && !matches!(*name, names::TITLE | names::TEXTAREA));
+            if raw {
+                out.push_str(document.raw_text(node));
+            } else {
+                out.push_str(&escape(&document.text_of(node), false));
+            }
+        } else {
+            out.push('<');
+            out.push_str(document.name_text(node.name));
+            for (name, value) in document.element(id).attributes() {
+                out.push(' ');
+                out.push_str(name);
+                out.push_str("=\"");
+                out.push_str(&escape(&value, true));
+                out.push('"');
+            }
+            out.push('>');
+            if !node.name.is_void() {
+                open.push((node.b, node.name));
+            }
+        }
+        id += 1;
+    }
+    while let Some((_, name)) = open.pop() {
+        end_tag(&mut out, document.name_text(name));
+    }
+    out
+}
+
+fn end_tag(out: &mut String, name: &str) {
+    out.push_str("</");
+    out.push_str(name);
+    out.push('>');
+}

@@ -1,0 +1,146 @@
+//! Coercion: from the text of a field to a number, a date or a truth value.
+
+use jiff::civil::{Date, DateTime};
+use jiff::fmt::strtime;
+use serde_json::{Number, Value};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Coercion {
+    Text,
+    /// The decimal separator, where the rule names it.
+    Number(Option<char>),
+    /// The format, where the rule names it.
+    Date(Option<String>),
+}
+
+impl Coercion {
+    pub(super) fn apply(&self, text: &str) -> Option<Value> {
+        match self {
+            Self::Text => Some(Value::String(text.to_owned())),
+            Self::Number(decimal) => number(text, *decimal).map(Value::Number),
+            Self::Date(format) => date(text, format.as_deref()).map(Value::String),
+        }
+    }
+}
+
+/// The first number in a text: `1,299.00 EUR` and `1.299,00` are 1299.
+///
+/// Where both separators occur, the last one is the decimal one. A comma before exactly three digits groups thousands; a
+/// dot is decimal unless it occurs more than once.
+pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
+    let start = text.find(|next: char| next.is_ascii_digit())?;
+    let separator = |next: char| matches!(next, '.' | ',' | '\'' | '\u{2019}' | '\u{a0}' | '\u{202f}' | ' ');
+    let mut run = String::new();
+    let mut rest = text.get(start..)?.chars().peekable();
+    while let Some(next) = rest.next() {
+        if next.is_ascii_digit() {
+            run.push(next);
+        } else if separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < 64 {
+            // A space groups only three digits: `5 000`, and not `3 of 5`.
+            let digits = rest.clone().take_while(char::is_ascii_digit).count();
+            if next.is_whitespace() && digits != 3 {
+                break;
+            }
+            run.push(if matches!(next, '.' | ',') { next } else { '\'' });
+        } else {
+            break;
+        }
+    }
+    let point = decimal.or_else(|| {
+        let count = |wanted: char| run.chars().filter(|&next| next == wanted).count();
+        match (run.rfind('.'), run.rfind(',')) {
+            (Some(dot), Some(comma)) => Some(if dot > comma { '.' } else { ',' }),
+            (Some(_), None) => (count('.') == 1).then_some('.'),
+            (None, Some(comma)) => (count(',') == 1 && run.len() - comma - 1 != 3).then_some(','),
+            (None, None) => None,
+        }
+    });
+    let mut plain = String::with_capacity(run.len() + 1);
+    let before = text.get(..start).unwrap_or("").trim_end_matches(|next: char| !matches!(next, '-' | '\u{2212}'));
+    // A sign counts only where nothing but a currency stands between it and the digits.
+    let between = text.get(before.len()..start).unwrap_or("");
+    let signed = before.ends_with(['-', '\u{2212}'])
+        && between.chars().all(|next| !next.is_alphanumeric() && !next.is_whitespace())
+        && !before.trim_end_matches(['-', '\u{2212}']).ends_with(|next: char| next.is_alphanumeric());
+    if signed {
+        plain.push('-');
+    }
+    plain.extend(run.chars().filter_map(|next| match next {
+        digit if digit.is_ascii_digit() => Some(digit),
+        next if Some(next) == point => Some('.'),
+        _ => None,
+    }));
+    if plain.contains('.') {
+        return plain.parse::<f64>().ok().and_then(Number::from_f64);
+    }
+    plain.parse::<i64>().map(Number::from).ok().or_else(|| plain.parse::<f64>().ok().and_then(Number::from_f64))
+}
+
+/// Formats that are tried for dates without a format; the day stands first where only digits are written with dots.
+const DATES: &[&str] = &[
+    "%Y-%m-%d",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d %B %Y",
+    "%d %b %Y",
+    "%B %d, %Y",
+    "%b %d, %Y",
+    "%B %d %Y",
+    "%A, %B %d, %Y",
+    "%A, %d %B %Y",
+];
+
+const DATE_TIMES: &[&str] =
+    &["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d %B %Y %H:%M", "%B %d, %Y %H:%M"];
+
+/// A date as `2026-03-01`, with the time and offset where the text has them.
+pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.as_str();
+    if text.len() > 100 {
+        return None;
+    }
+    if let Some(format) = format {
+        let parsed = strtime::parse(format, text).ok()?;
+        if let Ok(stamp) = parsed.to_timestamp() {
+            return Some(stamp.to_string());
+        }
+        let shows_time = ["%H", "%I", "%T", "%R"].iter().any(|part| format.contains(part));
+        return if shows_time {
+            parsed.to_datetime().ok().map(|time| time.to_string())
+        } else {
+            parsed.to_date().ok().map(|date| date.to_string())
+        };
+    }
+    if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+        return Some(stamp.to_string());
+    }
+    if let Ok(zoned) = jiff::fmt::rfc2822::parse(text) {
+        return Some(zoned.timestamp().to_string());
+    }
+    for format in DATE_TIMES {
+        if let Ok(time) = DateTime::strptime(format, text) {
+            return Some(time.to_string());
+        }
+    }
+    if text.contains('T')
+        && let Ok(time) = text.parse::<DateTime>()
+    {
+        return Some(time.to_string());
+    }
+    // `1st of March` and the like.
+    let plain: String = text.replace(" of ", " ");
+    let words: Vec<&str> = plain
+        .split(' ')
+        .map(|word| {
+            let (bare, comma) = word.strip_suffix(',').map_or((word, false), |bare| (bare, true));
+            let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|suffix| bare.strip_suffix(suffix));
+            match ordinal {
+                Some(number) if !comma && number.chars().all(|next| next.is_ascii_digit()) => number,
+                _ => word,
+            }
+        })
+        .collect();
+    let plain = words.join(" ");
+    DATES.iter().find_map(|format| Date::strptime(format, &plain).ok()).map(|date| date.to_string())
+}

@@ -1,0 +1,223 @@
+//! [`Extraction`]: rules that take named fields out of pages.
+//!
+//! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML); both become the same [`Field`].
+//! Everything that can be wrong with a rule is found when it is parsed, before the first request.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+mod coerce;
+mod file;
+mod rule;
+mod values;
+
+use crate::document::Document;
+use crate::select::Selector;
+use crate::structured::DataPath;
+use coerce::Coercion;
+
+/// Rules that take named fields out of pages.
+///
+/// ```
+/// use argiope_content::{Document, Extraction};
+///
+/// let rules = Extraction::from_rules(["title=h1", "tags[]=.tag", "next=a[rel=next]@href"]).unwrap();
+/// let page = Document::parse("<h1>Orb weavers</h1><i class=tag>web</i><i class=tag>silk</i><a rel=next href=/2>2</a>")
+///     .with_base("https://example.com/").unwrap();
+/// let data = rules.apply(&page, "https://example.com/", &mut rules.tally()).data;
+/// assert_eq!(serde_json::Value::Object(data), serde_json::json!({
+///     "title": "Orb weavers", "tags": ["web", "silk"], "next": "https://example.com/2",
+/// }));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Extraction {
+    fields: Vec<Field>,
+    urls: UrlFilter,
+}
+
+/// A rule that cannot be used, and where it is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct RuleError {
+    /// The rule, or file, line and field.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What was taken out of one page.
+#[derive(Clone, Debug, Default)]
+pub struct Extracted {
+    /// Fields that matched.
+    pub data: Map<String, Value>,
+    /// Why something may be missing: a limit was met.
+    pub limited: Option<&'static str>,
+}
+
+/// How often a field was looked for and found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldCount {
+    /// The name; fields of items are written `items.field`.
+    pub name: String,
+    /// Pages in which the field was looked for.
+    pub tried: u64,
+    /// Pages in which it was found.
+    pub matched: u64,
+    /// Pages in which something matched, and none of it had the form or type that the rule asks for.
+    pub unusable: u64,
+}
+
+/// Counts per field, in the order of the rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// One entry per field.
+    pub fields: Vec<FieldCount>,
+}
+
+impl Tally {
+    /// Adds the counts of another tally of the same rules.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in self.fields.iter_mut().zip(&other.fields) {
+            own.tried += other.tried;
+            own.matched += other.matched;
+            own.unusable += other.unusable;
+        }
+    }
+
+    /// The fields that were looked for and never found.
+    pub fn never_matched(&self) -> impl Iterator<Item = &FieldCount> {
+        self.fields.iter().filter(|field| field.tried > 0 && field.matched == 0)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Field {
+    name: String,
+    many: bool,
+    source: Source,
+    regex: Option<Regex>,
+    coercion: Coercion,
+    urls: UrlFilter,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// An empty selector is the element that is looked at: the page, or the item.
+    Css(Option<Selector>, Take),
+    JsonLd(DataPath),
+    Microdata(DataPath),
+    Meta(String),
+    Items(Selector, Vec<Field>),
+}
+
+#[derive(Clone, Debug)]
+enum Take {
+    Text,
+    Html,
+    Attribute(String),
+}
+
+/// Which pages a rule is for: any where there is no pattern.
+#[derive(Clone, Debug, Default)]
+struct UrlFilter(Vec<Regex>);
+
+impl UrlFilter {
+    fn accepts(&self, url: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| pattern.is_match(url))
+    }
+}
+
+impl Extraction {
+    /// Parses rules as they are written on the command line.
+    ///
+    /// # Errors
+    ///
+    /// A rule that cannot be parsed, or a name that is used twice.
+    pub fn from_rules<T: AsRef<str>>(rules: impl IntoIterator<Item = T>) -> Result<Self, RuleError> {
+        let mut extraction = Self::default();
+        for rule in rules {
+            extraction.add(rule::parse_rule(rule.as_ref())?, rule.as_ref())?;
+        }
+        Ok(extraction)
+    }
+
+    /// Parses a rules file. `name` is what errors call it.
+    ///
+    /// # Errors
+    ///
+    /// The text is not TOML, or a rule cannot be used; the error names line and field.
+    pub fn from_toml(text: &str, name: &str) -> Result<Self, RuleError> {
+        file::parse(text, name)
+    }
+
+    /// Adds the rules of another extraction.
+    ///
+    /// # Errors
+    ///
+    /// A name is used by both.
+    pub fn merge(&mut self, other: Self) -> Result<(), RuleError> {
+        let urls = other.urls;
+        for mut field in other.fields {
+            if field.urls.0.is_empty() {
+                field.urls = urls.clone();
+            }
+            let place = format!("field `{}`", field.name);
+            self.add(field, &place)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, field: Field, place: &str) -> Result<(), RuleError> {
+        if self.fields.iter().any(|known| known.name == field.name) {
+            let message = format!("the name `{}` is used twice", field.name);
+            return Err(RuleError { place: place.to_owned(), message });
+        }
+        self.fields.push(field);
+        Ok(())
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The names of the fields, in the order of the rules, those of items as `items.field`: the columns of a table.
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns = Vec::new();
+        for field in &self.fields {
+            match &field.source {
+                Source::Items(_, inner) => {
+                    columns.extend(inner.iter().map(|inner| format!("{}.{}", field.name, inner.name)))
+                }
+                _ => columns.push(field.name.clone()),
+            }
+        }
+        columns
+    }
+
+    /// A tally of these rules with nothing counted.
+    pub fn tally(&self) -> Tally {
+        let mut fields = Vec::new();
+        let count = |name: String| FieldCount { name, tried: 0, matched: 0, unusable: 0 };
+        for field in &self.fields {
+            fields.push(count(field.name.clone()));
+            if let Source::Items(_, inner) = &field.source {
+                fields.extend(inner.iter().map(|inner| count(format!("{}.{}", field.name, inner.name))));
+            }
+        }
+        Tally { fields }
+    }
+
+    /// Whether a page with this address is looked at at all.
+    pub fn concerns(&self, url: &str) -> bool {
+        self.urls.accepts(url) && self.fields.iter().any(|field| field.urls.accepts(url))
+    }
+
+    /// Takes the fields out of a page, and counts in `tally`, which is of the same rules.
+    pub fn apply(&self, page: &Document, url: &str, tally: &mut Tally) -> Extracted {
+        if !self.urls.accepts(url) {
+            return Extracted::default();
+        }
+        values::Reader::new(page).page(&self.fields, url, tally)
+    }
+}

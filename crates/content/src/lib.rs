@@ -1,0 +1,16 @@
+//! What a page says: CSS selectors, structured data, main text and Markdown.
+//!
+//! Everything here is pure: text in, data out, in linear or bounded time for any input. [`Document`] is the parsed page,
+//! [`Selector`] finds elements, [`Extraction`] takes named fields out of pages by rules, [`Article`] is the main content.
+
+mod document;
+mod extract;
+mod main_text;
+mod select;
+mod structured;
+
+pub use document::{Document, Element, ParseLimits};
+pub use extract::{Extracted, Extraction, FieldCount, RuleError, Tally};
+pub use main_text::Article;
+pub use select::{Matches, SelectError, Selector, Steps};
+pub use structured::DataPath;

@@ -1,0 +1,252 @@
+//! What surrounds content: navigation, footers, banners, share buttons, comments.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::measure::Measure;
+use crate::document::{Document, Element, names};
+
+/// Names of classes and ids that sites give to what is not content, as whole words.
+static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "nav(bar|igation)?",
+        "(sub|main|top|side|mega|site|mobile)?-?menus?",
+        "breadcrumbs?",
+        "(site|page|global)?-?footer",
+        "(site|page|global)-?header",
+        "masthead",
+        "side-?bar",
+        "right-?(rail|col|column)",
+        "cookies?",
+        "consent",
+        "gdpr",
+        "news-?letters?",
+        "subscri(be|ption)s?",
+        "sign-?up",
+        "log-?in",
+        "register",
+        "social(-?(media|links|icons|bar|share|buttons))?",
+        "share(s|d|r|-?(bar|buttons?|tools?|links?|this))?",
+        "sharing",
+        "add-?this",
+        "sharedaddy",
+        "related(-?\\w+)?",
+        "recommend(s|ed|ations?)?",
+        "recirc(ulation)?",
+        "read-?(more|next|also)",
+        "see-?also",
+        "more-?(stories|from|on|news|articles|posts)",
+        "(most|latest|popular|trending|recent)-?(read|viewed|popular|news|posts|stories|articles|now)?",
+        "comments?(-?(area|list|section|form|wrapper|respond))?",
+        "disqus(-thread)?",
+        "respond",
+        "reply",
+        "promos?",
+        "promo(tion|tional)?",
+        "advert(s|isement|isements|ising)?",
+        "ads?",
+        "ad-?(slot|unit|container|wrapper|block|banner)",
+        "dfp",
+        "google-?ad",
+        "sponsor(s|ed|ship)?",
+        "outbrain",
+        "taboola",
+        "pop-?ups?",
+        "modal",
+        "lightbox",
+        "overlay",
+        "dialog",
+        "toast",
+        "paginat(ion|or)",
+        "pager",
+        "tool-?bar",
+        "widgets?(-?area)?",
+        "skip-?(link|to|nav)?",
+        "sr-?only",
+        "visually-?hidden",
+        "screen-?reader(-text)?",
+        "no-?print",
+        "print-?(only|button)",
+        "tags?(-?(list|cloud|links))?",
+        "post-?tags",
+        "categories",
+        "author-?(bio|box|info|card|profile|block|about)",
+        "about-?(the-?)?author",
+        "by-?line",
+        "date-?line",
+        "time-?stamp",
+        "pub(lish(ed)?)?-?date",
+        "(post|entry|article|story)-?(meta|info|footer|actions|tools|nav|navigation|share|tags|date|author)",
+        "meta(-?(data|info))?",
+        "caption(-?text)?",
+        "photo-?credit",
+        "image-?(caption|credit)",
+        "credits?",
+        "copyright",
+        "disclaimer",
+        "correction-?link",
+        "feedback",
+        "rating",
+        "vote",
+        "donat(e|ion)",
+        "pay-?wall",
+        "call-?to-?action",
+        "cta",
+        "teaser-?list",
+        "jump-?links?",
+        "toc",
+        "table-?of-?contents",
+        "hidden",
+        "hide",
+        "collapsed-?content",
+        "video-?player",
+        "media-?player",
+        "gallery",
+        "slide-?show",
+        "carousel",
+        "infobox-?ads",
+        "edit-?section",
+        "mw-editsection",
+        "reference-?list",
+        "catlinks",
+        "navbox",
+        "noprint",
+        "print-?footer",
+        "headerlink",
+    ];
+    Regex::new(&format!("(?:^|[\\s_-])(?:{})(?:$|[\\s_-])", words.join("|"))).expect("a constant pattern")
+});
+
+/// Names that speak for content, whatever else is in the same attribute.
+static CONTENT: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "article-?(body|content|text)|(post|entry|story|page|main|body)-?(body|content|text)|content-?(body|main|area|text)|main-?content|rich-?text|prose|mw-parser-output";
+    Regex::new(&format!("(?:^|[\\s_-])(?:{words})(?:$|[\\s_-])")).expect("a constant pattern")
+});
+
+/// Class and id in lower case, with a hyphen where the case changes: `relatedPosts` becomes `related-posts`.
+pub(super) fn words_of(element: Element<'_>) -> String {
+    let mut words = String::new();
+    for name in ["class", "id", "data-testid", "data-component"] {
+        let Some(value) = element.written_attribute(name) else { continue };
+        let mut lower = false;
+        for character in value.chars().take(400) {
+            if character.is_ascii_uppercase() && lower {
+                words.push('-');
+            }
+            lower = character.is_ascii_lowercase();
+            words.push(character.to_ascii_lowercase());
+        }
+        words.push(' ');
+    }
+    words
+}
+
+pub(super) fn speaks_for_content(words: &str) -> bool {
+    CONTENT.is_match(words)
+}
+
+fn is_hidden(element: Element<'_>) -> bool {
+    if element.written_attribute("hidden").is_some() {
+        return true;
+    }
+    if element.written_attribute("aria-hidden").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        // Formulas and the like are hidden from screen readers only.
+        return !matches!(element.id_name(), names::SPAN | names::I | names::IMG);
+    }
+    element.written_attribute("style").is_some_and(|style| {
+        let style: String = style.chars().filter(|next| !next.is_whitespace()).take(400).collect();
+        style.contains("display:none") || style.contains("visibility:hidden")
+    })
+}
+
+fn is_boilerplate_role(element: Element<'_>) -> bool {
+    element.attribute("role").is_some_and(|role| {
+        matches!(
+            role.trim().to_ascii_lowercase().as_str(),
+            "navigation"
+                | "banner"
+                | "complementary"
+                | "contentinfo"
+                | "search"
+                | "dialog"
+                | "alertdialog"
+                | "menu"
+                | "menubar"
+                | "tablist"
+                | "toolbar"
+                | "form"
+        )
+    })
+}
+
+/// Marks the elements that are not content by what they are or are called.
+pub(super) fn mark(page: &Document, removed: &mut [bool]) {
+    let empty = vec![false; 0];
+    let measure = Measure::of(page, &empty);
+    let all = measure.text(page.root()).max(1);
+    let mut next = 1u32;
+    let count = page.len() as u32;
+    while next < count {
+        let id = next;
+        next += 1;
+        let element = page.element(id);
+        let name = element.id_name();
+        if name == crate::document::TEXT || matches!(name, names::HTML | names::BODY) {
+            continue;
+        }
+        if is_noise(element, name) || (surrounds(element, name) && measure.text(element) * 2 < all) {
+            if let Some(mark) = removed.get_mut(id as usize) {
+                *mark = true;
+            }
+            next = element.end().max(next);
+        }
+    }
+}
+
+/// Elements that never hold content.
+fn is_noise(element: Element<'_>, name: names::Name) -> bool {
+    match name {
+        names::HEAD_
+        | names::SCRIPT
+        | names::STYLE
+        | names::TEMPLATE
+        | names::NOSCRIPT
+        | names::IFRAME
+        | names::OBJECT => true,
+        names::EMBED | names::CANVAS | names::SVG | names::MAP | names::AUDIO | names::VIDEO | names::NOFRAMES => true,
+        names::BUTTON | names::SELECT | names::TEXTAREA | names::INPUT | names::DATALIST | names::DIALOG => true,
+        names::FIGURE => {
+            // Listings and tables are often figures; pictures are not text.
+            !element
+                .descendants()
+                .any(|inner| matches!(inner.id_name(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
+        }
+        _ => is_hidden(element),
+    }
+}
+
+/// Elements that stand around content, by name, role or class.
+fn surrounds(element: Element<'_>, name: names::Name) -> bool {
+    match name {
+        names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
+        names::HEADER => {
+            // The header of an article holds its headline; that of a page its navigation.
+            return !element.within(names::ARTICLE) && !element.within(names::MAIN);
+        }
+        names::P | names::PRE | names::CODE | names::TD | names::TH | names::TR | names::ARTICLE | names::MAIN => {
+            return false;
+        }
+        names::EM | names::STRONG | names::B | names::I | names::TBODY => return false,
+        _ if name.is_heading() => return false,
+        _ => {}
+    }
+    if is_boilerplate_role(element) {
+        return true;
+    }
+    let words = words_of(element);
+    if words.len() < 2 {
+        return false;
+    }
+    BOILERPLATE.is_match(words.trim()) && !speaks_for_content(words.trim())
+}

@@ -1,0 +1,229 @@
+//! Which elements hold the main content.
+
+use super::boilerplate::{speaks_for_content, words_of};
+use super::measure::Measure;
+use crate::document::{Document, Element, TEXT, names};
+
+/// Content below this many characters is not taken for an article.
+const SHORTEST_ARTICLE: u32 = 200;
+
+/// The elements with the main content, in the order of the page. Marks more nodes within them as removed.
+pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
+    let body = page.root().children().find(|element| element.id_name() == names::BODY).unwrap_or(page.root());
+    let all = measure.text(body);
+    if let Some(declared) = declared(page, measure, removed, all) {
+        prune(declared, measure, removed);
+        return vec![declared.node];
+    }
+    let roots = scored(body, measure, removed);
+    let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
+    // Where sentences are a small part of the page, it is an index or a shop: all that does not surround content is kept.
+    if found >= SHORTEST_ARTICLE && found * 5 >= all * 2 {
+        for &root in &roots {
+            prune(page.element(root), measure, removed);
+        }
+        return roots;
+    }
+    let main = page.elements().find(|element| {
+        let main = element.id_name() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
+        main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
+    });
+    vec![main.unwrap_or(body).node]
+}
+
+fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
+    std::iter::successors(Some(element), Element::parent)
+        .any(|element| removed.get(element.node as usize) == Some(&true))
+}
+
+/// The element that the page itself calls its article.
+fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
+    let mut best: Option<(u32, Element<'a>)> = None;
+    let mut articles: Vec<Element<'a>> = Vec::new();
+    for element in page.elements() {
+        let property = element.attribute("itemprop");
+        let body = property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
+        let named = matches!(element.id_name(), names::DIV | names::SECTION | names::ARTICLE)
+            && speaks_for_content(words_of(element).trim());
+        if element.id_name() == names::ARTICLE {
+            articles.push(element);
+        }
+        if !(body || named) || is_removed(element, removed) {
+            continue;
+        }
+        let text = measure.text(element);
+        if text < SHORTEST_ARTICLE || measure.link_density(element) > 0.4 {
+            continue;
+        }
+        let weight = if body { text * 2 } else { text };
+        if best
+            .is_none_or(|(known, inner)| weight > known && !(element.node < inner.end() && element.node > inner.node))
+        {
+            best = Some((weight, element));
+        }
+    }
+    if let Some((_, element)) = best
+        && measure.text(element) * 2 >= all
+    {
+        return Some(element);
+    }
+    articles.retain(|article| !is_removed(*article, removed));
+    let outer: Vec<Element<'a>> = articles
+        .iter()
+        .filter(|article| !articles.iter().any(|other| other.node < article.node && article.node < other.end()))
+        .copied()
+        .collect();
+    let largest = outer.iter().max_by_key(|article| measure.text(**article))?;
+    let text = measure.text(*largest);
+    (text >= SHORTEST_ARTICLE && text * 2 >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
+}
+
+fn starting_score(element: Element<'_>) -> f32 {
+    match element.id_name() {
+        names::ARTICLE | names::MAIN => 10.0,
+        names::DIV | names::SECTION => 5.0,
+        names::PRE | names::TD | names::BLOCKQUOTE => 3.0,
+        names::ADDRESS | names::OL | names::UL | names::DL | names::DD | names::DT | names::LI | names::FORM => -3.0,
+        name if name.is_heading() || name == names::TH => -5.0,
+        _ => 0.0,
+    }
+}
+
+/// Where sentences are: paragraphs give points to the elements around them, the best of these and what stands beside it
+/// is the content.
+fn scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
+    let page = body.document;
+    let mut scores: Vec<f32> = vec![f32::NAN; page.len()];
+    let mut next = body.node + 1;
+    while next < body.end() {
+        let id = next;
+        next += 1;
+        let element = page.element(id);
+        if element.id_name() == TEXT {
+            continue;
+        }
+        if removed.get(id as usize) == Some(&true) {
+            next = element.end();
+            continue;
+        }
+        if !is_paragraph(element, measure) {
+            continue;
+        }
+        let length = measure.text(element);
+        if length < 25 {
+            continue;
+        }
+        let points = 1.0 + measure.commas(element) as f32 + (length as f32 / 100.0).min(3.0);
+        let points = points * (1.0 - measure.link_density(element));
+        for (level, around) in std::iter::successors(element.parent(), Element::parent).take(5).enumerate() {
+            let share = match level {
+                0 => 1.0,
+                1 => 0.5,
+                level => 1.0 / (level as f32 * 3.0),
+            };
+            if let Some(score) = scores.get_mut(around.node as usize) {
+                if score.is_nan() {
+                    *score = starting_score(around);
+                }
+                *score += points * share;
+            }
+        }
+    }
+    let scaled = |id: u32| {
+        let score = scores.get(id as usize).copied().unwrap_or(f32::NAN);
+        score * (1.0 - measure.link_density(page.element(id)))
+    };
+    let mut top: Option<(u32, f32)> = None;
+    for id in body.node..body.end() {
+        let score = scaled(id);
+        if !score.is_nan() && top.is_none_or(|(_, best)| score > best) {
+            top = Some((id, score));
+        }
+    }
+    let Some((top, top_score)) = top else { return vec![body.node] };
+    let mut chosen = page.element(top);
+    // Content that is spread over siblings: the element around has nearly as many points.
+    while let Some(parent) = chosen.parent() {
+        if parent.node <= body.node || matches!(chosen.id_name(), names::BODY) {
+            break;
+        }
+        let score = scaled(parent.node);
+        let alone = parent.children().count() == 1;
+        if alone || (!score.is_nan() && score >= top_score * 0.75 && measure.link_density(parent) < 0.3) {
+            chosen = parent;
+        } else {
+            break;
+        }
+    }
+    let Some(parent) = chosen.parent().filter(|_| chosen.node != body.node) else { return vec![chosen.node] };
+    let threshold = (top_score * 0.2).max(10.0);
+    let mut roots = Vec::new();
+    for sibling in parent.children() {
+        if removed.get(sibling.node as usize) == Some(&true) {
+            continue;
+        }
+        let joins = sibling.node == chosen.node || scaled(sibling.node) >= threshold || {
+            let length = measure.text(sibling);
+            let density = measure.link_density(sibling);
+            sibling.id_name() == names::P
+                && ((length > 80 && density < 0.25)
+                    || (length > 0 && length <= 80 && density == 0.0 && sibling.text().contains(". ")))
+        };
+        if joins {
+            roots.push(sibling.node);
+        }
+    }
+    roots
+}
+
+/// Whether the element is a paragraph: `p` and its like, or a `div` that holds text and no blocks.
+fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
+    match element.id_name() {
+        names::P | names::PRE | names::BLOCKQUOTE | names::TD | names::DD => true,
+        names::LI => measure.text(element) > 80,
+        names::DIV | names::SECTION | names::ARTICLE => {
+            let page = element.document;
+            let own: usize = element
+                .children_nodes()
+                .filter_map(|id| page.node(id))
+                .filter(|node| node.name == TEXT)
+                .map(|node| page.raw_text(node).trim().len())
+                .sum();
+            own > 80
+        }
+        _ => false,
+    }
+}
+
+/// Removes blocks of links and the like from the content.
+fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
+    let page = root.document;
+    let all = measure.text(root).max(1);
+    let mut next = root.node + 1;
+    while next < root.end() {
+        let id = next;
+        next += 1;
+        let element = page.element(id);
+        if element.id_name() == TEXT || removed.get(id as usize) == Some(&true) {
+            continue;
+        }
+        if is_link_block(element, measure, all)
+            && let Some(mark) = removed.get_mut(id as usize)
+        {
+            *mark = true;
+            next = element.end().max(next);
+        }
+    }
+}
+
+fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
+    let text = measure.text(element);
+    let density = measure.link_density(element);
+    match element.id_name() {
+        names::UL | names::OL | names::DL => density > 0.6 && text * 3 < all,
+        names::DIV | names::SECTION | names::TABLE | names::FORM | names::HEADER => density > 0.5 && text * 3 < all,
+        // A paragraph that is nothing but one link leads elsewhere: `Read also: ...`.
+        names::P => density > 0.9 && text > 15 && text * 4 < all,
+        _ => false,
+    }
+}

@@ -1,0 +1,91 @@
+//! Sums over subtrees: characters, characters within links, sentences' commas.
+
+use crate::document::{Document, Element, TEXT, names};
+
+/// Prefix sums over the nodes of a page; the sum over a subtree is the difference of two of them.
+pub(super) struct Measure {
+    text: Vec<u32>,
+    links: Vec<u32>,
+    commas: Vec<u32>,
+}
+
+impl Measure {
+    pub(super) fn of(page: &Document, removed: &[bool]) -> Self {
+        let count = page.len();
+        let mut measure = Self {
+            text: Vec::with_capacity(count + 1),
+            links: Vec::with_capacity(count + 1),
+            commas: Vec::with_capacity(count + 1),
+        };
+        let (mut text, mut links, mut commas) = (0u32, 0u32, 0u32);
+        let (mut link_end, mut skip_end) = (0u32, 0u32);
+        for id in 0..count as u32 {
+            measure.text.push(text);
+            measure.links.push(links);
+            measure.commas.push(commas);
+            let Some(node) = page.node(id) else { break };
+            if id < skip_end {
+                continue;
+            }
+            if node.name == TEXT {
+                let (length, found) = count_text(page.raw_text(node));
+                text = text.saturating_add(length);
+                commas = commas.saturating_add(found);
+                if id < link_end {
+                    links = links.saturating_add(length);
+                }
+            } else if removed.get(id as usize) == Some(&true) {
+                skip_end = page.element(id).end();
+            } else if node.name == names::A {
+                link_end = page.element(id).end().max(link_end);
+            }
+        }
+        measure.text.push(text);
+        measure.links.push(links);
+        measure.commas.push(commas);
+        measure
+    }
+
+    fn over(sums: &[u32], element: Element<'_>) -> u32 {
+        let at = |id: u32| sums.get(id as usize).copied().unwrap_or(0);
+        at(element.end()).saturating_sub(at(element.node))
+    }
+
+    /// Characters that are not white space, roughly.
+    pub(super) fn text(&self, element: Element<'_>) -> u32 {
+        Self::over(&self.text, element)
+    }
+
+    pub(super) fn commas(&self, element: Element<'_>) -> u32 {
+        Self::over(&self.commas, element)
+    }
+
+    /// The share of text that is within links.
+    pub(super) fn link_density(&self, element: Element<'_>) -> f32 {
+        let text = self.text(element);
+        if text == 0 { 0.0 } else { Self::over(&self.links, element) as f32 / text as f32 }
+    }
+}
+
+/// Characters after collapsing white space, and commas of any script.
+fn count_text(text: &str) -> (u32, u32) {
+    let (mut length, mut commas, mut space) = (0u32, 0u32, true);
+    for character in text.chars() {
+        if character.is_whitespace() {
+            if !space {
+                length += 1;
+            }
+            space = true;
+            continue;
+        }
+        space = false;
+        length += 1;
+        if matches!(character, ',' | '\u{3001}' | '\u{ff0c}' | '\u{60c}') {
+            commas += 1;
+        }
+    }
+    if space && length > 0 {
+        length -= 1;
+    }
+    (length, commas)
+}

@@ -1,0 +1,83 @@
+//! The main content of a page as text and Markdown: the article without navigation, footers and banners.
+//!
+//! Three steps over one tree: `boilerplate` marks what surrounds content, `choose` finds the elements that hold the
+//! content, `render` writes them. The rules are general (names that sites use, the share of text in links, where
+//! sentences are); none is for a certain site.
+
+use crate::document::{Document, names};
+
+mod boilerplate;
+mod choose;
+mod measure;
+mod render;
+
+use measure::Measure;
+
+/// The main content of a page.
+///
+/// ```
+/// use argiope_content::{Article, Document};
+///
+/// let page = Document::parse("<title>Orb weavers</title><nav><a href=/>Home</a></nav><main><h1>Orb weavers</h1>
+///     <p>They build <a href=/web>webs</a>.</p><ul><li>sticky<li>round</ul></main><footer>2026</footer>")
+///     .with_base("https://example.com/").unwrap();
+/// let article = Article::of(&page);
+/// assert_eq!(article.title.as_deref(), Some("Orb weavers"));
+/// assert_eq!(article.markdown(), "# Orb weavers\n\nThey build [webs](https://example.com/web).\n\n- sticky\n- round\n");
+/// assert_eq!(article.text(), "They build webs.\n\nsticky\nround\n");
+/// ```
+#[derive(Debug)]
+pub struct Article<'a> {
+    page: &'a Document,
+    /// The main heading of the page, or its title.
+    pub title: Option<String>,
+    roots: Vec<u32>,
+    removed: Vec<bool>,
+    /// The heading that is the title.
+    headline: Option<u32>,
+}
+
+impl<'a> Article<'a> {
+    /// Finds the main content of a page.
+    pub fn of(page: &'a Document) -> Self {
+        let mut removed = vec![false; page.len()];
+        boilerplate::mark(page, &mut removed);
+        let measure = Measure::of(page, &removed);
+        let roots = choose::choose(page, &measure, &mut removed);
+        let (title, headline) = title(page, &roots);
+        Self { page, title, roots, removed, headline }
+    }
+
+    /// The content as plain text: one line a block, without the headline, which is the title.
+    pub fn text(&self) -> String {
+        render::render(self.page, &self.roots, &self.removed, self.headline, false)
+    }
+
+    /// The content as Markdown, the title as its first heading. Links are absolute.
+    pub fn markdown(&self) -> String {
+        let body = render::render(self.page, &self.roots, &self.removed, self.headline, true);
+        match &self.title {
+            Some(title) => format!("# {}\n\n{body}", render::escape_line(title)),
+            None => body,
+        }
+    }
+}
+
+/// The main heading: the first `h1` with text, where there is one that the title confirms or only one.
+fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
+    let written = page.title();
+    let headings: Vec<_> = page.elements().filter(|element| element.id_name() == names::H1).take(20).collect();
+    let inside = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
+    let confirmed = |text: &str| written.as_ref().is_some_and(|title| title.contains(text));
+    let named: Vec<(u32, String)> =
+        headings.iter().map(|heading| (heading.node, heading.text())).filter(|(_, text)| !text.is_empty()).collect();
+    let chosen = named
+        .iter()
+        .find(|(_, text)| confirmed(text))
+        .or_else(|| named.iter().find(|(id, _)| inside(*id)))
+        .or(if named.len() == 1 { named.first() } else { None });
+    match chosen {
+        Some((id, text)) if text.len() <= 300 => (Some(text.clone()), Some(*id)),
+        _ => (written, None),
+    }
+}

@@ -1,0 +1,283 @@
+//! Matching of selectors against elements.
+
+use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
+use crate::document::{Element, NONE, TEXT};
+
+/// The work that matching may cost. Where it is used up, nothing matches any more.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    left: u64,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { left: 50_000_000 }
+    }
+}
+
+impl Steps {
+    /// Work for `count` comparisons.
+    pub fn new(count: u64) -> Self {
+        Self { left: count }
+    }
+
+    /// Whether the work was used up: there may be matches that were not found.
+    pub fn exhausted(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(crate) fn spend(&mut self, count: u64) -> bool {
+        self.left = self.left.saturating_sub(count);
+        self.left > 0
+    }
+}
+
+/// What a failed match says about other candidates, so that backtracking stays polynomial.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Matched,
+    TryLaterSibling,
+    TryDescendant,
+    Never,
+}
+
+/// Iterator over the elements that a selector matches.
+pub struct Matches<'a, 's> {
+    selector: &'s Selector,
+    scope: Element<'a>,
+    next: u32,
+    end: u32,
+    steps: Steps,
+}
+
+impl<'a> Iterator for Matches<'a, '_> {
+    type Item = Element<'a>;
+
+    fn next(&mut self) -> Option<Element<'a>> {
+        let document = self.scope.document;
+        while self.next < self.end {
+            let id = self.next;
+            let node = document.node(id)?;
+            self.next += 1;
+            if node.name == TEXT {
+                continue;
+            }
+            let element = document.element(id);
+            if node.name == crate::document::names::TEMPLATE {
+                self.next = element.end().max(self.next);
+            }
+            if self.selector.accepts(element, self.scope, &mut self.steps) {
+                return Some(element);
+            }
+            if self.steps.exhausted() {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+impl Selector {
+    /// The elements within `scope` that match, in the order of the page.
+    pub fn matches_within<'a>(&self, scope: Element<'a>) -> Matches<'a, '_> {
+        Matches { selector: self, scope, next: scope.node + 1, end: scope.end(), steps: Steps::default() }
+    }
+
+    /// The elements within `scope` that match, at most `most`, as far as `steps` reach.
+    pub fn find<'a>(&self, scope: Element<'a>, most: usize, steps: &mut Steps) -> Vec<Element<'a>> {
+        let mut matches = self.matches_within(scope);
+        std::mem::swap(&mut matches.steps, steps);
+        let found = matches.by_ref().take(most).collect();
+        *steps = matches.steps;
+        found
+    }
+
+    /// Whether the selector matches `element`.
+    pub fn matches(&self, element: Element<'_>) -> bool {
+        self.accepts(element, element.document.root(), &mut Steps::default())
+    }
+
+    fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
+        self.alternatives.iter().any(|complex| complex.accepts(element, scope, steps))
+    }
+}
+
+impl Complex {
+    fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
+        self.judge(0, element, scope, steps) == Verdict::Matched
+    }
+
+    /// Matches the compounds from `index` on, with the one at `index` against `element`.
+    fn judge(&self, index: usize, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> Verdict {
+        let Some((compound, combinator)) = self.compounds.get(index) else { return Verdict::Never };
+        if !steps.spend(1) {
+            return Verdict::Never;
+        }
+        if !compound.accepts(element, scope, steps) {
+            return Verdict::TryLaterSibling;
+        }
+        let Some(combinator) = *combinator else { return self.leads(element, scope) };
+        let mut element = element;
+        loop {
+            let next = match combinator {
+                Combinator::Descendant | Combinator::Child => element.parent(),
+                Combinator::NextSibling | Combinator::LaterSibling => previous_element(element, steps),
+            };
+            let Some(next) = next else {
+                return match combinator {
+                    Combinator::NextSibling | Combinator::LaterSibling => Verdict::TryDescendant,
+                    Combinator::Descendant | Combinator::Child => Verdict::Never,
+                };
+            };
+            element = next;
+            let verdict = self.judge(index + 1, element, scope, steps);
+            match (verdict, combinator) {
+                (Verdict::Matched | Verdict::Never, _) | (_, Combinator::NextSibling) => return verdict,
+                (_, Combinator::Child) => return Verdict::TryDescendant,
+                (Verdict::TryDescendant, Combinator::LaterSibling) => return verdict,
+                (Verdict::TryDescendant, Combinator::Descendant) | (Verdict::TryLaterSibling, _) => {}
+            }
+        }
+    }
+
+    /// In `:has()`, whether the leftmost compound stands as it should to the element that is asked about.
+    fn leads(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
+        let stands = match self.leading {
+            None => true,
+            Some(Combinator::Descendant) => leftmost.node > scope.node && leftmost.node < scope.end(),
+            Some(Combinator::Child) => leftmost.parent() == Some(scope),
+            Some(Combinator::NextSibling) => previous_element(leftmost, &mut Steps::new(1000)) == Some(scope),
+            Some(Combinator::LaterSibling) => leftmost.parent() == scope.parent() && leftmost.node > scope.node,
+        };
+        if stands { Verdict::Matched } else { Verdict::TryLaterSibling }
+    }
+}
+
+fn previous_element<'a>(element: Element<'a>, steps: &mut Steps) -> Option<Element<'a>> {
+    let document = element.document;
+    let mut id = document.node(element.node)?.previous;
+    while id != NONE && steps.spend(1) {
+        let node = document.node(id)?;
+        if node.name != TEXT {
+            return Some(document.element(id));
+        }
+        id = node.previous;
+    }
+    None
+}
+
+impl Compound {
+    fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
+        if let Some(name) = &self.name {
+            let is = match name.known {
+                Some(known) => element.id_name() == known,
+                None => element.name() == &*name.text,
+            };
+            if !is {
+                return false;
+            }
+        }
+        self.simple.iter().all(|simple| simple.accepts(element, scope, steps))
+    }
+}
+
+impl Simple {
+    fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
+        match self {
+            Self::Id(id) => element.attribute("id").is_some_and(|value| *value == **id),
+            Self::Class(class) => {
+                let Some(written) = element.written_attribute("class") else { return false };
+                steps.spend(written.len() as u64 / 16);
+                if written.len() < class.len() {
+                    return false;
+                }
+                if memchr::memchr(b'&', written.as_bytes()).is_none() {
+                    return has_word(written, class);
+                }
+                element.attribute("class").is_some_and(|value| has_word(&value, class))
+            }
+            Self::Attribute { name, test, value, ignore_case } => {
+                let Some(found) = element.attribute(name) else { return false };
+                steps.spend(found.len() as u64 / 16);
+                *test == AttributeTest::Present || compare(&found, value, *test, *ignore_case)
+            }
+            Self::Nth { step, offset, from_end, of_type } => {
+                let position = position(element, *from_end, *of_type, steps);
+                let distance = position - i64::from(*offset);
+                match i64::from(*step) {
+                    0 => distance == 0,
+                    step => distance % step == 0 && distance / step >= 0,
+                }
+            }
+            Self::Empty => element.children_nodes().all(|id| {
+                element
+                    .document
+                    .node(id)
+                    .is_none_or(|node| node.name == TEXT && element.document.raw_text(node).is_empty())
+            }),
+            Self::Root => element.parent().is_none(),
+            Self::Is(list, negated) => list.iter().any(|complex| complex.accepts(element, scope, steps)) != *negated,
+            Self::Has(list) => list.iter().any(|complex| has(complex, element, steps)),
+            Self::Contains(text) => {
+                let seen = element.text();
+                steps.spend(seen.len() as u64);
+                seen.contains(&**text)
+            }
+        }
+    }
+}
+
+/// Whether some element relative to `element` matches.
+fn has(complex: &Complex, element: Element<'_>, steps: &mut Steps) -> bool {
+    match complex.leading {
+        Some(Combinator::NextSibling | Combinator::LaterSibling) => {
+            let Some(parent) = element.parent() else { return false };
+            let document = element.document;
+            (element.end()..parent.end()).any(|id| {
+                steps.spend(1)
+                    && document.node(id).is_some_and(|node| node.name != TEXT)
+                    && complex.accepts(document.element(id), element, steps)
+            })
+        }
+        _ => element.descendants().any(|candidate| steps.spend(1) && complex.accepts(candidate, element, steps)),
+    }
+}
+
+fn has_word(value: &str, word: &str) -> bool {
+    value.split_ascii_whitespace().any(|found| found == word)
+}
+
+fn compare(found: &str, value: &str, test: AttributeTest, ignore_case: bool) -> bool {
+    if ignore_case {
+        return compare(&found.to_ascii_lowercase(), &value.to_ascii_lowercase(), test, false);
+    }
+    match test {
+        AttributeTest::Present => true,
+        AttributeTest::Equals => found == value,
+        AttributeTest::Word => !value.is_empty() && has_word(found, value),
+        AttributeTest::Prefix => !value.is_empty() && found.starts_with(value),
+        AttributeTest::Suffix => !value.is_empty() && found.ends_with(value),
+        AttributeTest::Substring => !value.is_empty() && found.contains(value),
+        AttributeTest::Language => {
+            found.strip_prefix(value).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        }
+    }
+}
+
+/// The position among the siblings, from 1 on.
+fn position(element: Element<'_>, from_end: bool, of_type: bool, steps: &mut Steps) -> i64 {
+    let document = element.document;
+    let name = element.id_name();
+    let mut count = 1;
+    let mut id = element.node;
+    while let Some(node) = document.node(id) {
+        id = if from_end { node.next } else { node.previous };
+        if id == NONE || !steps.spend(1) {
+            break;
+        }
+        let counts =
+            document.node(id).is_some_and(|other| if of_type { other.name == name } else { other.name != TEXT });
+        count += i64::from(counts);
+    }
+    count
+}

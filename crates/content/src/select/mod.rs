@@ -1,0 +1,103 @@
+//! CSS selectors: parsing with errors that name the place, matching in bounded time.
+
+mod matching;
+mod parse;
+
+pub use matching::{Matches, Steps};
+
+/// A parsed CSS selector.
+///
+/// Supported: types, `*`, `#id`, `.class`, attributes with all operators and the `i` flag, the four combinators, lists,
+/// `:first-child` and its relatives, `:nth-child(an+b)` and its relatives, `:empty`, `:root`, `:not()`, `:is()`,
+/// `:where()`, `:has()`, and `:contains("text")`, which is not part of CSS but used by most scraping tools.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    alternatives: Vec<Complex>,
+}
+
+/// A selector that cannot be parsed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at character {position} of the selector {selector:?}")]
+pub struct SelectError {
+    /// What is wrong.
+    pub message: String,
+    /// The character where it was noticed, from 1 on.
+    pub position: usize,
+    /// The selector, cut where it is long.
+    pub selector: String,
+}
+
+impl Selector {
+    /// Parses a selector, or a list of selectors separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a selector; the error says where.
+    pub fn parse(css: &str) -> Result<Self, SelectError> {
+        Ok(Self { alternatives: parse::parse(css)? })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combinator {
+    Descendant,
+    Child,
+    NextSibling,
+    LaterSibling,
+}
+
+/// Compounds from right to left, each with the combinator that leads to the one on its left.
+#[derive(Clone, Debug)]
+struct Complex {
+    compounds: Vec<(Compound, Option<Combinator>)>,
+    /// In `:has()`: how the leftmost compound relates to the element.
+    leading: Option<Combinator>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Compound {
+    name: Option<TypeName>,
+    simple: Vec<Simple>,
+}
+
+#[derive(Clone, Debug)]
+struct TypeName {
+    known: Option<crate::document::names::Name>,
+    text: Box<str>,
+}
+
+#[derive(Clone, Debug)]
+enum Simple {
+    Id(Box<str>),
+    Class(Box<str>),
+    Attribute {
+        name: Box<str>,
+        test: AttributeTest,
+        value: Box<str>,
+        ignore_case: bool,
+    },
+    Nth {
+        step: i32,
+        offset: i32,
+        from_end: bool,
+        of_type: bool,
+    },
+    Empty,
+    Root,
+    /// Matches where one of the selectors does, or where none does.
+    Is(Vec<Complex>, bool),
+    Has(Vec<Complex>),
+    Contains(Box<str>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AttributeTest {
+    Present,
+    Equals,
+    Word,
+    Prefix,
+    Suffix,
+    Substring,
+    /// Equal, or beginning with the value and a hyphen.
+    Language,
+}

@@ -1,0 +1,332 @@
+//! The parser of selectors.
+
+use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Simple, TypeName};
+use crate::document::names::Name;
+
+const LONGEST: usize = 64 * 1024;
+/// How deep `:not(:is(...))` may be nested.
+const DEEPEST: usize = 16;
+
+pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
+    let mut parser = Parser { css, at: 0 };
+    if css.len() > LONGEST {
+        return Err(parser.error(format!("the selector is longer than {LONGEST} bytes")));
+    }
+    let list = parser.list(false, 0)?;
+    if parser.peek().is_some() {
+        return Err(parser.error(format!("unexpected {:?}", parser.peek().unwrap_or(' '))));
+    }
+    Ok(list)
+}
+
+struct Parser<'a> {
+    css: &'a str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, message: impl Into<String>) -> SelectError {
+        let position = self.css.get(..self.at).unwrap_or(self.css).chars().count() + 1;
+        let selector = if self.css.chars().count() > 80 {
+            format!("{}...", self.css.chars().take(80).collect::<String>())
+        } else {
+            self.css.to_owned()
+        };
+        SelectError { message: message.into(), position, selector }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.css.get(self.at..)?.chars().next()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn eat(&mut self, expected: char) -> bool {
+        let found = self.peek() == Some(expected);
+        if found {
+            self.at += expected.len_utf8();
+        }
+        found
+    }
+
+    fn expect(&mut self, expected: char) -> Result<(), SelectError> {
+        if self.eat(expected) {
+            return Ok(());
+        }
+        let found = self.peek().map_or("the end".to_owned(), |found| format!("{found:?}"));
+        Err(self.error(format!("expected {expected:?}, found {found}")))
+    }
+
+    fn space(&mut self) -> bool {
+        let before = self.at;
+        while self.peek().is_some_and(|next| next.is_ascii_whitespace()) {
+            self.take();
+        }
+        self.at > before
+    }
+
+    fn list(&mut self, relative: bool, depth: usize) -> Result<Vec<Complex>, SelectError> {
+        if depth > DEEPEST {
+            return Err(self.error("too many nested parentheses"));
+        }
+        let mut list = vec![self.complex(relative, depth)?];
+        while self.eat(',') {
+            list.push(self.complex(relative, depth)?);
+        }
+        Ok(list)
+    }
+
+    fn combinator(&mut self) -> Option<Combinator> {
+        let space = self.space();
+        let found = match self.peek() {
+            Some('>') => Combinator::Child,
+            Some('+') => Combinator::NextSibling,
+            Some('~') => Combinator::LaterSibling,
+            None | Some(',' | ')') => return None,
+            Some(_) => return space.then_some(Combinator::Descendant),
+        };
+        self.take();
+        self.space();
+        Some(found)
+    }
+
+    fn complex(&mut self, relative: bool, depth: usize) -> Result<Complex, SelectError> {
+        self.space();
+        let leading = if relative { Some(self.combinator().unwrap_or(Combinator::Descendant)) } else { None };
+        let mut compounds = vec![(self.compound(depth)?, None)];
+        while let Some(combinator) = self.combinator() {
+            compounds.push((self.compound(depth)?, Some(combinator)));
+        }
+        compounds.reverse();
+        Ok(Complex { compounds, leading })
+    }
+
+    fn compound(&mut self, depth: usize) -> Result<Compound, SelectError> {
+        let mut compound = Compound::default();
+        let mut empty = true;
+        if self.eat('*') {
+            empty = false;
+        } else if self.peek().is_some_and(begins_identifier) {
+            let text = self.identifier()?.to_ascii_lowercase();
+            compound.name = Some(TypeName { known: Name::known(text.as_bytes()), text: text.into() });
+            empty = false;
+        }
+        loop {
+            let simple = match self.peek() {
+                Some('#') => {
+                    self.take();
+                    Simple::Id(self.identifier()?.into())
+                }
+                Some('.') => {
+                    self.take();
+                    Simple::Class(self.identifier()?.into())
+                }
+                Some('[') => self.attribute()?,
+                Some(':') => self.pseudo(depth)?,
+                _ if empty => {
+                    let found = self.peek().map_or("the end".to_owned(), |found| format!("{found:?}"));
+                    return Err(self.error(format!("expected a selector, found {found}")));
+                }
+                _ => return Ok(compound),
+            };
+            empty = false;
+            compound.simple.push(simple);
+        }
+    }
+
+    fn identifier(&mut self) -> Result<String, SelectError> {
+        let mut name = String::new();
+        while let Some(next) = self.peek() {
+            if next == '\\' {
+                self.take();
+                name.push(self.escape()?);
+            } else if next.is_ascii_alphanumeric() || matches!(next, '-' | '_') || !next.is_ascii() {
+                name.push(next);
+                self.take();
+            } else {
+                break;
+            }
+        }
+        if name.is_empty() {
+            return Err(self.error("expected a name"));
+        }
+        Ok(name)
+    }
+
+    /// What follows a backslash: up to six hexadecimal digits, or the character itself.
+    fn escape(&mut self) -> Result<char, SelectError> {
+        let mut code = None;
+        for _ in 0..6 {
+            let Some(digit) = self.peek().and_then(|next| next.to_digit(16)) else { break };
+            code = Some(code.unwrap_or(0) * 16 + digit);
+            self.take();
+        }
+        match code {
+            Some(code) => {
+                if self.peek().is_some_and(|next| next.is_ascii_whitespace()) {
+                    self.take();
+                }
+                Ok(char::from_u32(code).unwrap_or('\u{FFFD}'))
+            }
+            None => self.take().ok_or_else(|| self.error("nothing follows the backslash")),
+        }
+    }
+
+    fn string_or_identifier(&mut self) -> Result<String, SelectError> {
+        let Some(quote @ ('"' | '\'')) = self.peek() else { return self.identifier() };
+        self.take();
+        let mut value = String::new();
+        loop {
+            match self.take() {
+                None => return Err(self.error(format!("the string has no closing {quote}"))),
+                Some(end) if end == quote => return Ok(value),
+                Some('\\') => value.push(self.escape()?),
+                Some(other) => value.push(other),
+            }
+        }
+    }
+
+    fn attribute(&mut self) -> Result<Simple, SelectError> {
+        self.expect('[')?;
+        self.space();
+        let name = self.identifier()?.to_ascii_lowercase().into_boxed_str();
+        self.space();
+        if self.eat(']') {
+            return Ok(Simple::Attribute { name, test: AttributeTest::Present, value: "".into(), ignore_case: false });
+        }
+        let test = match self.take() {
+            Some('=') => AttributeTest::Equals,
+            Some(operator @ ('~' | '^' | '$' | '*' | '|')) => {
+                self.expect('=')?;
+                match operator {
+                    '~' => AttributeTest::Word,
+                    '^' => AttributeTest::Prefix,
+                    '$' => AttributeTest::Suffix,
+                    '*' => AttributeTest::Substring,
+                    _ => AttributeTest::Language,
+                }
+            }
+            _ => return Err(self.error("expected an operator such as = or ^= or a closing ]")),
+        };
+        self.space();
+        let value = self.string_or_identifier()?.into_boxed_str();
+        self.space();
+        let ignore_case = match self.peek() {
+            Some('i' | 'I') => {
+                self.take();
+                true
+            }
+            Some('s' | 'S') => {
+                self.take();
+                false
+            }
+            // Values of these are compared without case in HTML.
+            _ => matches!(&*name, "type" | "rel" | "lang" | "method" | "media" | "charset" | "http-equiv"),
+        };
+        self.space();
+        self.expect(']')?;
+        Ok(Simple::Attribute { name, test, value, ignore_case })
+    }
+
+    fn pseudo(&mut self, depth: usize) -> Result<Simple, SelectError> {
+        let start = self.at;
+        self.expect(':')?;
+        if self.eat(':') {
+            return Err(self.error("pseudo-elements select nothing; use @ATTRIBUTE, or @html for the markup"));
+        }
+        let name = self.identifier()?.to_ascii_lowercase();
+        let nth = |step, offset, from_end, of_type| Simple::Nth { step, offset, from_end, of_type };
+        let simple = match name.as_str() {
+            "first-child" => nth(0, 1, false, false),
+            "last-child" => nth(0, 1, true, false),
+            "first-of-type" => nth(0, 1, false, true),
+            "last-of-type" => nth(0, 1, true, true),
+            "only-child" => Simple::Is(vec![only(false)], false),
+            "only-of-type" => Simple::Is(vec![only(true)], false),
+            "empty" => Simple::Empty,
+            "root" => Simple::Root,
+            "nth-child" | "nth-last-child" | "nth-of-type" | "nth-last-of-type" => {
+                self.expect('(')?;
+                let (step, offset) = self.formula()?;
+                self.expect(')')?;
+                nth(step, offset, name.contains("last"), name.contains("of-type"))
+            }
+            "not" | "is" | "where" | "matches" | "any" | "has" => {
+                self.expect('(')?;
+                let list = self.list(name == "has", depth + 1)?;
+                self.space();
+                self.expect(')')?;
+                match name.as_str() {
+                    "has" => Simple::Has(list),
+                    "not" => Simple::Is(list, true),
+                    _ => Simple::Is(list, false),
+                }
+            }
+            "contains" | "-soup-contains" => {
+                self.expect('(')?;
+                self.space();
+                let text = if matches!(self.peek(), Some('"' | '\'')) {
+                    self.string_or_identifier()?
+                } else {
+                    let mut text = String::new();
+                    while self.peek().is_some_and(|next| next != ')') {
+                        text.extend(self.take());
+                    }
+                    text.trim().to_owned()
+                };
+                self.space();
+                self.expect(')')?;
+                Simple::Contains(text.into())
+            }
+            _ => {
+                self.at = start;
+                return Err(self.error(format!("unknown pseudo-class :{name}")));
+            }
+        };
+        Ok(simple)
+    }
+
+    /// `odd`, `even`, `3`, `2n`, `-n+3`.
+    fn formula(&mut self) -> Result<(i32, i32), SelectError> {
+        let start = self.at;
+        while self.peek().is_some_and(|next| next != ')') {
+            self.take();
+        }
+        let written: String =
+            self.css.get(start..self.at).unwrap_or("").chars().filter(|next| !next.is_whitespace()).collect();
+        let written = written.to_ascii_lowercase();
+        let parsed = match written.as_str() {
+            "odd" => Some((2, 1)),
+            "even" => Some((2, 0)),
+            _ => match written.split_once('n') {
+                None => written.parse().ok().map(|offset| (0, offset)),
+                Some((step, offset)) => {
+                    let step = match step {
+                        "" | "+" => Some(1),
+                        "-" => Some(-1),
+                        _ => step.parse().ok(),
+                    };
+                    let offset = if offset.is_empty() { Some(0) } else { offset.parse().ok() };
+                    step.zip(offset)
+                }
+            },
+        };
+        parsed.ok_or_else(|| {
+            self.at = start;
+            self.error("expected a formula such as 2n+1, odd or 3")
+        })
+    }
+}
+
+fn only(of_type: bool) -> Complex {
+    let both = [false, true].map(|from_end| Simple::Nth { step: 0, offset: 1, from_end, of_type });
+    Complex { compounds: vec![(Compound { name: None, simple: both.into() }, None)], leading: None }
+}
+
+fn begins_identifier(next: char) -> bool {
+    next.is_ascii_alphabetic() || matches!(next, '_' | '\\' | '-') || !next.is_ascii()
+}

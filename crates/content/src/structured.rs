@@ -1,0 +1,260 @@
+//! Structured data of a page: JSON-LD, microdata, OpenGraph and `meta`, and paths into it.
+
+use serde_json::{Map, Value};
+
+use crate::document::{Document, Element, names};
+
+/// JSON-LD of one page that is read; blocks beyond it are left out.
+const MAX_JSON_LD: usize = 4 << 20;
+/// Items and properties of microdata that are read.
+const MAX_MICRODATA: usize = 10_000;
+/// How deep items of microdata may be nested.
+const MAX_NESTING: usize = 32;
+/// Values that one path may visit.
+const MAX_VISITS: usize = 200_000;
+
+impl Document {
+    /// The JSON-LD blocks of the page that can be parsed, in order.
+    pub fn json_ld(&self) -> Vec<Value> {
+        let mut bytes = 0;
+        let mut blocks = Vec::new();
+        for script in self.elements().filter(|element| element.id_name() == names::SCRIPT) {
+            let kind = script.attribute("type").unwrap_or_default();
+            let essence = kind.split(';').next().unwrap_or("").trim();
+            if !essence.eq_ignore_ascii_case("application/ld+json") {
+                continue;
+            }
+            let text = script.raw();
+            bytes += text.len();
+            if bytes > MAX_JSON_LD {
+                break;
+            }
+            blocks.extend(parse_lenient(&text));
+        }
+        blocks
+    }
+
+    /// The content of a `meta` element by its name, property, `itemprop` or `http-equiv`, in any case.
+    pub fn meta(&self, name: &str) -> Option<String> {
+        self.metas(name).next()
+    }
+
+    /// All contents of `meta` elements with that name.
+    pub fn metas<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
+        self.elements().filter(|element| element.id_name() == names::META).filter_map(move |element| {
+            let named = ["name", "property", "http-equiv", "itemprop"];
+            let is = |attribute: &str| {
+                element.attribute(attribute).is_some_and(|value| value.trim().eq_ignore_ascii_case(name))
+            };
+            named.into_iter().find(|attribute| is(attribute))?;
+            let content = element.attribute("content")?;
+            Some(content.trim().to_owned()).filter(|content| !content.is_empty())
+        })
+    }
+
+    /// The items of microdata at the top level: `{"@type": ..., property: value}`. A property with several values is an array.
+    pub fn microdata(&self) -> Vec<Value> {
+        let mut left = MAX_MICRODATA;
+        let scoped = |element: &Element<'_>| element.written_attribute("itemscope").is_some();
+        let top = self.elements().filter(scoped).filter(|item| item.written_attribute("itemprop").is_none());
+        let mut items = Vec::new();
+        for item in top {
+            if left == 0 {
+                break;
+            }
+            items.push(microdata_item(item, &mut left, 0));
+        }
+        items
+    }
+}
+
+/// Parses JSON; what pages wrap around it (comments, CDATA marks, a final semicolon) is removed.
+fn parse_lenient(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let unwrapped = text.replace("<![CDATA[", "").replace("]]>", "");
+    let text = unwrapped.as_str();
+    let start = text.find(['{', '['])?;
+    let end = text.rfind(['}', ']'])?;
+    let inner = text.get(start..=end)?;
+    if let Ok(value) = serde_json::from_str(inner) {
+        return Some(value);
+    }
+    // Line breaks within strings are the most frequent fault.
+    let cleaned: String = inner.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
+    serde_json::from_str(&cleaned).ok()
+}
+
+fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
+    let mut properties = Map::new();
+    if let Some(kind) = item.attribute("itemtype") {
+        properties.insert("@type".into(), Value::String(kind.split_ascii_whitespace().next().unwrap_or("").to_owned()));
+    }
+    let mut next = item.node + 1;
+    let end = item.end();
+    while next < end && *left > 0 {
+        let element = item.document.element(next);
+        next += 1;
+        let property = element.attribute("itemprop");
+        let scope = element.written_attribute("itemscope").is_some();
+        if scope {
+            next = element.end().max(next);
+        }
+        let Some(property) = property else { continue };
+        *left -= 1;
+        let value = if !scope {
+            microdata_value(element)
+        } else if depth < MAX_NESTING {
+            microdata_item(element, left, depth + 1)
+        } else {
+            continue;
+        };
+        for name in property.split_ascii_whitespace() {
+            match properties.get_mut(name) {
+                None => {
+                    properties.insert(name.to_owned(), value.clone());
+                }
+                Some(Value::Array(values)) => values.push(value.clone()),
+                Some(first) => *first = Value::Array(vec![first.take(), value.clone()]),
+            }
+        }
+    }
+    Value::Object(properties)
+}
+
+fn microdata_value(element: Element<'_>) -> Value {
+    let attribute = |name: &str| element.attribute(name).map(|value| value.trim().to_owned());
+    let url = |name: &str| element.url(name).or_else(|| attribute(name));
+    let value = match element.id_name() {
+        names::META => attribute("content"),
+        names::A | names::AREA | names::LINK => url("href"),
+        names::IMG | names::AUDIO | names::VIDEO | names::EMBED | names::IFRAME | names::SOURCE => url("src"),
+        names::OBJECT => url("data"),
+        names::DATA | names::METER => attribute("value"),
+        names::TIME => attribute("datetime"),
+        _ => attribute("content"),
+    };
+    Value::String(value.unwrap_or_else(|| element.text()))
+}
+
+/// A path into structured data: `Product.offers.price`, `headline`, `author[1].name`.
+///
+/// A first part that begins with a capital letter is a type and selects the objects of that type, at any depth. Arrays are
+/// passed through, unless a part has an index in brackets.
+#[derive(Clone, Debug)]
+pub struct DataPath {
+    kind: Option<Box<str>>,
+    parts: Vec<(Box<str>, Option<usize>)>,
+}
+
+impl DataPath {
+    /// Parses a path.
+    ///
+    /// # Errors
+    ///
+    /// The path is empty or has an empty part; the text says which.
+    pub fn parse(path: &str) -> Result<Self, String> {
+        let mut kind = None;
+        let mut parts = Vec::new();
+        for (position, part) in path.split('.').enumerate() {
+            let (name, index) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+                Some((name, index)) => {
+                    let index = index.parse().map_err(|_| format!("{index:?} in the path {path:?} is not an index"))?;
+                    (name, Some(index))
+                }
+                None => (part, None),
+            };
+            if name.is_empty() {
+                return Err(format!("part {} of the path {path:?} is empty", position + 1));
+            }
+            if position == 0 && index.is_none() && name.starts_with(|first: char| first.is_ascii_uppercase()) {
+                kind = Some(name.into());
+            } else {
+                parts.push((name.into(), index));
+            }
+        }
+        Ok(Self { kind, parts })
+    }
+
+    /// The values that the path leads to.
+    pub fn find<'v>(&self, roots: &'v [Value]) -> Vec<&'v Value> {
+        let mut visits = MAX_VISITS;
+        let mut current = Vec::new();
+        for root in roots {
+            match &self.kind {
+                Some(kind) => of_type(root, kind, &mut current, &mut visits, 0),
+                None => tops(root, &mut current, 0),
+            }
+        }
+        for (name, index) in &self.parts {
+            let mut next = Vec::new();
+            for value in current {
+                let found = value.get(&**name);
+                match (found, index) {
+                    (Some(Value::Array(values)), Some(index)) => next.extend(values.get(*index)),
+                    (Some(value), Some(0) | None) => flatten(value, &mut next, &mut visits),
+                    _ => {}
+                }
+            }
+            current = next;
+        }
+        current
+    }
+}
+
+fn flatten<'v>(value: &'v Value, out: &mut Vec<&'v Value>, visits: &mut usize) {
+    match value {
+        Value::Array(values) => {
+            for value in values {
+                if *visits == 0 {
+                    return;
+                }
+                *visits -= 1;
+                out.push(value);
+            }
+        }
+        other => out.push(other),
+    }
+}
+
+/// The objects of a block: itself, the members of an array, and those of `@graph`.
+fn tops<'v>(value: &'v Value, out: &mut Vec<&'v Value>, depth: usize) {
+    match value {
+        Value::Array(values) if depth < 4 => values.iter().for_each(|value| tops(value, out, depth + 1)),
+        Value::Object(object) => {
+            out.push(value);
+            if let Some(graph) = object.get("@graph") {
+                tops(graph, out, depth + 1);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn of_type<'v>(value: &'v Value, kind: &str, out: &mut Vec<&'v Value>, visits: &mut usize, depth: usize) {
+    if *visits == 0 || depth > 64 {
+        return;
+    }
+    *visits -= 1;
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| of_type(value, kind, out, visits, depth + 1)),
+        Value::Object(object) => {
+            let is = |found: &Value| {
+                let last = found.as_str().and_then(|text| text.rsplit(['/', '#', ':']).next());
+                last.is_some_and(|last| last.eq_ignore_ascii_case(kind))
+            };
+            let matches = match object.get("@type") {
+                Some(Value::Array(kinds)) => kinds.iter().any(is),
+                Some(found) => is(found),
+                None => false,
+            };
+            if matches {
+                out.push(value);
+            }
+            object.values().for_each(|value| of_type(value, kind, out, visits, depth + 1));
+        }
+        _ => {}
+    }
+}
