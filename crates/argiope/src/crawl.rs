@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use argiope_core::rules::{Config, Rules};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_core::visit::Visit;
-use argiope_core::{BadUrl, Link, StoreError, Time, Url};
+use argiope_core::{BadUrl, Link, Time, Url};
 use argiope_engine::Clock;
 use argiope_runtime::{Error, engine_kind};
 use argiope_store::MemoryFrontier;
@@ -41,13 +41,12 @@ impl Crawl {
     /// Starts a crawl: in the crawl directory `config.out`, which is made or gone on with, and where visits are handed out
     /// only once they are durable; or in memory where none is named.
     pub fn start(config: &Config) -> Result<Self, Error> {
-        let mut rules = argiope_runtime::rules(config)?;
+        let rules = argiope_runtime::rules(config)?;
         let Some(path) = &config.out else {
             let frontier = MemoryFrontier::new(rules.fingerprint_key);
             return Self::begin(config, rules, Clock::start(), frontier, OutputTarget::default());
         };
         let directory = Directory::open(path, &rules, config)?;
-        rules.fingerprint_key = directory.frontier.key();
         let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
         let clock = Clock::start();
         let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
@@ -97,7 +96,7 @@ impl Crawl {
         self.stop();
         while self.next().await.is_some() {}
         let Some(keeping) = self.keeping.take() else {
-            return Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl was closed before").into());
+            return Err(Error::internal("the crawl was closed before"));
         };
         let (sender, receiver) = oneshot::channel();
         std::thread::spawn(move || {
@@ -105,8 +104,8 @@ impl Crawl {
             let _ = sender.send(keeping.join());
         });
         match receiver.await {
-            Ok(summary) => Ok(summary?),
-            Err(_) => Err(StoreError::new(argiope_core::StoreErrorKind::Misuse, "the crawl's keeper has died").into()),
+            Ok(summary) => summary,
+            Err(_) => Err(Error::internal("the keeper thread died")),
         }
     }
     // end: crawl-close

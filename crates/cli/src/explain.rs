@@ -107,7 +107,7 @@ pub enum ExplainError {
 /// Explains one URL.
 pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError> {
     let candidates = match text.starts_with('/') {
-        true => on_the_first_host(directory, text)?,
+        true => at_path(&first_roots(directory)?, text),
         false => candidates(text),
     };
     let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
@@ -143,8 +143,8 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
 }
 
-/// What a path alone may mean: it is on the host of the first root, by https or http where both were tried.
-fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, argiope_core::BadUrl>, ReadError> {
+/// The roots on the first root's host: one, or one with https and one with http.
+fn first_roots(directory: &Path) -> Result<Vec<Url>, ReadError> {
     let mut roots: Vec<Url> = Vec::new();
     records::walk(directory, |event| {
         if let HistoryEvent::Link { url, kind: LinkKind::Root, .. } = event
@@ -157,8 +157,13 @@ fn on_the_first_host(directory: &Path, path: &str) -> Result<Result<Vec<Url>, ar
         }
         Ok(())
     })?;
-    let found: Result<Vec<Url>, _> = roots.iter().map(|root| root.join(path)).collect();
-    Ok(found.and_then(|found| if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }))
+    Ok(roots)
+}
+
+/// What a path alone can mean: a URL on the host of these roots.
+fn at_path(roots: &[Url], path: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
+    let found: Vec<Url> = roots.iter().map(|root| root.join(path)).collect::<Result<_, _>>()?;
+    if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }
 }
 
 /// What one reading of the log brings.

@@ -1,4 +1,4 @@
-//! [`Visit`]: the result of one fetch, in three parts: [`Facts`], [`PageFindings`] and a [`KeeperMessage`].
+//! [`Visit`]: the result of one fetch, in three parts: [`Facts`], [`PageFindings`] and a [`VisitMessage`].
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Visit {
     pub findings: PageFindings,
     /// The exact bytes of request and response, where the rules ask for them.
     pub wire: Option<Box<Wire>>,
-    pub message: KeeperMessage,
+    pub message: VisitMessage,
 }
 
 /// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
@@ -88,7 +88,7 @@ pub struct PageFindings {
 
 /// What only the keeper needs to know of a visit. It is not part of any output.
 #[derive(Debug, Default)]
-pub struct KeeperMessage {
+pub struct VisitMessage {
     /// The lane and the connection slot to release; `None` if the host was not contacted.
     pub slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
@@ -213,7 +213,7 @@ impl Facts {
 impl Visit {
     /// A visit of which only the outcome is known yet.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
-        let message = KeeperMessage { begun: link.tries > 0, ..KeeperMessage::default() };
+        let message = VisitMessage { begun: link.tries > 0, ..VisitMessage::default() };
         let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
         Self { link, purpose, facts, findings, wire: None, message }
     }

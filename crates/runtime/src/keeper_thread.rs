@@ -18,11 +18,12 @@ use argiope_core::visit::Visit;
 use argiope_core::{LaneId, Link, Time, Url};
 use argiope_engine::{Clock, DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
 
+use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::run_lines;
 use crate::status::Status;
 use crate::tally::{Tally, snapshot};
-use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget, no_threads};
+use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
 /// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
 /// waiting.
@@ -45,7 +46,7 @@ pub enum KeeperMessage {
     /// A commit is durable.
     Durable(CommitBatch),
     /// Nothing more can be written down.
-    Fault(StoreError),
+    Fault(Error),
     /// Hand out no more work; leave when what is under way has ended, or after the drain time.
     Stop(End),
     /// Leave now.
@@ -65,7 +66,7 @@ pub trait VisitConsumer: Send {
 pub struct KeeperHandle {
     pub inbox: Sender<KeeperMessage>,
     pub status: Arc<Mutex<Status>>,
-    thread: JoinHandle<Result<Summary, StoreError>>,
+    thread: JoinHandle<Result<Summary, Error>>,
 }
 
 /// How a crawl went.
@@ -99,7 +100,7 @@ pub struct CrawlSetup<F, T> {
 impl KeeperHandle {
     /// Starts the workers, hands out the first work, and starts the keeper. What cannot wait for other threads is done on
     /// the caller's: a crawl that begins has its first request on the wire before the others have woken up.
-    pub fn start<F, T>(setting: CrawlSetup<F, T>) -> Result<Self, StoreError>
+    pub fn start<F, T>(setting: CrawlSetup<F, T>) -> Result<Self, Error>
     where
         F: CommitFrontier + Send + 'static,
         T: VisitConsumer + 'static,
@@ -111,11 +112,11 @@ impl KeeperHandle {
         // How long there is nothing more to do, the thread asks for itself.
         let _ = running.hand_out(running.clock.now())?;
         let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail, &shared));
-        Ok(Self { inbox, status, thread: thread.map_err(|error| no_threads(&error))? })
+        Ok(Self { inbox, status, thread: thread.map_err(Error::no_thread)? })
     }
 
     /// Waits for the end.
-    pub fn join(self) -> Result<Summary, StoreError> {
+    pub fn join(self) -> Result<Summary, Error> {
         drop(self.inbox);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -152,22 +153,31 @@ struct Running<F> {
     tells_runs: bool,
 }
 
-fn misuse(fault: &std::io::Error) -> StoreError {
-    StoreError::new(StoreErrorKind::Misuse, fault.to_string())
+/// The engine could not be started.
+fn no_engine(error: std::io::Error) -> Error {
+    Error::engine(format!("the engine could not be started: {error}"), Some(error))
+}
+
+/// What [`Running::hand_out`] leaves to do.
+enum HandedOut {
+    /// Nothing before this time, unless a message arrives.
+    WaitUntil(Time),
+    /// The crawl is over.
+    Over(End),
 }
 
 impl<F: CommitFrontier> Running<F> {
     fn new<T: VisitConsumer + 'static>(
         setting: CrawlSetup<F, T>,
         inbox: &Sender<KeeperMessage>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, Error> {
         let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setting;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
             // A keeper that has left needs no reports.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
-        let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(|fault| misuse(&fault))?;
+        let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;
         let to_keeper = inbox.clone();
         let resolver = Resolver::start(&rules, move |answer| {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));
@@ -189,7 +199,7 @@ impl<F: CommitFrontier> Running<F> {
             outbox.line(line, keeper.frontier_mut(), clock.now())?;
         }
         // All that could be done meanwhile is done.
-        pool.wait_ready().map_err(|fault| misuse(&fault))?;
+        pool.wait_ready().map_err(no_engine)?;
         Ok(Self {
             keeper,
             resolver,
@@ -212,7 +222,7 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// The keeper's thread, from the first order to the last commit.
-    fn keep(mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<Summary, StoreError> {
+    fn keep(mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<Summary, Error> {
         let clock = self.clock;
         let end = self.run(mail, status);
         let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
@@ -246,9 +256,9 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// Hands out all the work that there is now. Says until when there is no more, or that the crawl is over.
-    fn hand_out(&mut self, now: Time) -> Result<Result<Time, End>, StoreError> {
+    fn hand_out(&mut self, now: Time) -> Result<HandedOut, Error> {
         if now >= self.deadline {
-            return Ok(Err(End::MaxTime));
+            return Ok(HandedOut::Over(End::MaxTime));
         }
         let wait = loop {
             match self.keeper.next(now)? {
@@ -262,8 +272,8 @@ impl<F: CommitFrontier> Running<F> {
                     Some(found) => self.keeper.resolved(lane, Ok(found), now),
                     None => self.resolver.ask(DnsQuery { lane, host }),
                 },
-                Order::Wait(until) => break Ok(until),
-                Order::Done(end) => break Err(end),
+                Order::Wait(until) => break HandedOut::WaitUntil(until),
+                Order::Done(end) => break HandedOut::Over(end),
             }
         };
         for (worker, batch) in self.batches.iter_mut().enumerate() {
@@ -272,12 +282,12 @@ impl<F: CommitFrontier> Running<F> {
         Ok(wait)
     }
 
-    fn run(&mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<End, StoreError> {
+    fn run(&mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
             let wait = match self.hand_out(now)? {
-                Ok(until) => until,
-                Err(end) => {
+                HandedOut::WaitUntil(until) => until,
+                HandedOut::Over(end) => {
                     // Not sent off: the last page and the run's last line belong to one commit.
                     self.gather(now)?;
                     return Ok(end);
@@ -292,8 +302,7 @@ impl<F: CommitFrontier> Running<F> {
             self.weigh(now)?;
             self.paint(status, now, false);
             if self.pool.has_dead_worker() {
-                let words = "a worker of the engine has ended before its time; the crawl can be gone on with";
-                return Err(StoreError::new(StoreErrorKind::Misuse, words));
+                return Err(Error::engine("a worker thread died; run the same command to resume", None));
             }
             if now >= self.leave_at {
                 return Ok(End::Interrupted);
@@ -321,7 +330,7 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// Takes up visits that have come, so many at most.
-    fn take_up(&mut self, most: usize, now: Time) -> Result<(), StoreError> {
+    fn take_up(&mut self, most: usize, now: Time) -> Result<(), Error> {
         for _ in 0..most {
             let Some(visit) = self.visits.pop() else { break };
             self.keeper.finished(visit, now)?;
@@ -330,7 +339,7 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// What has come before the end, and what was settled on the way out, has happened too.
-    fn clear_away(&mut self, mail: &Receiver<KeeperMessage>) -> Result<(), StoreError> {
+    fn clear_away(&mut self, mail: &Receiver<KeeperMessage>) -> Result<(), Error> {
         while let Ok(more) = mail.try_recv() {
             self.receive(more)?;
         }
@@ -340,7 +349,7 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// Takes in one message; says whether to leave at once.
-    fn receive(&mut self, mail: KeeperMessage) -> Result<bool, StoreError> {
+    fn receive(&mut self, mail: KeeperMessage) -> Result<bool, Error> {
         let now = self.clock.now();
         match mail {
             KeeperMessage::Visits(visits) => {
@@ -370,7 +379,7 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// Takes what was settled, for the next commit.
-    fn gather(&mut self, now: Time) -> Result<(), StoreError> {
+    fn gather(&mut self, now: Time) -> Result<(), Error> {
         for settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
             self.delivered += u64::from(settled.visit.is_page());
@@ -381,7 +390,7 @@ impl<F: CommitFrontier> Running<F> {
 
     /// Links beyond what memory has room for are on the disk. The names of hosts and their
     /// robots.txt are not, so there is an end to everything.
-    fn weigh(&mut self, now: Time) -> Result<(), StoreError> {
+    fn weigh(&mut self, now: Time) -> Result<(), Error> {
         let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_weighing) else { return Ok(()) };
         self.next_weighing = now + WEIGH_EVERY;
         // The frontier has moved to the disk what it can. The rest is for connections, pages and parcels.
@@ -391,7 +400,7 @@ impl<F: CommitFrontier> Running<F> {
         }
         let message = "so many hosts are known that --max-memory has no room for their names and robots.txt; what was \
                        committed is safe: run the same command again with a higher --max-memory";
-        Err(StoreError::new(StoreErrorKind::Full, message))
+        Err(StoreError::new(StoreErrorKind::Full, message).into())
     }
 
     fn paint(&mut self, status: &Mutex<Status>, now: Time, always: bool) {

@@ -5,6 +5,7 @@
 pub mod atomic_file;
 mod cookies;
 pub mod directory;
+mod error;
 mod fair_queue;
 pub mod keeper_thread;
 mod proxies;
@@ -14,38 +15,31 @@ mod tally;
 mod trust;
 pub mod writer_thread;
 
-use argiope_core::rules::{Config, ConfigError, EngineName, Rules};
-use argiope_core::schedule::frontier::StoreError;
+use argiope_core::rules::{Config, ConfigError, EngineName, Environment, Rules};
 use argiope_engine::EngineKind;
 
-/// Why a crawl could not start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the crawl's threads could not be started: {0}")]
-    Threads(#[from] std::io::Error),
+pub use error::Error;
+
+/// Compiles the settings, with what they need from the machine: files, environment variables and memory size.
+pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
+    config.compile_in(Environment {
+        // Unpredictable, so that a site cannot construct addresses whose fingerprints collide.
+        fingerprint_key: unpredictable(),
+        tls: trust::source(config)?,
+        cookies: cookies::initial(config)?,
+        proxies: Some(proxies::located(config)?),
+        max_memory: quarter_of_memory(),
+    })
 }
 
-/// Checks the settings, and makes ready what they need from this machine.
-pub fn rules(config: &Config) -> Result<Rules, Error> {
-    // Fingerprints must not be made to collide.
-    let mut rules = config.compile(unpredictable())?;
-    rules.tls = trust::source(config)?;
-    rules.cookies = cookies::jar(config)?;
-    rules.proxies = proxies::located(config)?;
-    if rules.max_memory.is_none() {
-        // A quarter of what the machine has, unless it was said.
-        let machine = rustix::system::sysinfo();
-        let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
-        rules.max_memory = Some(total / 4).filter(|quarter| *quarter > 0);
-    }
-    Ok(rules)
+/// A quarter of the machine's memory: the default of `--max-memory`.
+fn quarter_of_memory() -> Option<u64> {
+    let machine = rustix::system::sysinfo();
+    let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
+    Some(total / 4).filter(|quarter| *quarter > 0)
 }
 
-/// A number that nobody can predict.
+/// A random number that cannot be predicted from outside the process.
 pub fn unpredictable() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -30,6 +30,7 @@ use argiope_store::MemoryFrontier;
 pub use argiope_store::disk::CommitBatch;
 use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
 
+use crate::error::Error;
 use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 
 /// What happened waits at most this long for its commit...
@@ -47,11 +48,6 @@ const UNREAD: usize = 64;
 
 /// A frontier whose commits may last.
 pub trait CommitFrontier: Frontier {
-    /// Whether anything is ever written down.
-    fn lasts(&self) -> bool {
-        false
-    }
-
     /// Seals what happened since the last commit, with the length of each output file.
     fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
         Ok(None)
@@ -76,10 +72,6 @@ pub trait CommitFrontier: Frontier {
 impl CommitFrontier for MemoryFrontier {}
 
 impl CommitFrontier for DiskFrontier {
-    fn lasts(&self) -> bool {
-        true
-    }
-
     fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<CommitBatch>, StoreError> {
         if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }
     }
@@ -148,8 +140,8 @@ pub struct CommitQueue {
 
 /// The writer's thread: it begins with the first parcel.
 enum Thread {
-    Waiting(Box<dyn FnOnce() -> Result<(), StoreError> + Send>),
-    Runs(JoinHandle<Result<(), StoreError>>),
+    Waiting(Box<dyn FnOnce() -> Result<(), Error> + Send>),
+    Runs(JoinHandle<Result<(), Error>>),
     Over,
 }
 
@@ -173,7 +165,7 @@ impl CommitQueue {
             let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&parcels))).unwrap_or_else(|_| {
                 let words = "a fault in Argiope while records were written; what was committed is safe: run the same \
                              command again";
-                Err(StoreError::new(StoreErrorKind::Misuse, words))
+                Err(Error::internal(words))
             });
             if let Err(fault) = &written {
                 // A keeper that has left learns it when it asks for the end.
@@ -197,7 +189,7 @@ impl CommitQueue {
 
     /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
     /// commit speaks of is somebody else's. The first requests need not wait for it: see [`CommitQueue::wake`].
-    pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.lasts {
             let batch = frontier.commit(&ends(&self.ends), false)?;
             self.announcement = Some(CommitUnit { items: Vec::new(), batch });
@@ -206,24 +198,19 @@ impl CommitQueue {
     }
 
     /// Lets the writer begin, once the first requests are on their way.
-    pub fn wake(&mut self) -> Result<(), StoreError> {
+    pub fn wake(&mut self) -> Result<(), Error> {
         self.announcement.take().map_or(Ok(()), |parcel| self.dispatch(parcel))
     }
 
     /// A record that is no visit's.
-    pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), StoreError> {
+    pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
         frontier.keep_line(&line)?;
         self.add(Item::Line(line), now);
         Ok(())
     }
 
     /// A visit that was settled. The frontier knows the record already, unless it is an errand of the crawl's own.
-    pub fn visit<F: CommitFrontier>(
-        &mut self,
-        settled: Settled,
-        frontier: &mut F,
-        now: Time,
-    ) -> Result<(), StoreError> {
+    pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
         if settled.is_unsettled_errand() {
             frontier.keep_line(&settled.line)?;
         }
@@ -261,7 +248,7 @@ impl CommitQueue {
     }
 
     /// Sends off what was gathered.
-    pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.seal(frontier, false)
     }
 
@@ -274,13 +261,13 @@ impl CommitQueue {
     }
 
     /// A parcel is durable.
-    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.on_their_way = self.on_their_way.saturating_sub(1);
-        frontier.acknowledge(batch)
+        Ok(frontier.acknowledge(batch)?)
     }
 
     /// Sends off the last commit.
-    pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), StoreError> {
+    pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.seal(frontier, true)?;
         // The pages of the run are on their way; what follows is its snapshot, piece by piece.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
@@ -291,7 +278,7 @@ impl CommitQueue {
 
     /// No commit any more: what was gathered and not sent off has not happened. Returns when everything that was is durable
     /// and taken.
-    pub fn end(&mut self) -> Result<(), StoreError> {
+    pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
         match std::mem::replace(&mut self.writer, Thread::Over) {
             Thread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
@@ -299,7 +286,7 @@ impl CommitQueue {
         }
     }
 
-    fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), StoreError> {
+    fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
         self.wake()?;
         let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
@@ -308,11 +295,11 @@ impl CommitQueue {
         self.dispatch(CommitUnit { items, batch })
     }
 
-    fn dispatch(&mut self, parcel: CommitUnit) -> Result<(), StoreError> {
+    fn dispatch(&mut self, parcel: CommitUnit) -> Result<(), Error> {
         self.writer = match std::mem::replace(&mut self.writer, Thread::Over) {
             Thread::Waiting(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);
-                Thread::Runs(thread.map_err(|error| no_threads(&error))?)
+                Thread::Runs(thread.map_err(Error::no_thread)?)
             }
             begun => begun,
         };
@@ -338,7 +325,7 @@ struct Writer<T> {
 }
 
 impl<T: VisitConsumer> Writer<T> {
-    fn write_all(&mut self, parcels: &Receiver<CommitUnit>) -> Result<(), StoreError> {
+    fn write_all(&mut self, parcels: &Receiver<CommitUnit>) -> Result<(), Error> {
         for CommitUnit { items, batch } in parcels {
             if let Some(target) = &mut self.target {
                 target.append(&items, self.jsonl.as_deref())?;
@@ -376,7 +363,7 @@ impl Outputs {
     }
 
     /// Appends what these items bring to the files that it belongs to, and makes it last.
-    fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), StoreError> {
+    fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
         if items.is_empty() {
             // The rest of a snapshot: the files of the last pages stay open, and are looked at when all has ended.
             return Ok(());
@@ -407,14 +394,14 @@ impl Outputs {
     }
 
     /// A file that somebody removed takes what is written to it with it, and nobody is told: better ask at the end.
-    fn are_there(&self) -> Result<(), StoreError> {
+    fn are_there(&self) -> Result<(), Error> {
         for name in self.open.keys() {
             let end = self.ends.get(name).copied().unwrap_or(0);
             let length = self.files.open(name).and_then(|file| file.length());
             let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
             if length < end {
                 let message = format!("{} was changed by somebody else", self.files.describe(name));
-                return Err(StoreError::new(StoreErrorKind::File, message));
+                return Err(StoreError::new(StoreErrorKind::File, message).into());
             }
         }
         Ok(())
@@ -442,10 +429,6 @@ impl Outputs {
 }
 
 /// What a thread says that could not be started.
-pub(crate) fn no_threads(error: &std::io::Error) -> StoreError {
-    StoreError::new(StoreErrorKind::Misuse, format!("the crawl's threads could not be started: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

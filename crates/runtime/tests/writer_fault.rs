@@ -33,5 +33,5 @@ fn a_writer_that_panics_ends_the_crawl() {
     let (clock, target) = (Clock::start(), OutputTarget::default());
     let setting = CrawlSetup { frontier, rules, engine, clock, consumer: Faulty, target, open: false };
     let fault = KeeperHandle::start(setting).expect("it starts").join().expect_err("the records are lost");
-    assert!(fault.message.contains("while records were written"), "{}", fault.message);
+    assert!(fault.is_internal() && fault.to_string().contains("while records were written"), "{fault}");
 }

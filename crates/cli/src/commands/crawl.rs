@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::report::CrawlReport;
 use argiope_core::rules::{Config, FailOn, Rules};
-use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_engine::Clock;
 use argiope_practice::{RunningWeb, demo as practice};
@@ -34,27 +34,13 @@ use argiope_core::output::escape;
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
 
-/// Why there is no crawl to speak of, with the exit code.
-type Refused = ExitCode;
-
 /// Crawls as the settings say, in the crawl directory that belongs to them.
 pub fn run(config: Config) -> Result<ExitCode, UsageError> {
-    let rules = match rules(&config)? {
-        Ok(rules) => rules,
-        Err(refused) => return Ok(refused),
-    };
+    let rules = argiope_runtime::rules(&config)?;
     Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
 }
 
-fn rules(config: &Config) -> Result<Result<Rules, Refused>, UsageError> {
-    match argiope_runtime::rules(config) {
-        Ok(rules) => Ok(Ok(rules)),
-        Err(Error::Config(error)) => Err(error.into()),
-        Err(error) => Ok(Err(fail(config, &error.to_string()))),
-    }
-}
-
-fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreError> {
+fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
     let path = directory::place(config, &rules);
     let (mut directory, removed) = if config.fresh {
         Directory::start_over(&path, &rules, config)?
@@ -82,7 +68,6 @@ fn in_directory(config: &Config, mut rules: Rules) -> Result<ExitCode, StoreErro
         let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
         say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
     }
-    rules.fingerprint_key = directory.frontier.key();
     // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
     let (output, jsonl) = match config.jsonl.as_deref() {
         None => (None, None),
@@ -253,10 +238,7 @@ pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
 
 /// Crawls without a crawl directory: nothing of it is worth going on with.
 fn in_memory(config: &Config) -> Result<ExitCode, UsageError> {
-    let rules = match rules(config)? {
-        Ok(rules) => rules,
-        Err(refused) => return Ok(refused),
-    };
+    let rules = argiope_runtime::rules(config)?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
         Ok(output) => output,
         Err(why) => return Ok(fail(config, &why)),
@@ -280,13 +262,14 @@ fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) 
 }
 
 /// The crawl directory cannot be used, or not any more.
-fn refuse(config: &Config, error: &StoreError) -> ExitCode {
+fn refuse(config: &Config, error: &Error) -> ExitCode {
     if config.log_json {
-        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.message));
+        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
     } else {
-        print_error(&escape::visible_lines(&error.message));
+        print_error(&escape::visible_lines(&error.to_string()));
     }
-    ExitCode::from(if error.kind == StoreErrorKind::OtherCrawl { USAGE } else { FAILED })
+    let is_other_crawl = error.as_store().is_some_and(|error| error.kind == StoreErrorKind::OtherCrawl);
+    ExitCode::from(if is_other_crawl { USAGE } else { FAILED })
 }
 
 /// A line for people, unless they want none.

@@ -13,7 +13,6 @@ use argiope_core::rules::{Breadth, Config, RobotsPolicy};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
-use argiope_runtime::Error;
 use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
@@ -66,14 +65,7 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
     config.no_sitemap = true;
-    let mut rules = match argiope_runtime::rules(&config) {
-        Ok(rules) => rules,
-        Err(Error::Config(error)) => return Err(error.into()),
-        Err(error) => {
-            print_error(&error.to_string());
-            return Ok(ExitCode::from(FAILED));
-        }
-    };
+    let mut rules = argiope_runtime::rules(&config)?;
     rules.keep_wire = true;
     if config.insecure {
         warn_insecure();

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use argiope_core::page::robots::{LIMIT, Robots, RobotsAnswer, product_token, target_of};
 use argiope_core::rules::Config;
-use argiope_core::rules::{RobotsPolicy, Root};
+use argiope_core::rules::{ConfigError, RobotsPolicy, Root};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Errand;
 use argiope_core::visit::Visit;
@@ -73,10 +73,11 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         .collect::<Option<_>>()
         .ok_or_else(|| UsageError("'<URL>...': there is one that cannot be parsed; write URLs or paths".to_owned()))?;
     let said = if args.source.contains("://") {
-        match fetch(args)? {
+        match fetch(args) {
             Ok(said) => said,
-            Err(why) => {
-                print_error(&visible(&why));
+            Err(NotFetched::Usage(usage)) => return Err(usage),
+            Err(NotFetched::Crawl(error)) => {
+                print_error(&visible(&error.to_string()));
                 return Ok(ExitCode::from(FAILED));
             }
         }
@@ -126,25 +127,47 @@ fn read(source: &str) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fetches a robots.txt as a crawl would. The inner error is what stopped it before anything was learned.
-fn fetch(args: &RobotsArgs) -> Result<Result<RobotsFile, String>, UsageError> {
+/// Why a robots.txt could not be fetched.
+enum NotFetched {
+    /// The arguments are wrong.
+    Usage(UsageError),
+    /// The crawl stopped before there was a result.
+    Crawl(Error),
+}
+
+impl From<UsageError> for NotFetched {
+    fn from(usage: UsageError) -> Self {
+        Self::Usage(usage)
+    }
+}
+
+impl From<ConfigError> for NotFetched {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.into())
+    }
+}
+
+impl From<Error> for NotFetched {
+    fn from(error: Error) -> Self {
+        Self::Crawl(error)
+    }
+}
+
+/// Fetches a robots.txt as a crawl would.
+fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     let mut config = Config { roots: vec![args.source.clone()], ..Config::default() };
     args.exchange.apply_to(&mut config)?;
     args.trust.apply_to(&mut config);
     config.robots = RobotsPolicy::Obey;
     config.no_sitemap = true;
-    let mut rules = match argiope_runtime::rules(&config) {
-        Ok(rules) => rules,
-        Err(Error::Config(error)) => return Err(error.into()),
-        Err(error) => return Ok(Err(error.to_string())),
-    };
+    let mut rules = argiope_runtime::rules(&config)?;
     if config.insecure {
         warn_insecure();
     }
     // Nothing else is asked of the host.
     let root = rules.roots.drain(..).next();
     let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(of_site) else {
-        return Ok(Err("there is no URL to fetch".to_owned()));
+        return Err(Error::internal("there is no URL to fetch").into());
     };
     let (visits, visited) = channel();
     let keeping = KeeperHandle::start(CrawlSetup {
@@ -155,27 +178,21 @@ fn fetch(args: &RobotsArgs) -> Result<Result<RobotsFile, String>, UsageError> {
         consumer: ForwardVisits(visits),
         target: OutputTarget::default(),
         open: true,
-    });
-    let keeping = match keeping {
-        Ok(keeping) => keeping,
-        Err(error) => return Ok(Err(error.to_string())),
-    };
+    })?;
     // Where the keeper is gone, nothing will come, and the loop below ends.
     let _ = keeping.inbox.send(KeeperMessage::Robots(url));
-    let mut said = Err("the fetch ended without a result".to_owned());
+    let mut said = None;
     for visit in &visited {
         let was_followed =
             visit.facts.outcome == Outcome::Redirect && visit.facts.redirect.is_some() && visit.link.redirects > 0;
         if !was_followed {
-            said = Ok(meaning(&visit, &args.agent));
+            said = Some(meaning(&visit, &args.agent));
             break;
         }
     }
     let _ = keeping.inbox.send(KeeperMessage::Leave);
-    if let Err(error) = keeping.join() {
-        return Ok(Err(error.to_string()));
-    }
-    Ok(said)
+    keeping.join()?;
+    said.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }
 
 /// The robots.txt of a site, where its front page was named.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
-use super::{Config, ConfigError, Root, Rules, Sitemaps};
+use super::{Config, ConfigError, Environment, Root, Rules, Sitemaps};
 use crate::budget::Budget;
-use crate::http::conn::{Limits, TlsSource};
-use crate::http::cookies::Jar;
+use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
 use crate::page::robots::product_token;
 use crate::page::scope::Scope;
@@ -28,8 +27,13 @@ const SMALLEST_HEAD: u64 = 512;
 const LEAST_MEMORY: u64 = 32 << 10;
 
 impl Config {
-    /// Checks every setting. `fingerprint_key` is a random number of this crawl (the same one when it is gone on with).
+    /// Checks every setting, without anything from the machine: no files, no environment variables.
     pub fn compile(&self, fingerprint_key: u64) -> Result<Rules, ConfigError> {
+        self.compile_in(Environment { fingerprint_key, ..Environment::default() })
+    }
+
+    /// Checks every setting.
+    pub fn compile_in(&self, environment: Environment) -> Result<Rules, ConfigError> {
         let breadth = self.breadth()?;
         let (concurrency, per_host, per_ip) = self.widths()?;
         self.limits_make_sense()?;
@@ -93,10 +97,12 @@ impl Config {
             agent_token,
             headers,
             seed_origins,
-            cookies: (!self.no_cookies).then(Jar::default),
+            cookies: (!self.no_cookies).then_some(environment.cookies),
             auth: self.compile_auth()?,
-            // What the environment says is not the core's to know.
-            proxies: Proxies::new(self.proxy.as_deref(), |_| None)?,
+            proxies: match environment.proxies {
+                Some(proxies) => proxies,
+                None => Proxies::new(self.proxy.as_deref(), |_| None)?,
+            },
             resolve: self.resolve.clone(),
             dns: self.dns,
             robots: if self.no_robots { RobotsPolicy::Ignore } else { self.robots },
@@ -107,15 +113,15 @@ impl Config {
             keep_wire: false,
             archive: self.warc,
             archive_size: crate::output::warc::FILE_SIZE,
-            max_memory: self.max_memory.map(|size| size.0),
+            max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
             say_skips: self.verbose > 1,
             limits: self.compile_limits(),
             insecure: self.insecure,
-            tls: TlsSource::default(),
+            tls: environment.tls,
             budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
-            fingerprint_key,
+            fingerprint_key: environment.fingerprint_key,
         })
     }
 

@@ -131,8 +131,23 @@ pub struct Rules {
     /// For bodies that are held.
     pub budget: Arc<Budget>,
 
-    /// Under which addresses are fingerprinted; nobody else may know it.
+    /// Secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
     pub fingerprint_key: u64,
+}
+
+/// What compiling the settings needs from the machine. The core reads no files and no environment variables itself.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// A random number that cannot be predicted: see [`Rules::fingerprint_key`].
+    pub fingerprint_key: u64,
+    /// Certificates to trust, and the client certificate.
+    pub tls: TlsSource,
+    /// The cookies that the crawl starts with, unless cookies are disabled.
+    pub cookies: Jar,
+    /// Proxies with their addresses resolved; `None` takes the `proxy` setting as it is.
+    pub proxies: Option<Proxies>,
+    /// The memory limit if the settings have none.
+    pub max_memory: Option<u64>,
 }
 
 /// Where to begin.

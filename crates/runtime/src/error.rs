@@ -1,0 +1,146 @@
+//! [`Error`]: why a crawl could not start, or stopped before its end.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use argiope_core::rules::ConfigError;
+use argiope_core::schedule::frontier::StoreError;
+
+/// Why a crawl could not start, or stopped before its end.
+///
+/// The type is opaque, so that new causes are not breaking changes: ask with [`Error::is_config`], [`Error::is_store`],
+/// [`Error::is_engine`] and [`Error::is_internal`]. What happened to a single page is never an `Error`: it is the
+/// page's outcome.
+#[derive(Clone, Debug)]
+pub struct Error {
+    cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Config(ConfigError),
+    Store(StoreError),
+    Engine { message: Box<str>, source: Option<Arc<io::Error>> },
+    Internal(Box<str>),
+}
+
+impl Error {
+    /// The engine could not start, or a worker thread died.
+    pub fn engine(message: impl Into<Box<str>>, source: Option<io::Error>) -> Self {
+        Self { cause: Cause::Engine { message: message.into(), source: source.map(Arc::new) } }
+    }
+
+    /// A bug in Argiope.
+    pub fn internal(message: impl Into<Box<str>>) -> Self {
+        Self { cause: Cause::Internal(message.into()) }
+    }
+
+    /// The operating system refused to start a thread.
+    pub(crate) fn no_thread(error: io::Error) -> Self {
+        Self::engine(format!("the crawl's threads could not be started: {error}"), Some(error))
+    }
+
+    /// A setting is invalid.
+    pub fn is_config(&self) -> bool {
+        matches!(self.cause, Cause::Config(_))
+    }
+
+    /// The crawl directory or another file could not be read or written.
+    pub fn is_store(&self) -> bool {
+        matches!(self.cause, Cause::Store(_))
+    }
+
+    /// The engine could not start, or one of its threads died.
+    pub fn is_engine(&self) -> bool {
+        matches!(self.cause, Cause::Engine { .. })
+    }
+
+    /// Argiope has a bug.
+    pub fn is_internal(&self) -> bool {
+        matches!(self.cause, Cause::Internal(_))
+    }
+
+    /// The invalid setting, if that is the cause.
+    pub fn as_config(&self) -> Option<&ConfigError> {
+        if let Cause::Config(error) = &self.cause { Some(error) } else { None }
+    }
+
+    /// The failure of the store, if that is the cause.
+    pub fn as_store(&self) -> Option<&StoreError> {
+        if let Cause::Store(error) = &self.cause { Some(error) } else { None }
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match &self.cause {
+            Cause::Config(_) => "correct the setting and start again",
+            Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
+            Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",
+            Cause::Internal(_) => "please report this bug; start again to resume",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Config(error) => error.fmt(f),
+            Cause::Store(error) => error.fmt(f),
+            Cause::Engine { message, .. } | Cause::Internal(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Config(error) => Some(error),
+            Cause::Store(error) => Some(error),
+            Cause::Engine { source, .. } => source.as_deref().map(|source| source as _),
+            Cause::Internal(_) => None,
+        }
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Self { cause: Cause::Config(error) }
+    }
+}
+
+/// The operating system refused what the engine needs: a thread, a socket, a file descriptor.
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::engine(error.to_string(), Some(error))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self { cause: Cause::Store(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use argiope_core::schedule::frontier::StoreErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_kind_its_source_and_what_to_do() {
+        let config = Error::from(ConfigError { key: "rate", value: "x".into(), problem: "write a number".into() });
+        assert!(config.is_config() && config.as_config().is_some() && config.source().is_some());
+        let store = Error::from(StoreError::new(StoreErrorKind::Full, "the disk is full"));
+        assert!(store.is_store() && store.to_string() == "the disk is full");
+        let engine = Error::no_thread(io::Error::other("too many"));
+        assert!(engine.is_engine() && engine.to_string().ends_with("too many") && engine.source().is_some());
+        let internal = Error::internal("a bug");
+        assert!(internal.is_internal() && internal.source().is_none());
+        let advice = [config, store, engine, internal].map(|error| error.advice());
+        assert!(advice.iter().all(|advice| !advice.is_empty()));
+    }
+}
