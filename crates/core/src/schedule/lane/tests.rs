@@ -1,7 +1,7 @@
 //! How a lane takes what its host does.
 
 use super::*;
-use crate::rules::{Config, Span};
+use crate::rules::{Config, Pace, Span};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -15,36 +15,81 @@ fn at(millis: u64) -> Time {
     Time::ZERO + MS * u32::try_from(millis).expect("a small number")
 }
 
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+fn answer(millis: u32, waited: u32) -> Sign {
+    Sign::Answer { first: MS * millis, whole: MS * millis, waited: MS * waited, kind: Some(1) }
+}
+
 fn quick() -> Sign {
-    Sign::Answer { first: MS * 10, whole: MS * 10, lying: MS }
+    answer(10, 1)
 }
 
 fn slow() -> Sign {
-    Sign::Answer { first: MS * 5_000, whole: MS * 5_000, lying: MS }
+    answer(5_000, 1)
+}
+
+/// A request that started at `started`, while as many were in flight as may be, ends now.
+fn end(pace: &mut LanePace, sign: Sign, started: Time, now: Time) {
+    let in_flight = u16::try_from(pace.width()).expect("a small number");
+    pace.ended(sign, Flight { started, in_flight }, RETRY_WAIT, now);
 }
 
 #[test]
-fn a_steady_window_opens_while_the_host_is_quick_and_halves_when_it_is_not() {
+fn a_steady_window_opens_to_its_limit_whatever_the_pages_take() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     assert_eq!(pace.width(), 2);
+    for (moment, sign) in [quick(), slow(), slow(), quick()].into_iter().enumerate() {
+        end(&mut pace, sign, at(moment as u64), at(moment as u64 + 10));
+    }
+    assert_eq!((pace.width(), pace.width_reason()), (6, "at the limit of --per-host"));
+}
+
+#[test]
+fn responses_that_say_nothing_about_the_load_do_not_open_the_window() {
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..100 {
-        pace.ended(quick(), at(moment), at(moment + 10));
+        let sign = Sign::Answer { first: MS, whole: MS, waited: Duration::ZERO, kind: None };
+        end(&mut pace, sign, at(moment), at(moment + 1));
+    }
+    assert_eq!(pace.width(), 2);
+}
+
+#[test]
+fn a_refused_width_is_avoided_and_tried_again_later() {
+    let mut pace = lane(Pace::Steady, |_| {}).pace;
+    for moment in 0..4 {
+        end(&mut pace, quick(), at(moment), at(moment + 10));
     }
     assert_eq!(pace.width(), 6);
-    pace.ended(slow(), at(200), at(5_200));
-    assert_eq!(pace.width(), 3);
-    pace.ended(slow(), at(300), at(5_300));
-    assert_eq!(pace.width(), 3, "it started before the first was known: the same bad moment");
-    pace.ended(slow(), at(5_300), at(10_300));
-    assert_eq!(pace.width(), 1);
+    pace.ended(Sign::Overload(None), Flight { started: at(100), in_flight: 5 }, RETRY_WAIT, at(110));
+    pace.ended(Sign::Overload(None), Flight { started: at(100), in_flight: 6 }, RETRY_WAIT, at(110));
+    assert_eq!((pace.width(), pace.width_reason()), (4, "the host refused more (429 or 503)"));
+    assert!(pace.rate_cap().is_some());
+    for moment in 0..200 {
+        end(&mut pace, quick(), at(2_000 + moment * 30), at(2_010 + moment * 30));
+    }
+    assert_eq!(pace.width(), 4, "not within ten seconds");
+    for moment in 0..200 {
+        end(&mut pace, quick(), at(11_000 + moment * 30), at(11_010 + moment * 30));
+    }
+    assert_eq!(pace.width(), 5);
+}
+
+#[test]
+fn pages_of_one_template_are_of_one_kind() {
+    assert_eq!(page_kind("/item/17"), page_kind("/item/18"));
+    assert_eq!(page_kind("/2024/05/item-1.html"), page_kind("/2023/11/other.html"));
+    assert_ne!(page_kind("/item/17"), page_kind("/static/17"));
+    assert_ne!(page_kind("/item/17"), page_kind("/item/17?page=2"));
+    assert_ne!(page_kind("/a/x.css"), page_kind("/a/x.html"));
 }
 
 #[test]
 fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
     let answers = |pace: &mut LanePace, count: u64, coming: u32, lying: u32| {
         for moment in 0..count {
-            let sign = Sign::Answer { first: MS * coming, whole: MS * coming, lying: MS * lying };
-            pace.ended(sign, at(moment), at(moment));
+            end(pace, answer(coming, lying), at(moment), at(moment));
         }
     };
     let mut pace = lane(Pace::Steady, |_| {}).pace;
@@ -81,7 +126,7 @@ fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
 fn credit_never_overflows() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..200_000 {
-        pace.ended(quick(), at(moment), at(moment));
+        end(&mut pace, quick(), at(moment), at(moment));
     }
     assert_eq!(pace.width(), 6);
 }
@@ -91,11 +136,11 @@ fn a_full_window_opens_again_after_a_bad_moment() {
     let mut pace = lane(Pace::Full, |config| config.per_host = Some(8)).pace;
     assert_eq!(pace.width(), 8);
     for _ in 0..8 {
-        pace.ended(Sign::Trouble, at(0), at(10));
+        end(&mut pace, Sign::Trouble, at(0), at(10));
     }
     assert_eq!(pace.width(), 4, "eight requests, one bad moment");
     for moment in 0..40 {
-        pace.ended(slow(), at(moment + 20), at(moment + 30));
+        end(&mut pace, slow(), at(moment + 20), at(moment + 30));
     }
     assert_eq!(pace.width(), 8);
 }
@@ -104,12 +149,12 @@ fn a_full_window_opens_again_after_a_bad_moment() {
 fn gentle_waits_five_times_as_long_as_the_host_needed_and_at_least_a_second() {
     let mut pace = lane(Pace::Gentle, |_| {}).pace;
     pace.started(at(0));
-    pace.ended(quick(), at(0), at(10));
+    end(&mut pace, quick(), at(0), at(10));
     assert_eq!((pace.width(), pace.due()), (1, at(1_010)));
     pace.started(at(2_000));
-    pace.ended(slow(), at(2_000), at(7_000));
+    end(&mut pace, slow(), at(2_000), at(7_000));
     assert_eq!(pace.due(), at(32_000));
-    pace.ended(Sign::Trouble, at(40_000), at(40_000));
+    end(&mut pace, Sign::Trouble, at(40_000), at(40_000));
     assert_eq!(pace.due(), at(41_000));
 }
 
@@ -119,7 +164,7 @@ fn delay_is_from_start_to_start() {
     assert_eq!(pace.due(), Time::ZERO);
     pace.started(at(100));
     assert_eq!(pace.due(), at(600));
-    pace.ended(quick(), at(100), at(300));
+    end(&mut pace, quick(), at(100), at(300));
     assert_eq!(pace.due(), at(600));
 }
 
@@ -127,7 +172,7 @@ fn delay_is_from_start_to_start() {
 fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
     let mut pace = lane(Pace::Full, |_| {}).pace;
     pace.started(at(100));
-    pace.ended(quick(), at(100), at(110));
+    end(&mut pace, quick(), at(100), at(110));
     assert!(pace.width() > 1);
     pace.obey_crawl_delay(Duration::ZERO);
     assert!(!pace.has_crawl_delay());
@@ -140,37 +185,37 @@ fn crawl_delay_means_one_connection_and_counts_from_the_robots_txt_itself() {
 #[test]
 fn retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time() {
     let mut pace = lane(Pace::Full, |_| {}).pace;
-    pace.ended(Sign::Overload(Some(MS * 90_000)), at(0), at(10));
+    end(&mut pace, Sign::Overload(Some(MS * 90_000)), at(0), at(10));
     assert_eq!((pace.due(), pace.rests_until()), (at(90_010), at(90_010)));
     let mut pace = lane(Pace::Full, |_| {}).pace;
-    pace.ended(Sign::Overload(Some(Duration::ZERO)), at(0), at(10));
+    end(&mut pace, Sign::Overload(Some(Duration::ZERO)), at(0), at(10));
     assert_eq!(pace.due(), at(1_010), "no host is overloaded for no time at all");
-    pace.ended(Sign::Overload(None), at(2_000), at(2_000));
+    end(&mut pace, Sign::Overload(None), at(2_000), at(2_000));
     assert_eq!(pace.due(), at(4_000));
-    pace.ended(Sign::Overload(None), at(5_000), at(5_000));
+    end(&mut pace, Sign::Overload(None), at(5_000), at(5_000));
     assert_eq!(pace.due(), at(9_000));
     for moment in 6..60 {
-        pace.ended(Sign::Overload(None), at(moment * 1_000), at(moment * 1_000));
+        end(&mut pace, Sign::Overload(None), at(moment * 1_000), at(moment * 1_000));
     }
-    assert_eq!(pace.due(), at(59_000) + LONGEST_REST);
+    assert_eq!(pace.due(), at(59_000) + Duration::from_secs(60));
 }
 
 #[test]
 fn a_few_failures_are_the_pages_own_and_many_make_the_lane_rest_and_then_hopeless() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..3 {
-        pace.ended(Sign::Trouble, at(moment), at(moment));
+        end(&mut pace, Sign::Trouble, at(moment), at(moment));
     }
     assert_eq!(pace.rests_until(), Time::ZERO);
-    pace.ended(Sign::Trouble, at(3), at(3));
+    end(&mut pace, Sign::Trouble, at(3), at(3));
     assert_eq!(pace.rests_until(), at(8_003));
     for moment in 4..9 {
-        pace.ended(Sign::Trouble, at(moment), at(moment));
+        end(&mut pace, Sign::Trouble, at(moment), at(moment));
     }
     assert!(!pace.is_hopeless());
-    pace.ended(Sign::Trouble, at(9), at(9));
+    end(&mut pace, Sign::Trouble, at(9), at(9));
     assert!(pace.is_hopeless());
-    pace.ended(Sign::Overload(None), at(10), at(10));
+    end(&mut pace, Sign::Overload(None), at(10), at(10));
     assert!(!pace.is_hopeless(), "a host that says it is busy is there");
 }
 
@@ -179,9 +224,9 @@ fn huge_settings_and_times_do_not_overflow() {
     let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
-    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX, lying: Duration::MAX };
+    let ages = Sign::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
     for sign in [ages, Sign::Trouble, Sign::Overload(None), Sign::Overload(Some(Duration::MAX)), ages] {
-        pace.ended(sign, now, now);
+        end(&mut pace, sign, now, now);
     }
     assert_eq!(pace.due(), Time::NEVER);
 }
@@ -195,7 +240,7 @@ fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
     assert_eq!(slots, [0, 1, 2, 3]);
     for slot in [2, 1] {
         let taken = lane.free_slot(slot).expect("it was taken");
-        assert_eq!((taken.addresses, taken.since), (Arc::clone(&ips), at(u64::from(slot))));
+        assert_eq!((taken.addresses, taken.flight.started), (Arc::clone(&ips), at(u64::from(slot))));
     }
     assert!(lane.free_slot(1).is_none() && lane.free_slot(99).is_none());
     assert_eq!(lane.in_flight(), 2);

@@ -170,7 +170,7 @@ impl Workbench {
     pub fn keep_distance(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
-            pace.pause_until(now + pace.delay.saturating_sub(ago));
+            pace.pause_until(now + pace.delay().saturating_sub(ago));
             self.place(id, now);
         }
     }
@@ -291,9 +291,10 @@ impl Workbench {
         self.in_flight -= 1;
         self.held -= 1;
         let lane = &mut entry.lane;
-        lane.pace.ended(pick::sign(visit, now - taken.since), visit.facts.started, now);
+        let sign = pick::sign(visit, now - taken.flight.started);
+        lane.pace.ended(sign, taken.flight, self.rules.retry_wait, now);
         if lane.pace.is_hopeless() {
-            lane.pace.forget_silence();
+            lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
                 (Some(last), _) => Failure::new(last.kind, format!("the host was given up on: {}", last.message)),
                 (None, status) => {

@@ -15,7 +15,7 @@ use crate::page::link::{Link, LinkKind};
 use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules};
 use crate::schedule::job::Purpose;
-use crate::schedule::lane::{Addresses, Lane, RobotsState, Sign};
+use crate::schedule::lane::{Addresses, Lane, RobotsState, Sign, page_kind};
 use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
@@ -250,7 +250,11 @@ pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
             let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
-            Sign::Answer { first, whole, lying: taken.saturating_sub(visit.facts.ended - visit.facts.started) }
+            let waited = taken.saturating_sub(visit.facts.ended - visit.facts.started);
+            // Redirects, errors, 304 and the crawl's own requests are answered without the work that a page takes.
+            let is_page = visit.purpose == Purpose::Page && visit.facts.status.is_some_and(|status| status / 100 == 2);
+            let kind = is_page.then(|| page_kind(visit.link.url.target()));
+            Sign::Answer { first, whole, waited, kind }
         }
     }
 }

@@ -187,7 +187,7 @@ impl Workbench {
             WaitReason::BackOff
         } else if lane.pace.has_crawl_delay() {
             WaitReason::CrawlDelay
-        } else if !lane.pace.delay.is_zero() {
+        } else if !lane.pace.delay().is_zero() {
             WaitReason::Delay
         } else {
             WaitReason::Retry

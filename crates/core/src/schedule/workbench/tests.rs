@@ -4,7 +4,7 @@ use super::*;
 use crate::page::link::LinkKind;
 use crate::page::url::Url;
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
-use crate::schedule::lane::{LanePace, Sign};
+use crate::schedule::lane::{Flight, LanePace, Sign};
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
     let mut config = Config {
@@ -305,14 +305,13 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
     // One answer that is none of these, and it begins anew.
     let mut pace = LanePace::new(&bench.rules);
     for moment in 0..100 {
-        pace.ended(Sign::Overload(None), at(2 * moment), at(2 * moment));
+        let flight = Flight { started: at(2 * moment), in_flight: 1 };
+        pace.ended(Sign::Overload(None), flight, Duration::from_secs(1), at(2 * moment));
         assert!(!pace.is_hopeless());
         if moment % 30 == 29 {
-            pace.ended(
-                Sign::Answer { first: Duration::ZERO, whole: Duration::ZERO, lying: Duration::ZERO },
-                at(2 * moment),
-                at(2 * moment),
-            );
+            let nothing = Duration::ZERO;
+            let answer = Sign::Answer { first: nothing, whole: nothing, waited: nothing, kind: None };
+            pace.ended(answer, flight, Duration::from_secs(1), at(2 * moment));
         }
     }
 }

@@ -1,0 +1,392 @@
+//! [`LanePace`]: when the next request to a host may start, and how many may be in flight.
+//!
+//! Five parts, each with one question:
+//!
+//! - `StartGate`: when may the next request start? (`--delay`, Crawl-delay, Retry-After, back-off)
+//! - [`WidthControl`]: how many requests at once does the host serve without becoming slower? (`--pace steady`)
+//! - [`RateCap`]: which rate did the host refuse? (`--pace steady`)
+//! - `LocalLimit`: how many responses at once can this machine process?
+//! - `Health`: how many failures came in a row, and is the host to be given up on?
+//!
+//! `--pace gentle` has a width of one and a pause after every response. `--pace full` starts with the whole width, which
+//! halves on refusals and errors and opens again with every windowful of responses.
+
+use std::time::Duration;
+
+use super::rate::RateCap;
+use super::width::{Sample, WidthControl, WidthReason};
+use crate::rules::{Pace, Rules};
+use crate::time::Time;
+
+/// Hosts that answer within this time count as equally fast when lanes are ranked.
+const JITTER: Duration = Duration::from_millis(50);
+/// The longest rest that back-off imposes without Retry-After.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// With the gentle pace, the next request starts at least this long after the last response...
+const GENTLE_PAUSE: Duration = Duration::from_secs(1);
+/// ... and at least this many times as long as the response took.
+const GENTLE_FACTOR: u32 = 5;
+/// Responses after which the local limit is judged again.
+const LOCAL_SAMPLES: u16 = 8;
+/// Failures in a row without any response after which a host is given up on: about four minutes with default settings.
+const MOST_FAILURES: u8 = 10;
+/// Refusals in a row after which a host is given up on: half an hour with default settings, longer with Retry-After.
+const MOST_REFUSALS: u8 = 40;
+
+/// The pace of one lane.
+#[derive(Debug)]
+pub struct LanePace {
+    mode: Pace,
+    gate: StartGate,
+    window: Window,
+    local: LocalLimit,
+    health: Health,
+    /// The fastest response so far.
+    fastest: Option<Duration>,
+    /// Mean of the recent response times: each new one counts an eighth.
+    typical: Option<Duration>,
+}
+
+/// When a request started, and how many were in flight then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// When its slot was taken.
+    pub started: Time,
+    /// Requests in flight at the host, this one included.
+    pub in_flight: u16,
+}
+
+/// What one finished request says about its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A response.
+    Answer {
+        /// Until its first byte.
+        first: Duration,
+        /// Until its last byte.
+        whole: Duration,
+        /// How long request and response waited on this machine.
+        waited: Duration,
+        /// The kind of page, where the response time says something about the load of the host.
+        kind: Option<u16>,
+    },
+    /// 429 or 503; with Retry-After where it was sent.
+    Overload(Option<Duration>),
+    /// A reset, a time-out, a refused connection.
+    Trouble,
+}
+
+/// When the next request may start.
+#[derive(Debug)]
+struct StartGate {
+    /// Start to start.
+    delay: Duration,
+    crawl_delay: bool,
+    last_start: Option<Time>,
+    /// Requests so far, up to 255.
+    starts: u8,
+    /// With the gentle pace, or after an earlier run: the next request starts no sooner.
+    pause: Time,
+    /// Backing off until then.
+    rest: Time,
+}
+
+/// How many requests may be in flight, as far as the host decides.
+#[derive(Debug)]
+enum Window {
+    /// `gentle` and `full`: halves on refusals and errors, opens with every windowful of responses.
+    Simple { width: u16, ceiling: u16, credit: u16 },
+    /// `steady`.
+    Adaptive(Box<(WidthControl, RateCap)>),
+}
+
+/// How many requests may be in flight, as far as this machine decides.
+///
+/// Where requests and responses wait here for longer than the host takes, the machine is the bottleneck. More of them at
+/// once would not come sooner, and would delay the responses of other hosts.
+#[derive(Debug)]
+struct LocalLimit {
+    width: u16,
+    ceiling: u16,
+    /// Responses since the last decision, how long the host took for them, and how long they waited here.
+    samples: u16,
+    host: Duration,
+    waited: Duration,
+}
+
+/// Failures in a row.
+#[derive(Debug, Default)]
+struct Health {
+    /// Requests that started before this failure was seen say nothing new about it.
+    last_failure: Time,
+    failures: u8,
+    /// Failures that brought no response at all.
+    silent: u8,
+}
+
+impl LanePace {
+    pub fn new(rules: &Rules) -> Self {
+        let ceiling = u16::try_from(rules.per_host.max(1)).unwrap_or(u16::MAX);
+        let (ceiling, window) = match rules.pace {
+            Pace::Gentle => (1, Window::Simple { width: 1, ceiling: 1, credit: 0 }),
+            Pace::Full => (ceiling, Window::Simple { width: ceiling, ceiling, credit: 0 }),
+            Pace::Steady => (ceiling, Window::Adaptive(Box::new((WidthControl::new(ceiling), RateCap::default())))),
+        };
+        Self {
+            mode: rules.pace,
+            gate: StartGate {
+                delay: rules.delay,
+                crawl_delay: false,
+                last_start: None,
+                starts: 0,
+                pause: Time::ZERO,
+                rest: Time::ZERO,
+            },
+            window,
+            local: LocalLimit { width: ceiling, ceiling, samples: 0, host: Duration::ZERO, waited: Duration::ZERO },
+            health: Health::default(),
+            fastest: None,
+            typical: None,
+        }
+    }
+
+    /// How many requests may be in flight.
+    pub fn width(&self) -> usize {
+        if self.gate.crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }
+    }
+
+    /// Why the lane has this width, in words.
+    pub fn width_reason(&self) -> &'static str {
+        if self.gate.crawl_delay {
+            return "Crawl-delay: one request at a time";
+        }
+        match &self.window {
+            _ if self.local.width < self.window.width() => "this machine is the bottleneck",
+            Window::Simple { .. } if self.mode == Pace::Gentle => "--pace gentle",
+            Window::Simple { width, ceiling, .. } if width < ceiling => WidthReason::Errors.as_str(),
+            Window::Simple { .. } => WidthReason::Limit.as_str(),
+            Window::Adaptive(adaptive) => adaptive.0.reason().as_str(),
+        }
+    }
+
+    /// The rate below which the lane stays because the host refused more, in requests a second.
+    pub fn rate_cap(&self) -> Option<f32> {
+        match &self.window {
+            Window::Adaptive(adaptive) => adaptive.1.rate(),
+            Window::Simple { .. } => None,
+        }
+    }
+
+    /// How long responses take, lately.
+    pub fn typical(&self) -> Option<Duration> {
+        self.typical
+    }
+
+    /// When the last request started, where there was one.
+    pub fn last_start(&self) -> Option<Time> {
+        self.gate.last_start
+    }
+
+    /// Start to start, by `--delay` and Crawl-delay.
+    pub fn delay(&self) -> Duration {
+        self.gate.delay
+    }
+
+    /// When the next request may start, as far as time alone decides.
+    pub fn due(&self) -> Time {
+        let cap = match &self.window {
+            Window::Adaptive(adaptive) => adaptive.1.spacing(),
+            Window::Simple { .. } => Duration::ZERO,
+        };
+        let due = self.gate.last_start.map_or(Time::ZERO, |start| start + self.gate.delay.max(cap));
+        due.max(self.gate.pause).max(self.gate.rest)
+    }
+
+    /// Until when the lane rests because the host asked for it or failed.
+    pub fn rests_until(&self) -> Time {
+        self.gate.rest
+    }
+
+    /// Rests at least until then.
+    pub fn rest_until(&mut self, time: Time) {
+        self.gate.rest = self.gate.rest.max(time);
+    }
+
+    /// Starts nothing before then.
+    pub fn pause_until(&mut self, time: Time) {
+        self.gate.pause = self.gate.pause.max(time);
+    }
+
+    pub fn has_crawl_delay(&self) -> bool {
+        self.gate.crawl_delay
+    }
+
+    /// Whether so little was requested (robots.txt, one page) that the amount of work at this host is unknown.
+    pub fn is_fresh(&self) -> bool {
+        self.gate.starts < 2
+    }
+
+    /// Whether the host has failed or refused for so long that it is given up on.
+    pub fn is_hopeless(&self) -> bool {
+        self.health.silent >= MOST_FAILURES || self.health.failures >= MOST_REFUSALS
+    }
+
+    /// The host was given up on; if it is requested again, the count of failures starts over.
+    pub fn forget_failures(&mut self) {
+        (self.health.failures, self.health.silent) = (0, 0);
+    }
+
+    /// Time from one request to the next at the best pace that is allowed now. The local limit is left out: it changes
+    /// from moment to moment and says nothing about how much work the host has.
+    pub fn spacing(&self) -> Duration {
+        let width = if self.gate.crawl_delay { 1 } else { u32::from(self.window.width().max(1)) };
+        self.gate.delay.max(self.fastest.unwrap_or_default().max(JITTER) / width)
+    }
+
+    /// robots.txt asks for this much time between requests; it counts from the request for robots.txt itself.
+    pub fn obey_crawl_delay(&mut self, delay: Duration) {
+        if !delay.is_zero() {
+            self.gate.crawl_delay = true;
+            self.gate.delay = self.gate.delay.max(delay);
+        }
+    }
+
+    /// A request starts now.
+    pub fn started(&mut self, now: Time) {
+        self.gate.last_start = Some(now);
+        self.gate.starts = self.gate.starts.saturating_add(1);
+    }
+
+    /// A request was written to its connection at this time. `--delay` and Crawl-delay count from here.
+    pub fn sent(&mut self, at: Time) {
+        if self.gate.last_start.is_some_and(|start| start < at) {
+            self.gate.last_start = Some(at);
+        }
+    }
+
+    /// A request ended now.
+    pub fn ended(&mut self, sign: Sign, flight: Flight, retry_wait: Duration, now: Time) {
+        if self.mode == Pace::Gentle {
+            let pause = match sign {
+                Sign::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
+                Sign::Overload(_) | Sign::Trouble => GENTLE_PAUSE,
+            };
+            self.pause_until(now + pause);
+        }
+        match sign {
+            Sign::Answer { first, whole, waited, kind } => {
+                self.forget_failures();
+                self.fastest = Some(self.fastest.map_or(first, |fastest| fastest.min(first)));
+                let typical = |typical: Duration| typical.saturating_mul(7).saturating_add(first) / 8;
+                self.typical = Some(self.typical.map_or(first, typical));
+                self.window.answered(first, kind, flight, now);
+                if self.mode == Pace::Steady {
+                    self.local.observe(whole, waited, self.window.width());
+                }
+            }
+            Sign::Overload(asked) => {
+                self.health.silent = 0;
+                let is_new = self.health.is_new(flight, now);
+                if is_new {
+                    self.health.failures = self.health.failures.saturating_add(1);
+                }
+                let rest = asked.map_or_else(|| self.health.back_off(retry_wait), |asked| asked.max(retry_wait));
+                self.rest_until(now + rest);
+                self.window.refused(flight, is_new, self.gate.rest, now);
+            }
+            Sign::Trouble => {
+                if self.health.is_new(flight, now) {
+                    self.health.failures = self.health.failures.saturating_add(1);
+                    self.health.silent = self.health.silent.saturating_add(1);
+                    self.window.failed(now);
+                }
+                // A few failures belong to single pages, and their retries wait by themselves.
+                if self.health.failures > 3 {
+                    self.rest_until(now + self.health.back_off(retry_wait));
+                }
+            }
+        }
+    }
+}
+
+impl Window {
+    fn width(&self) -> u16 {
+        match self {
+            Self::Simple { width, .. } => *width,
+            Self::Adaptive(adaptive) => adaptive.0.width(),
+        }
+    }
+
+    fn answered(&mut self, latency: Duration, kind: Option<u16>, flight: Flight, now: Time) {
+        match self {
+            Self::Simple { width, ceiling, credit } => {
+                *credit = credit.saturating_add(1);
+                if *credit >= *width && *width < *ceiling {
+                    *width += 1;
+                    *credit = 0;
+                }
+            }
+            Self::Adaptive(adaptive) => {
+                adaptive.1.accepted(now);
+                if let Some(kind) = kind {
+                    let Flight { started, in_flight } = flight;
+                    adaptive.0.answered(Sample { latency, kind, in_flight, started }, now);
+                }
+            }
+        }
+    }
+
+    /// `is_new`: not part of a refusal that was counted before.
+    fn refused(&mut self, flight: Flight, is_new: bool, rest: Time, now: Time) {
+        match self {
+            Self::Simple { .. } if is_new => self.failed(now),
+            Self::Simple { .. } => {}
+            Self::Adaptive(adaptive) => {
+                adaptive.0.refused(flight.in_flight, now);
+                if is_new {
+                    adaptive.1.refused(now, rest);
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, now: Time) {
+        match self {
+            Self::Simple { width, credit, .. } => (*width, *credit) = ((*width / 2).max(1), 0),
+            Self::Adaptive(adaptive) => adaptive.0.failed(now),
+        }
+    }
+}
+
+impl LocalLimit {
+    fn observe(&mut self, host: Duration, waited: Duration, window: u16) {
+        self.samples += 1;
+        self.host = self.host.saturating_add(host);
+        self.waited = self.waited.saturating_add(waited);
+        if self.samples < LOCAL_SAMPLES {
+            return;
+        }
+        if self.waited > self.host {
+            self.width = self.width.min(window).saturating_sub(1).max(1);
+        } else if self.waited.saturating_mul(2) < self.host {
+            self.width = self.width.saturating_add(1).min(self.ceiling);
+        }
+        (self.samples, self.host, self.waited) = (0, Duration::ZERO, Duration::ZERO);
+    }
+}
+
+impl Health {
+    /// Whether a failure is new: requests that were in flight together count as one failure.
+    fn is_new(&mut self, flight: Flight, now: Time) -> bool {
+        let is_new = flight.started >= self.last_failure;
+        if is_new {
+            self.last_failure = now;
+        }
+        is_new
+    }
+
+    fn back_off(&self, retry_wait: Duration) -> Duration {
+        let doublings = u32::from(self.failures.saturating_sub(1)).min(16);
+        retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST_REST.max(retry_wait))
+    }
+}

@@ -1,0 +1,106 @@
+//! [`RateCap`]: requests per second below a rate that a host refused.
+//!
+//! A host that answers 429 or 503 may limit the rate, not the concurrency. The cap starts below the rate at which the
+//! host refused, holds for a while, and then grows in steps that double, as long as requests keep to it and none is
+//! refused. The next refusal lowers it again.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// How long the cap holds after a refusal: at first and at most, in seconds.
+const FIRST_HOLD: f32 = 4.0;
+const LONGEST_HOLD: f32 = 40.0;
+/// How often the cap grows after that.
+const STEP_EVERY: Duration = Duration::from_secs(2);
+/// The accepted rate is measured over one to two of these.
+const WINDOW: Duration = Duration::from_secs(5);
+/// Accepted requests below which the measured rate says little.
+const FEW: u32 = 10;
+
+/// The highest rate at which requests to one host may start, where the host has refused one.
+#[derive(Debug)]
+pub struct RateCap {
+    /// Starts per second; none while the host has refused nothing.
+    rate: Option<f32>,
+    hold: f32,
+    step: f32,
+    grows_at: Time,
+    /// Accepted requests in the current window and in the one before.
+    accepted: u32,
+    since: Time,
+    earlier: u32,
+    earlier_span: Duration,
+}
+
+impl Default for RateCap {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            hold: FIRST_HOLD,
+            step: 0.01,
+            grows_at: Time::ZERO,
+            accepted: 0,
+            since: Time::ZERO,
+            earlier: 0,
+            earlier_span: Duration::ZERO,
+        }
+    }
+}
+
+impl RateCap {
+    /// From one start to the next, at least.
+    pub fn spacing(&self) -> Duration {
+        self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f32(1.0 / rate.max(1e-3)))
+    }
+
+    /// Starts per second, where there is a cap.
+    pub fn rate(&self) -> Option<f32> {
+        self.rate
+    }
+
+    /// The host accepted a request.
+    pub fn accepted(&mut self, now: Time) {
+        if now - self.since >= WINDOW {
+            (self.earlier, self.earlier_span) = (self.accepted, now - self.since);
+            (self.accepted, self.since) = (0, now);
+        }
+        self.accepted += 1;
+        let Some(rate) = self.rate else { return };
+        if now < self.grows_at {
+            return;
+        }
+        self.grows_at = now + STEP_EVERY;
+        let (count, span) = self.measured(now);
+        let measured = count as f32 / span;
+        // A cap that is far above what we need is not tested by our requests, and must not grow.
+        if count >= FEW / 2 && rate < 1.25 * measured {
+            self.rate = Some(rate * (1.0 + self.step));
+            self.step = (self.step * 2.0).min(1.0);
+        }
+    }
+
+    /// The host refused a request; the lane rests until `rest`.
+    pub fn refused(&mut self, now: Time, rest: Time) {
+        let (count, span) = self.measured(now);
+        let (measured, attempted) = (count as f32 / span, (count + 1) as f32 / span);
+        let rate = match self.rate {
+            Some(rate) if count >= FEW => rate.min(1.1 * measured) * 0.95,
+            Some(rate) => rate * 0.75,
+            None if count >= FEW => measured,
+            None => 0.75 * attempted,
+        };
+        self.rate = Some(rate.max(0.05));
+        self.step = 0.01;
+        self.grows_at = now + Duration::from_secs_f32(self.hold);
+        self.hold = (self.hold * 1.6).min(LONGEST_HOLD);
+        (self.accepted, self.since) = (0, rest.max(now));
+        (self.earlier, self.earlier_span) = (0, Duration::ZERO);
+    }
+
+    /// Accepted requests in the last five to ten seconds, and the seconds in which they came.
+    fn measured(&self, now: Time) -> (u32, f32) {
+        let span = self.earlier_span + (now - self.since);
+        (self.earlier + self.accepted, span.as_secs_f32().max(0.02))
+    }
+}

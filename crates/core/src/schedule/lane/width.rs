@@ -1,0 +1,444 @@
+//! [`WidthControl`]: how many requests may be in flight at one host with `--pace steady`.
+//!
+//! The question is whether our own concurrency slows the host down, not whether a page is slower than the fastest page
+//! ever seen. The controller answers it by experiment: it holds one width for a phase, changes it, and compares the
+//! latencies of both phases within pages of the same kind (path template). If the latency does not depend on the width,
+//! the throughput grows with the width. If the host queues our requests, the latency grows by the same factor as the
+//! width, and the larger width is wasted.
+//!
+//! | phase | width | ends with |
+//! |---|---|---|
+//! | `Ramp` | starts at two, grows by one with each response | the limit, a refusal or an error |
+//! | `Hold` | constant | an experiment: one wider below the limit, two thirds at the limit |
+//! | `Wider` | one more than before | kept, unless at least three quarters of the growth was wasted |
+//! | `Narrower` | two thirds of before | undone, unless at least three quarters of the difference was wasted |
+//! | `Check` | constant, right after latencies rose | `Backoff` if they are still high |
+//! | `Backoff` | half of before | undone only if the narrower width certainly does not help |
+//!
+//! Experiments that show nothing become rarer, so that a host that never queues loses two percent of its throughput.
+//! Responses that say nothing about the host's load are not samples: robots.txt, redirects, errors, 304, and requests
+//! that were started while the lane did not use its whole width.
+//!
+//! A refusal (429 or 503) shows a limit of the host. The width stays below the number of requests that was refused, and
+//! [`RateCap`](super::rate::RateCap) keeps the rate below the rate that was refused. Both limits are tried again later,
+//! each time after a longer pause.
+
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
+const JITTER: f32 = 0.004;
+/// Kinds of pages that are told apart. The least recently used one is evicted.
+const KINDS: usize = 8;
+/// The share of a wider window that must be wasted before it is closed again.
+const WASTED: f32 = 0.75;
+/// The same share while the host is slower than it was: a smaller gain is enough to leave it alone.
+const WASTED_WHEN_SLOW: f32 = 0.15;
+/// Latencies that rose by this factor start a check (plus one standard deviation of the latencies).
+const SLOW: f32 = 1.6;
+/// Latencies within this factor of their floor allow a wider window (plus half a standard deviation).
+const CALM: f32 = 1.3;
+/// Floors and long-term means follow a change within about this time, in seconds.
+const AGING: f32 = 150.0;
+/// Samples until the first experiment at the limit, and at most between two of them.
+const FIRST_HOLD: u16 = 36;
+const LONGEST_HOLD: u16 = 600;
+/// Samples until the next experiment after the width was reduced.
+const SHORT_HOLD: u16 = 24;
+/// How long a width that was refused is avoided: at first and at most.
+const FIRST_CAP: Duration = Duration::from_secs(10);
+const LONGEST_CAP: Duration = Duration::from_secs(480);
+
+/// Why a lane has the width that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WidthReason {
+    /// It is still opening.
+    Opening,
+    /// It has reached `--per-host`.
+    Limit,
+    /// A wider window made the host slower.
+    NoGain,
+    /// The host became slower, and a narrower window helps.
+    Slower,
+    /// A wider window was refused with 429 or 503.
+    Refused,
+    /// Resets or time-outs.
+    Errors,
+}
+
+impl WidthReason {
+    /// The reason in words, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Limit => "at the limit of --per-host",
+            Self::NoGain => "more requests at once make the host slower",
+            Self::Slower => "the host became slower",
+            Self::Refused => "the host refused more (429 or 503)",
+            Self::Errors => "after resets or time-outs",
+        }
+    }
+}
+
+/// One response that says something about the load of its host.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// From the request to the first byte of the response.
+    pub latency: Duration,
+    /// The kind of page: see [`page_kind`].
+    pub kind: u16,
+    /// Requests in flight at the host when this one started, itself included.
+    pub in_flight: u16,
+    /// When its slot was taken.
+    pub started: Time,
+}
+
+/// The width of one lane, and the experiment that is running.
+#[derive(Debug)]
+pub struct WidthControl {
+    width: u16,
+    ceiling: u16,
+    phase: Phase,
+    reason: WidthReason,
+    /// When the phase began: only requests that started later are its samples.
+    begun: Time,
+    /// Samples of this phase.
+    samples: u16,
+    /// The width of the phase before, with which this one is compared.
+    other_width: u16,
+    /// Samples before the next experiment with a narrower window.
+    hold: u16,
+    /// Windowfuls of samples before the next experiment with a wider window.
+    patience: u16,
+    kinds: Vec<Kind>,
+    /// Variance of the logarithms within one kind and phase.
+    variance: f32,
+    variance_samples: u8,
+    /// Mean of the recent latencies relative to the long-term means of their kinds.
+    level: f32,
+    /// The lowest recent level.
+    floor: f32,
+    leveled: Time,
+    /// Highest width that was not refused, and when a wider one is tried again.
+    cap: u16,
+    cap_until: Time,
+    cap_hold: Duration,
+    raised: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Ramp,
+    Hold,
+    Wider,
+    Narrower,
+    Check,
+    Backoff,
+}
+
+/// Latencies of one kind of pages, as logarithms.
+#[derive(Debug)]
+struct Kind {
+    id: u16,
+    samples: u16,
+    /// Long-term mean.
+    mean: f32,
+    updated: Time,
+    now: Cell,
+    before: Cell,
+}
+
+/// Mean latency of one kind in one phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    samples: u16,
+    mean: f32,
+}
+
+/// How much the latencies of two phases differ.
+struct Difference {
+    /// Mean difference of the logarithms, positive where the wider phase is slower.
+    slower: f32,
+    /// Standard error of it.
+    error: f32,
+    /// Logarithm of the ratio of the widths: the difference if all of the growth was wasted.
+    full: f32,
+}
+
+impl Difference {
+    fn is_wasted(&self) -> bool {
+        let wasted = WASTED * self.full;
+        self.slower - 2.0 * self.error > wasted || (self.slower > wasted && self.error < 0.1 * self.full)
+    }
+
+    fn is_gain(&self) -> bool {
+        self.slower + self.error < WASTED * self.full
+    }
+
+    fn may_help(&self) -> bool {
+        self.slower + self.error > WASTED_WHEN_SLOW * self.full
+    }
+}
+
+impl WidthControl {
+    pub fn new(ceiling: u16) -> Self {
+        Self {
+            width: ceiling.min(2),
+            ceiling,
+            phase: Phase::Ramp,
+            reason: WidthReason::Opening,
+            begun: Time::ZERO,
+            samples: 0,
+            other_width: 0,
+            hold: FIRST_HOLD,
+            patience: 1,
+            kinds: Vec::new(),
+            variance: 0.05,
+            variance_samples: 0,
+            level: 0.0,
+            floor: 0.0,
+            leveled: Time::ZERO,
+            cap: ceiling,
+            cap_until: Time::ZERO,
+            cap_hold: FIRST_CAP,
+            raised: Time::ZERO,
+        }
+    }
+
+    /// How many requests may be in flight.
+    pub fn width(&self) -> u16 {
+        self.width
+    }
+
+    pub fn reason(&self) -> WidthReason {
+        self.reason
+    }
+
+    /// A page was answered.
+    pub fn answered(&mut self, sample: Sample, now: Time) {
+        let limit = self.limit(now);
+        self.width = self.width.min(limit);
+        let value = (sample.latency.as_secs_f32() + JITTER).ln();
+        let kind = self.kind(sample.kind);
+        self.observe_level(kind, value, now);
+        if self.phase == Phase::Ramp {
+            if self.width < limit {
+                self.width += 1;
+            }
+            if self.width >= limit {
+                self.reason = if limit < self.ceiling { WidthReason::Refused } else { WidthReason::Limit };
+                self.begin(Phase::Hold, self.width, now);
+            }
+            return;
+        }
+        if sample.started < self.begun || sample.in_flight < self.width {
+            return;
+        }
+        self.observe(kind, value);
+        self.samples = self.samples.saturating_add(1);
+        self.decide(limit, now);
+    }
+
+    /// The host refused a request (429 or 503) that was started beside `in_flight - 1` others.
+    pub fn refused(&mut self, in_flight: u16, now: Time) {
+        if in_flight >= self.cap && self.raised > Time::ZERO && now - self.raised < self.cap_hold {
+            // The limit was tried again too soon.
+            self.cap_hold = (self.cap_hold * 2).min(LONGEST_CAP);
+            self.raised = Time::ZERO;
+        }
+        self.cap = self.cap.min(in_flight.saturating_sub(1)).max(1);
+        self.cap_until = now + self.cap_hold;
+        self.reason = WidthReason::Refused;
+        self.begin(Phase::Hold, self.width.min(self.cap), now);
+    }
+
+    /// Resets or time-outs: half the width, which opens again with the next responses.
+    pub fn failed(&mut self, now: Time) {
+        self.reason = WidthReason::Errors;
+        self.patience = 1;
+        self.begin(Phase::Hold, (self.width / 2).max(1), now);
+    }
+
+    /// The widest window that is allowed now.
+    fn limit(&mut self, now: Time) -> u16 {
+        if self.cap < self.ceiling && now >= self.cap_until {
+            self.cap += 1;
+            self.cap_until = now + self.cap_hold;
+            self.raised = now;
+        }
+        self.ceiling.min(self.cap)
+    }
+
+    /// The table entry of a kind of pages: found, or made in place of the least recently used one.
+    fn kind(&mut self, id: u16) -> usize {
+        if let Some(index) = self.kinds.iter().position(|kind| kind.id == id) {
+            return index;
+        }
+        let fresh = Kind {
+            id,
+            samples: 0,
+            mean: 0.0,
+            updated: Time::ZERO,
+            now: Cell::default(),
+            before: Cell::default(),
+        };
+        if self.kinds.len() < KINDS {
+            self.kinds.push(fresh);
+            return self.kinds.len() - 1;
+        }
+        let oldest = (0..self.kinds.len()).min_by_key(|index| self.kinds[*index].updated).unwrap_or(0);
+        self.kinds[oldest] = fresh;
+        oldest
+    }
+
+    /// Follows the latencies relative to the long-term means of their kinds.
+    fn observe_level(&mut self, index: usize, value: f32, now: Time) {
+        let Some(kind) = self.kinds.get_mut(index) else { return };
+        let idle = (now - kind.updated).as_secs_f32();
+        kind.updated = now;
+        kind.samples = kind.samples.saturating_add(1);
+        if kind.samples == 1 {
+            kind.mean = value;
+            return;
+        }
+        let residual = value - kind.mean;
+        let weight = if kind.samples < 16 { 1.0 / f32::from(kind.samples) } else { (idle / AGING).min(1.0 / 16.0) };
+        kind.mean += residual * weight;
+        self.level += (residual - self.level) / 8.0;
+        let passed = (now - self.leveled).as_secs_f32();
+        self.leveled = now;
+        self.floor = self.level.min(self.floor + (self.level - self.floor) * (passed / AGING).min(1.0));
+    }
+
+    /// Adds a sample to the current phase.
+    fn observe(&mut self, index: usize, value: f32) {
+        let Some(kind) = self.kinds.get_mut(index) else { return };
+        let cell = &mut kind.now;
+        cell.samples = cell.samples.saturating_add(1);
+        let deviation = value - cell.mean;
+        cell.mean += deviation / f32::from(cell.samples);
+        if cell.samples > 1 {
+            self.variance_samples = self.variance_samples.saturating_add(1).min(64);
+            let squared = deviation * (value - cell.mean);
+            self.variance += (squared - self.variance) / f32::from(self.variance_samples);
+        }
+    }
+
+    fn decide(&mut self, limit: u16, now: Time) {
+        let enough = self.width.max(6);
+        let until_wider = self.width.max(4).saturating_mul(self.patience);
+        let deviation = self.variance.max(0.0).sqrt();
+        let rise = self.level - self.floor;
+        let is_slow = rise > SLOW.ln() + deviation;
+        let is_calm = rise < CALM.ln() + deviation / 2.0;
+        match self.phase {
+            Phase::Ramp => {}
+            Phase::Hold if is_slow && self.width > 1 => {
+                for kind in &mut self.kinds {
+                    kind.now = Cell::default();
+                }
+                (self.phase, self.samples, self.begun) = (Phase::Check, 0, now);
+            }
+            Phase::Hold if self.width < limit && is_calm && self.samples >= until_wider => {
+                self.begin(Phase::Wider, self.width + 1, now);
+            }
+            Phase::Hold if self.width > 1 && self.samples >= self.hold => {
+                let narrower = (2 * self.width + 1) / 3;
+                self.begin(Phase::Narrower, narrower.min(self.width - 1), now);
+            }
+            Phase::Hold => {}
+            Phase::Check if self.samples < enough => {}
+            Phase::Check if is_slow => self.begin(Phase::Backoff, (self.width / 2).max(1), now),
+            Phase::Check => self.phase = Phase::Hold,
+            Phase::Wider if self.samples >= enough => self.judge_wider(limit, enough, now),
+            Phase::Narrower if self.samples >= self.width.saturating_mul(2).max(8) => self.judge_narrower(now),
+            Phase::Backoff if self.samples >= self.width.saturating_mul(2).max(8) => self.judge_backoff(now),
+            Phase::Wider | Phase::Narrower | Phase::Backoff => {}
+        }
+    }
+
+    fn judge_wider(&mut self, limit: u16, enough: u16, now: Time) {
+        let difference = self.difference();
+        if difference.is_wasted() {
+            self.patience = if self.patience > 1 { (self.patience * 2).min(64) } else { 8 };
+            self.reason = WidthReason::NoGain;
+            self.begin(Phase::Hold, self.other_width, now);
+        } else if difference.is_gain() || self.samples >= enough.saturating_mul(4) {
+            if difference.is_gain() {
+                self.patience = (self.patience / 2).max(1);
+            }
+            self.hold = FIRST_HOLD;
+            self.phase = Phase::Hold;
+            if self.width >= self.ceiling {
+                self.reason = WidthReason::Limit;
+            } else if self.width >= limit {
+                self.reason = WidthReason::Refused;
+            }
+        }
+    }
+
+    fn judge_narrower(&mut self, now: Time) {
+        if self.difference().is_wasted() {
+            (self.hold, self.patience) = (SHORT_HOLD, 8);
+            self.reason = WidthReason::NoGain;
+            self.begin(Phase::Hold, self.width, now);
+        } else {
+            self.hold = self.hold.saturating_mul(2).min(LONGEST_HOLD);
+            self.begin(Phase::Hold, self.other_width, now);
+        }
+    }
+
+    fn judge_backoff(&mut self, now: Time) {
+        if self.difference().may_help() {
+            (self.hold, self.patience) = (SHORT_HOLD, 8);
+            self.reason = WidthReason::Slower;
+            self.begin(Phase::Hold, self.width, now);
+        } else {
+            // The host is slower for reasons of its own: this is its level now.
+            self.floor = self.level;
+            self.begin(Phase::Hold, self.other_width, now);
+        }
+    }
+
+    /// Starts a phase. The samples of the current one become those that the next is compared with.
+    fn begin(&mut self, phase: Phase, width: u16, now: Time) {
+        for kind in &mut self.kinds {
+            kind.before = std::mem::take(&mut kind.now);
+        }
+        self.other_width = self.width;
+        (self.phase, self.width, self.begun, self.samples) = (phase, width, now, 0);
+    }
+
+    /// Compares this phase with the one before, within each kind of pages.
+    fn difference(&self) -> Difference {
+        let (mut weights, mut sum) = (0.0, 0.0);
+        for kind in &self.kinds {
+            let (now, before) = (f32::from(kind.now.samples), f32::from(kind.before.samples));
+            if now > 0.0 && before > 0.0 {
+                let weight = now * before / (now + before);
+                weights += weight;
+                sum += weight * (kind.now.mean - kind.before.mean);
+            }
+        }
+        let full = (f32::from(self.width.max(1)) / f32::from(self.other_width.max(1))).ln();
+        if weights == 0.0 {
+            return Difference { slower: 0.0, error: f32::INFINITY, full: full.abs() };
+        }
+        let error = (self.variance.max(0.0004) / weights).sqrt();
+        Difference { slower: sum / weights * full.signum(), error, full: full.abs() }
+    }
+}
+
+/// The kind of a page: a hash of its path without digits and last segment, of its extension, and of whether it has a
+/// query. Pages of one kind are made by the same code of the server, so their latencies can be compared.
+pub fn page_kind(target: &str) -> u16 {
+    let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let segments = folder.split('/').filter(|segment| !segment.is_empty()).take(2);
+    let letters = segments.flat_map(|segment| segment.bytes().filter(|byte| !byte.is_ascii_digit()).chain([b'/']));
+    let end = extension.bytes().take(5).chain([u8::from(query)]);
+    let hash = letters.chain(end).fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    (hash ^ (hash >> 16)) as u16
+}

@@ -1,0 +1,325 @@
+//! The pace controller against a catalogue of servers, in virtual time.
+//!
+//! Every server is crawled with `--pace steady` and with each fixed width from 1 to 6 (`--pace full --per-host N`). The
+//! bars are those of docs/pace.md; `UPDATE_PACE=1` writes the table there anew.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::rules::{Config, Pace};
+use argiope_core::schedule::job::{Job, Purpose};
+use argiope_core::{LinkKind, LinkList, Time};
+use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, SimWeb};
+
+const WIDEST: usize = 6;
+
+/// A server: from the number of the page, the time and the requests in flight (this one included) to a response.
+type Server = Box<dyn FnMut(u32, Time, usize) -> Response>;
+
+enum Response {
+    Page(Duration),
+    Refused(u16),
+}
+
+/// One host whose index page names all others.
+struct Host {
+    paths: Vec<String>,
+    server: Server,
+    ends: BinaryHeap<Reverse<Time>>,
+}
+
+impl SimWeb for Host {
+    fn resolve(&mut self, _host: &str, _now: Time) -> (Duration, ResolveResult) {
+        (Duration::from_millis(1), Ok((vec![IpAddr::from([93, 184, 216, 34])], Duration::from_secs(86_400))))
+    }
+
+    fn reply(&mut self, job: &Job, now: Time) -> SimReply {
+        let ip = job.addresses.first().copied();
+        if matches!(job.purpose, Purpose::Robots(_)) {
+            return SimReply::new(Duration::from_millis(1), ip, SimAnswer::Status(404));
+        }
+        if job.link.url.target() == "/" {
+            let mut links = LinkList::default();
+            for path in &self.paths {
+                links.push(&format!("http://h.example{path}"), LinkKind::Anchor, false);
+            }
+            return SimReply::new(Duration::from_millis(5), ip, SimAnswer::Page(links));
+        }
+        while self.ends.peek().is_some_and(|Reverse(end)| *end <= now) {
+            self.ends.pop();
+        }
+        let number = job.link.url.target().rsplit('/').next().and_then(|last| last.parse().ok()).unwrap_or(0);
+        let (after, said) = match (self.server)(number, now, self.ends.len() + 1) {
+            Response::Page(after) => (after, SimAnswer::Page(LinkList::default())),
+            Response::Refused(status) => (Duration::from_millis(10), SimAnswer::Status(status)),
+        };
+        self.ends.push(Reverse(now + after));
+        SimReply::new(after, ip, said)
+    }
+}
+
+fn crawl(paths: Vec<String>, server: Server, pace: Pace, per_host: usize) -> SimReport {
+    let count = paths.len();
+    let mut config = Config { roots: vec!["http://h.example/".into()], pace, ..Config::default() };
+    (config.per_host, config.max_tries) = (Some(per_host), 50);
+    let rules = Arc::new(config.compile(7).expect("settings that make sense"));
+    let mut sim = Sim::new(rules, Host { paths, server, ends: BinaryHeap::new() });
+    let report = sim.run().expect("a crawl that ends");
+    assert_eq!(sim.politeness.faults(), [] as [String; 0]);
+    assert_eq!(report.settled.iter().filter(|settled| settled.visit.is_page()).count(), count + 1);
+    report
+}
+
+fn seconds(report: &SimReport) -> f64 {
+    (report.last_event - Time::ZERO).as_secs_f64()
+}
+
+/// A number between 0 and 1 that depends on nothing but its arguments.
+fn noise(number: u32, salt: u32) -> f64 {
+    let mut x = u64::from(number) << 32 | u64::from(salt);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn log_normal(number: u32) -> f64 {
+    let (a, b) = (noise(number, 1).max(1e-9), noise(number, 2));
+    (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+fn secs(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn flat(latency: impl Fn(u32) -> f64 + 'static) -> Server {
+    Box::new(move |number, _, _| Response::Page(secs(latency(number))))
+}
+
+/// Workers with one queue: each page takes `service` seconds of one of them.
+fn queue(workers: usize, service: f64, slow: std::ops::Range<f64>) -> Server {
+    let mut free: BinaryHeap<Reverse<Time>> = (0..workers).map(|_| Reverse(Time::ZERO)).collect();
+    Box::new(move |number, now, _| {
+        let factor = if slow.contains(&(now - Time::ZERO).as_secs_f64()) { 3.0 } else { 1.0 };
+        let Reverse(begin) = free.pop().expect("a worker");
+        let end = begin.max(now) + secs(service * factor * (0.9 + 0.2 * noise(number, 3)));
+        free.push(Reverse(end));
+        Response::Page(end - now + Duration::from_millis(5))
+    })
+}
+
+/// A token bucket: refuses what exceeds the rate.
+fn rate_limit(rate: f64, burst: f64, latency: f64) -> Server {
+    let (mut tokens, mut last) = (burst, Time::ZERO);
+    Box::new(move |_, now, _| {
+        tokens = (tokens + (now - last).as_secs_f64() * rate).min(burst);
+        last = now;
+        if tokens < 1.0 {
+            return Response::Refused(429);
+        }
+        tokens -= 1.0;
+        Response::Page(secs(latency))
+    })
+}
+
+/// Two workers shared with others, who keep `others` requests in the queue between one and two minutes.
+fn shared_queue(workers: f64, service: f64, others: f64) -> Server {
+    let mut alone = queue(workers as usize, service, 0.0..0.0);
+    Box::new(move |number, now, in_flight| {
+        if (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64()) {
+            return Response::Page(secs((others + in_flight as f64) / workers * service));
+        }
+        alone(number, now, in_flight)
+    })
+}
+
+fn paths(count: u32, section: impl Fn(u32) -> String) -> Vec<String> {
+    (0..count).map(|number| format!("/{}/{number}", section(number))).collect()
+}
+
+/// A server whose best width is known from trying all of them.
+struct Case {
+    name: &'static str,
+    bar: f64,
+    section: fn(u32) -> String,
+    server: fn() -> Server,
+}
+
+fn cases() -> Vec<Case> {
+    let page = |_| "page".to_owned();
+    vec![
+        Case {
+            name: "constant 400 ms, robots.txt at once",
+            bar: 1.15,
+            section: page,
+            server: || flat(|n| 0.39 + 0.02 * noise(n, 0)),
+        },
+        Case {
+            name: "static pages 2 ms and dynamic pages 600 ms, mixed",
+            bar: 1.25,
+            section: |n| if n % 2 == 0 { "static".into() } else { "app".into() },
+            server: || flat(|n| if n % 2 == 0 { 0.002 } else { 0.6 }),
+        },
+        Case {
+            name: "the same under one path template",
+            bar: 1.25,
+            section: page,
+            server: || flat(|n| if noise(n, 0) < 0.5 { 0.002 } else { 0.6 }),
+        },
+        Case {
+            name: "sections with 50 ms, 500 ms and 2 s, mixed",
+            bar: 1.25,
+            section: |n| ["quick", "middle", "slow"][n as usize % 3].into(),
+            server: || flat(|n| [0.05, 0.5, 2.0][n as usize % 3]),
+        },
+        Case {
+            name: "sections with 50 ms, 500 ms and 2 s, one after the other",
+            bar: 1.25,
+            section: |n| ["quick", "middle", "slow"][(n as usize * 3 / 1_000).min(2)].into(),
+            server: || flat(|n| [0.05, 0.5, 2.0][(n as usize * 3 / 1_000).min(2)]),
+        },
+        Case {
+            name: "log-normal latencies (median 200 ms, sigma 1)",
+            bar: 1.25,
+            section: page,
+            server: || flat(|n| 0.2 * log_normal(n).exp()),
+        },
+        Case {
+            name: "100 ms, the first page of each section 2 s (cold cache)",
+            bar: 1.25,
+            section: |n| format!("{}", char::from(b'a' + (n / 40 % 26) as u8)),
+            server: || flat(|n| if n % 40 == 0 { 2.0 } else { 0.1 }),
+        },
+    ]
+}
+
+#[test]
+fn the_controller_is_close_to_the_best_fixed_width() {
+    for case in cases() {
+        for count in [60, 1_000] {
+            let best = (1..=WIDEST)
+                .map(|width| seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Full, width)))
+                .fold(f64::INFINITY, f64::min);
+            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, WIDEST));
+            let is_near = steady <= best * case.bar || (count == 60 && steady <= best + 1.0);
+            assert!(is_near, "{}, {count} pages: {steady:.2} s, the best width takes {best:.2} s", case.name);
+        }
+    }
+}
+
+/// Mean number of requests in flight in each stretch of ten seconds.
+fn widths(report: &SimReport) -> BTreeMap<u64, f64> {
+    let mut stretches: BTreeMap<u64, f64> = BTreeMap::new();
+    for page in report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page) {
+        let (start, end) = ((page.start - Time::ZERO).as_secs_f64(), (page.end - Time::ZERO).as_secs_f64());
+        for stretch in (start / 10.0) as u64..=(end / 10.0) as u64 {
+            let begin = stretch as f64 * 10.0;
+            *stretches.entry(stretch).or_default() += (end.min(begin + 10.0) - start.max(begin)) / 10.0;
+        }
+    }
+    stretches
+}
+
+fn mean(widths: &BTreeMap<u64, f64>, stretches: std::ops::Range<u64>) -> f64 {
+    let all: Vec<f64> = widths.range(stretches).map(|(_, width)| *width).collect();
+    all.iter().sum::<f64>() / all.len().max(1) as f64
+}
+
+/// Pages a second, and the share of refused requests, after the first minute.
+fn accepted(report: &SimReport) -> (f64, f64) {
+    let late = |time: Time| (time - Time::ZERO).as_secs_f64() >= 60.0;
+    let starts = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && late(fetched.start));
+    let started = starts.count() as f64;
+    let settled: Vec<Time> =
+        report.settled.iter().map(|settled| settled.visit.facts.ended).filter(|ended| late(*ended)).collect();
+    let span = seconds(report) - 60.0;
+    (settled.len() as f64 / span, 1.0 - settled.len() as f64 / started.max(1.0))
+}
+
+#[test]
+fn a_server_with_a_queue_is_not_given_more_than_its_workers_need() {
+    for (workers, service, range) in [(2, 0.2, 2.0..4.0), (2, 0.02, 2.0..4.0), (1, 0.3, 1.0..2.0)] {
+        let report = crawl(paths(1_000, |_| "page".into()), queue(workers, service, 0.0..0.0), Pace::Steady, WIDEST);
+        let widths = widths(&report);
+        let last = *widths.keys().last().expect("pages");
+        let width = mean(&widths, last / 2..last);
+        assert!(range.start - 0.3 <= width && width <= range.end + 0.3, "{workers} workers: {width:.1}, {widths:?}");
+        let throughput = 1_000.0 / seconds(&report) / (workers as f64 / service);
+        assert!(throughput >= 0.9, "{workers} workers: {throughput:.2} of the server's throughput");
+    }
+}
+
+#[test]
+fn a_host_that_refuses_is_asked_as_much_as_it_allows() {
+    let limited = |most: usize| -> Server {
+        Box::new(move |_, _, in_flight| {
+            if in_flight <= most { Response::Page(secs(0.3)) } else { Response::Refused(503) }
+        })
+    };
+    let servers: [(&str, f64, Server); 5] = [
+        ("503 above a width of 4", 4.0 / 0.3, limited(4)),
+        ("10 a second, no burst, 50 ms", 10.0, rate_limit(10.0, 1.0, 0.05)),
+        ("10 a second, bursts of 10, 50 ms", 10.0, rate_limit(10.0, 10.0, 0.05)),
+        ("10 a second, bursts of 2, 300 ms", 10.0, rate_limit(10.0, 2.0, 0.3)),
+        ("10 a second, bursts of 10, 400 ms", 10.0, rate_limit(10.0, 10.0, 0.4)),
+    ];
+    for (name, allowed, server) in servers {
+        let report = crawl(paths(3_000, |_| "page".into()), server, Pace::Steady, WIDEST);
+        let (rate, refused) = accepted(&report);
+        assert!(rate >= 0.9 * allowed, "{name}: {rate:.1} of {allowed:.1} a second");
+        assert!(refused < 0.05, "{name}: {refused:.3} refused");
+    }
+}
+
+#[test]
+fn a_slow_minute_of_the_host_passes() {
+    // Slower for reasons of its own: the width stays, or is back within half a minute.
+    let triple: Server = Box::new(|_, now, _| {
+        let is_slow = (60.0..120.0).contains(&(now - Time::ZERO).as_secs_f64());
+        Response::Page(secs(if is_slow { 1.2 } else { 0.4 }))
+    });
+    let widths_of_triple = widths(&crawl(paths(2_500, |_| "page".into()), triple, Pace::Steady, WIDEST));
+    assert!(mean(&widths_of_triple, 15..16) > 5.0, "{widths_of_triple:?}");
+    // Others at the same queue: our share shrinks, and comes back.
+    for (workers, others) in [(2.0, 4.0), (4.0, 12.0)] {
+        let server = shared_queue(workers, 0.1, others);
+        let widths = widths(&crawl(paths(4_000, |_| "page".into()), server, Pace::Steady, WIDEST));
+        let (before, during, after) = (mean(&widths, 4..6), mean(&widths, 8..12), mean(&widths, 15..18));
+        assert!(during < 0.7 * before && during >= 0.9, "{workers} workers: {widths:?}");
+        assert!(after > 0.9 * workers.min(before), "{workers} workers: {widths:?}");
+    }
+}
+
+/// The table of docs/pace.md is what the controller does.
+#[test]
+fn the_documented_table_is_true() {
+    let mut table = String::from(
+        "| server | pages | best fixed width | its time | steady | ratio | bar |\n|---|---|---|---|---|---|---|\n",
+    );
+    for case in cases() {
+        for count in [60, 1_000] {
+            let times = (1..=WIDEST)
+                .map(|width| (width, seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Full, width))));
+            let (width, best) = times.min_by(|a, b| a.1.total_cmp(&b.1)).expect("six widths");
+            let steady = seconds(&crawl(paths(count, case.section), (case.server)(), Pace::Steady, WIDEST));
+            let bar = if count == 60 { "+1 s".to_owned() } else { format!("{:.2}", case.bar) };
+            let ratio = steady / best;
+            writeln!(table, "| {} | {count} | {width} | {best:.1} s | {steady:.1} s | {ratio:.2} | {bar} |", case.name)
+                .expect("a string");
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pace.md");
+    let page = std::fs::read_to_string(&path).expect("docs/pace.md");
+    let (head, rest) = page.split_once("<!-- pace:begin -->\n").expect("a mark");
+    let (_, tail) = rest.split_once("<!-- pace:end -->").expect("a mark");
+    let expected = format!("{head}<!-- pace:begin -->\n{table}<!-- pace:end -->{tail}");
+    if std::env::var_os("UPDATE_PACE").is_some() {
+        std::fs::write(&path, &expected).expect("docs/pace.md can be written");
+    }
+    let page = std::fs::read_to_string(&path).expect("docs/pace.md");
+    assert!(page == expected, "UPDATE_PACE=1 cargo nextest run -p argiope-testkit --test sim_pace writes it anew");
+}
