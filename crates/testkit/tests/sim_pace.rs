@@ -256,9 +256,11 @@ fn a_server_with_a_queue_is_not_given_more_than_its_workers_need() {
 #[test]
 fn a_host_that_refuses_is_asked_as_much_as_it_allows() {
     let limited = |most: usize| -> Server {
-        Box::new(move |_, _, in_flight| {
-            if in_flight <= most { Response::Page(secs(0.3)) } else { Response::Refused(503) }
-        })
+        Box::new(
+            move |_, _, in_flight| {
+                if in_flight <= most { Response::Page(secs(0.3)) } else { Response::Refused(503) }
+            },
+        )
     };
     let servers: [(&str, f64, Server); 5] = [
         ("503 above a width of 4", 4.0 / 0.3, limited(4)),

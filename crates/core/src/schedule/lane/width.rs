@@ -275,14 +275,8 @@ impl WidthControl {
         if let Some(index) = self.kinds.iter().position(|kind| kind.id == id) {
             return index;
         }
-        let fresh = Kind {
-            id,
-            samples: 0,
-            mean: 0.0,
-            updated: Time::ZERO,
-            now: Cell::default(),
-            before: Cell::default(),
-        };
+        let fresh =
+            Kind { id, samples: 0, mean: 0.0, updated: Time::ZERO, now: Cell::default(), before: Cell::default() };
         if self.kinds.len() < KINDS {
             self.kinds.push(fresh);
             return self.kinds.len() - 1;
@@ -439,6 +433,7 @@ pub fn page_kind(target: &str) -> u16 {
     let segments = folder.split('/').filter(|segment| !segment.is_empty()).take(2);
     let letters = segments.flat_map(|segment| segment.bytes().filter(|byte| !byte.is_ascii_digit()).chain([b'/']));
     let end = extension.bytes().take(5).chain([u8::from(query)]);
-    let hash = letters.chain(end).fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash =
+        letters.chain(end).fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash ^ (hash >> 16)) as u16
 }
