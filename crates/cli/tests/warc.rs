@@ -155,6 +155,7 @@ fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
 }
 
 #[test]
+#[ignore = "needs python"]
 fn warcio_checks_it_and_pywb_replays_it() {
     let (crawled, _) = crawl();
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,6 @@
 //! The cases against a copy of the catalogue (`hostile.json`), where there is one: none is missing, none is invented, none expects something else.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use argiope_practice::hostile::{CaseSetup, Expect, catalogue};
@@ -11,13 +10,13 @@ use serde_json::Value;
 const CASES: usize = 211;
 
 /// `hostile.json`, which lies beside the folder of test vectors.
-fn published() -> Option<BTreeMap<String, Value>> {
-    let file = std::env::var_os("ARGIOPE_VECTORS").map(|folder| PathBuf::from(folder).join("../hostile.json"))?;
-    let text = std::fs::read_to_string(file).ok()?;
+fn published() -> BTreeMap<String, Value> {
+    let folder = std::env::var_os("ARGIOPE_VECTORS").expect("ARGIOPE_VECTORS names the folder of the test vectors");
+    let text = std::fs::read_to_string(PathBuf::from(folder).join("../hostile.json")).expect("hostile.json");
     let document: Value = serde_json::from_str(&text).expect("hostile.json is JSON");
     let cases = document["cases"].as_array().expect("a list of cases").iter();
     let served = cases.filter(|case| case["category"] != "http2");
-    Some(served.map(|case| (case["id"].as_str().expect("a name").to_owned(), case.clone())).collect())
+    served.map(|case| (case["id"].as_str().expect("a name").to_owned(), case.clone())).collect()
 }
 
 #[test]
@@ -33,12 +32,9 @@ fn what_is_shown_elsewhere_is_shown_there() {
 }
 
 #[test]
+#[ignore = "needs vectors"]
 fn the_cases_are_those_of_the_catalogue() {
-    let Some(published) = published() else {
-        // Standard error of the process: the test harness keeps what is printed by other means to itself.
-        let note = "NOTE: no hostile.json beside ARGIOPE_VECTORS: the number of cases is NOT checked\n";
-        return std::io::stderr().write_all(note.as_bytes()).expect("a loud line");
-    };
+    let published = published();
     for case in catalogue() {
         let theirs = published.get(case.id).unwrap_or_else(|| panic!("{} is not in the catalogue", case.id));
         assert_eq!(theirs["category"], case.category.name(), "{}", case.id);

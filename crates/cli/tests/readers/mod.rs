@@ -1,34 +1,28 @@
-//! Other people's programs, written in Python, as independent readers of what the crawler writes.
+//! Python programs that read what the crawler writes, independently of its own code.
 //!
-//! They live in an environment of their own below the target folder, made once. Where there is no Python or pip, tests
-//! that need them say so loudly and are left out.
+//! They are installed once into a virtual environment below the target folder. Tests that use them are marked
+//! `#[ignore = "needs python"]`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PACKAGES: [&str; 3] = ["warcio==1.8.1", "pywb==2.10.0", "duckdb==1.4.1"];
 
-/// Runs one of the scripts beside this file, and fails with what it said if it fails.
-/// Says `false` where there is no Python to run it.
-#[expect(clippy::print_stderr, reason = "a test that proves nothing must say so")]
-pub fn run(script: &str, arguments: &[&Path]) -> bool {
-    let Some(python) = environment() else {
-        eprintln!("NOTE: there is no Python with pip here: {script} is LEFT OUT.");
-        return false;
-    };
+/// Runs one of the scripts beside this file and fails with its output if it fails.
+pub fn run(script: &str, arguments: &[&Path]) {
+    let python = environment().expect("a virtual environment with the packages");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
     let output = Command::new(python).arg(&script).args(arguments).output().expect("Python runs");
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}:\n{said}\n{complained}", script.display());
-    true
 }
 
-/// The environment's own Python.
+/// The Python of the virtual environment.
 fn environment() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
     let python = folder.join("bin/python");
     std::fs::create_dir_all(env!("CARGO_TARGET_TMPDIR")).ok()?;
-    // Tests run in several processes: the first one makes it, the others wait.
+    // Tests run in several processes: the first one creates the environment, the others wait.
     let lock = std::fs::File::create(folder.with_extension("lock")).ok()?;
     lock.lock().ok()?;
     let made = folder.join("packages");

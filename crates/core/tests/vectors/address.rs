@@ -15,12 +15,13 @@ const RESOLVED: &[(&str, &str)] =
 const DEVIATIONS: Deviations = &[];
 
 #[test]
+#[ignore = "needs vectors"]
 fn ssrf_targets() {
     ssrf();
 }
 
-pub fn ssrf() -> Option<Tally> {
-    let vectors = read("ssrf_targets.json")?;
+pub fn ssrf() -> Tally {
+    let vectors = read("ssrf_targets.json");
     let mut tally = Tally::new("ssrf_targets.json", DEVIATIONS);
     for case in cases(&vectors, "cases") {
         let target = text(case, "target");
@@ -31,7 +32,7 @@ pub fn ssrf() -> Option<Tally> {
         }
         tally.case(target, Some(blocked), case["blocked"].as_bool());
     }
-    Some(tally.finish(112))
+    tally.finish(112)
 }
 
 fn is_refused(url: &Url) -> bool {

@@ -11,8 +11,9 @@ const BEGIN: &str =
 const END: &str = "<!-- end of core vectors -->\n";
 
 #[test]
+#[ignore = "needs vectors"]
 fn the_table_in_the_documentation_is_true() {
-    let runs: [fn() -> Option<Tally>; 13] = [
+    let runs: [fn() -> Tally; 13] = [
         robots::checklist,
         robots::google,
         robots::commons,
@@ -27,7 +28,7 @@ fn the_table_in_the_documentation_is_true() {
         html::encoding,
         http1::wpt,
     ];
-    let Some(tallies) = runs.into_iter().map(|run| run()).collect::<Option<Vec<_>>>() else { return };
+    let tallies: Vec<Tally> = runs.into_iter().map(|run| run()).collect();
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let document = std::fs::read_to_string(&path).expect("docs/conformance.md");
     let (before, rest) = document.split_once(BEGIN).expect("the begin mark in docs/conformance.md");

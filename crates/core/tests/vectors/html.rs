@@ -40,14 +40,15 @@ const TOKENIZER_FILES: [(&str, usize); 14] = [
 ];
 
 #[test]
+#[ignore = "needs vectors"]
 fn html5lib_tokenizer() {
     tokenizer();
 }
 
-pub fn tokenizer() -> Option<Tally> {
+pub fn tokenizer() -> Tally {
     let mut tally = Tally::new("html5lib_tokenizer/*.test", TOKENIZER_DEVIATIONS);
     for (file, count) in TOKENIZER_FILES {
-        let vectors = read(&format!("html5lib_tokenizer/{file}"))?;
+        let vectors = read(&format!("html5lib_tokenizer/{file}"));
         let cases = vectors["tests"].as_array().or(vectors["xmlViolationTests"].as_array()).expect("a list of cases");
         let before = tally.total;
         for case in cases {
@@ -60,7 +61,7 @@ pub fn tokenizer() -> Option<Tally> {
         }
         assert_eq!(tally.total - before, count, "{file}");
     }
-    Some(tally.finish(7036))
+    tally.finish(7036)
 }
 
 /// Whether our tokenizer sees the tags that are expected, however the input is cut.
@@ -131,14 +132,15 @@ fn expected(case: &Value, escaped: bool) -> Option<Vec<Seen>> {
 }
 
 #[test]
+#[ignore = "needs vectors"]
 fn html5lib_encoding() {
     encoding();
 }
 
-pub fn encoding() -> Option<Tally> {
+pub fn encoding() -> Tally {
     let mut tally = Tally::new("html5lib_tokenizer/*.dat (encoding)", &[]);
     for (file, count) in [("tests1.dat", 59), ("tests2.dat", 22), ("test-yahoo-jp.dat", 1)] {
-        let read = read_bytes(&format!("html5lib_tokenizer/{file}"))?;
+        let read = read_bytes(&format!("html5lib_tokenizer/{file}"));
         let read = String::from_utf8_lossy(&read);
         let before = tally.total;
         for case in read.split("#data\n").filter(|case| !case.trim().is_empty()) {
@@ -154,5 +156,5 @@ pub fn encoding() -> Option<Tally> {
         }
         assert_eq!(tally.total - before, count, "{file}");
     }
-    Some(tally.finish(82))
+    tally.finish(82)
 }

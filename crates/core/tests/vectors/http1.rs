@@ -44,12 +44,13 @@ const DEVIATIONS: Deviations = &[
 ];
 
 #[test]
+#[ignore = "needs vectors"]
 fn wpt_http1() {
     wpt();
 }
 
-pub fn wpt() -> Option<Tally> {
-    let vectors = read("wpt_http1.json")?;
+pub fn wpt() -> Tally {
+    let vectors = read("wpt_http1.json");
     let mut tally = Tally::new("wpt_http1.json", DEVIATIONS);
     for case in cases(&vectors, "content_length") {
         let input = text(case, "input");
@@ -65,7 +66,7 @@ pub fn wpt() -> Option<Tally> {
     for case in cases(&vectors, "lone_cr") {
         head(&mut tally, case, text(case, "response").as_bytes());
     }
-    Some(tally.finish(147))
+    tally.finish(147)
 }
 
 fn head(tally: &mut Tally, case: &Value, answer: &[u8]) {

@@ -11,12 +11,13 @@ const DEVIATIONS: Deviations =
     &[("namespaces are as often wrong as right: there is no mode that insists on them", &["sm05"])];
 
 #[test]
+#[ignore = "needs vectors"]
 fn crawler_commons_sitemaps() {
     commons();
 }
 
-pub fn commons() -> Option<Tally> {
-    let vectors = read("crawler_commons_sitemaps.json")?;
+pub fn commons() -> Tally {
+    let vectors = read("crawler_commons_sitemaps.json");
     let mut tally = Tally::new("crawler_commons_sitemaps.json", DEVIATIONS);
     for case in cases(&vectors, "cases") {
         tally.case(text(case, "id"), document(case), Ok(()));
@@ -47,7 +48,7 @@ pub fn commons() -> Option<Tally> {
         let sitemap = read_whole("http://a/sitemap.xml", document.as_bytes(), Bounds::default());
         tally.case("priority", priority(&sitemap.entries[0]), case["priority"].as_f64());
     }
-    Some(tally.finish(86))
+    tally.finish(86)
 }
 
 /// Compares one document with everything that is expected of it; the error names what differs.
