@@ -1,7 +1,7 @@
 //! Cookies: whatever hosts set, the jar stays small, and each host hears only what it may.
 
 use argiope_core::Url;
-use argiope_core::http::cookies::{Jar, SetCookie, parse_date};
+use argiope_core::http::cookies::{CookieJar, SetCookie, parse_date};
 
 use super::steered;
 
@@ -21,7 +21,7 @@ const PAGES: [&str; 8] = [
 /// A line feed ends a `Set-Cookie` line; the last bytes say which page sets which.
 pub fn cookies(data: &[u8]) {
     let (lines, steer) = steered(data, 16);
-    let mut jar = Jar::default();
+    let mut jar = CookieJar::default();
     let urls = PAGES.map(|page| Url::parse(page).expect("an address"));
     for (number, line) in lines.split(|byte| *byte == b'\n').enumerate() {
         let _ = parse_date(line);
@@ -45,5 +45,5 @@ pub fn cookies(data: &[u8]) {
         }
     }
     assert!(jar.len() <= 50 * PAGES.len());
-    let _ = Jar::from_netscape(lines, NOW);
+    let _ = CookieJar::from_netscape(lines, NOW);
 }

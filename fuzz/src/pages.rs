@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::page::examine::{Caps, Examiner, Findings};
+use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 use argiope_core::{Url, UrlRef};
 
 use super::{piece, steered};
@@ -87,8 +87,8 @@ pub fn charset(data: &[u8]) {
     }
 }
 
-fn caps() -> Caps {
-    Caps { max_links: 200, max_url: 4096, max_attrs: 50, agent: Arc::from("argiope") }
+fn caps() -> ExamineLimits {
+    ExamineLimits { max_links: 200, max_url: 4096, max_attrs: 50, agent: Arc::from("argiope") }
 }
 
 fn examine(page: &Url, kind: &[u8], pieces: &[&[u8]]) -> Findings {

@@ -1,6 +1,6 @@
 //! robots.txt against the plainest reading of RFC 9309 that there is: every rule tried, by trying every way to match.
 
-use argiope_core::page::robots::{Field, Lines, Pattern, Robots, prepare, product_token};
+use argiope_core::page::robots::{Robots, RobotsField, RobotsLines, RobotsPattern, prepare, product_token};
 
 use super::steered;
 
@@ -57,9 +57,9 @@ struct Match {
 fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
     let (mut own, mut star, mut named) = (Vec::new(), Vec::new(), false);
     let (mut to_own, mut to_star, mut after_rule) = (false, false, false);
-    for line in Lines::new(text) {
+    for line in RobotsLines::new(text) {
         match line.field {
-            Field::UserAgent => {
+            RobotsField::UserAgent => {
                 if after_rule {
                     (to_own, to_star, after_rule) = (false, false, false);
                 }
@@ -70,12 +70,12 @@ fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
                 }
                 named |= to_own;
             }
-            Field::Allow | Field::Disallow => {
+            RobotsField::Allow | RobotsField::Disallow => {
                 after_rule = true;
-                let pattern = Pattern::new(line.value);
+                let pattern = RobotsPattern::new(line.value);
                 if !line.value.is_empty() && fits(&pattern.normal, pattern.anchored, target.as_bytes()) {
                     let rule = |list: &mut Vec<Match>| {
-                        let allow = line.field == Field::Allow;
+                        let allow = line.field == RobotsField::Allow;
                         list.push(Match { line: line.number, allow, octets: pattern.octets });
                     };
                     if to_own {

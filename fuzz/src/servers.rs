@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, End, Head, Limits, Receiver, Step, TlsConfig, Trust, Want};
+use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, Step, TlsConfig, Trust, Want};
 use argiope_core::{ErrorKind, Failure, Time};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::PrivateKeyDer;
@@ -115,7 +115,7 @@ fn finish(mut conn: Conn, mut seen: Seen, limits: &Limits) {
     conn.closed(Time::ZERO, &mut seen);
     assert_eq!((seen.heads, seen.body, seen.wire), before, "what is over is over");
     assert!(matches!(conn.step(), Step::Done));
-    let End { bytes_body, failure, truncated, reusable, .. } = conn.end();
+    let ExchangeEnd { bytes_body, failure, truncated, reusable, .. } = conn.end();
     assert!(seen.heads <= 1, "two heads");
     assert_eq!(bytes_body, seen.body);
     assert!(seen.body <= limits.max_body);

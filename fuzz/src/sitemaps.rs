@@ -1,7 +1,7 @@
 //! Sitemaps: however they are cut into pieces, the same is read, within the limits.
 
 use argiope_core::Url;
-use argiope_core::page::sitemap::{Bounds, Reader, Sitemap};
+use argiope_core::page::sitemap::{Sitemap, SitemapBounds, SitemapReader};
 
 use super::{piece, steered};
 
@@ -9,7 +9,7 @@ use super::{piece, steered};
 pub fn sitemap(data: &[u8]) {
     let (document, steer) = steered(data, 1);
     let Ok(url) = Url::parse("https://www.h.example/maps/sitemap.xml") else { return };
-    let bounds = Bounds { max_entries: 20, max_bytes: 1 << 16, ..Bounds::default() };
+    let bounds = SitemapBounds { max_entries: 20, max_bytes: 1 << 16, ..SitemapBounds::default() };
     let whole = read(&url, &bounds, &[document]);
     let pieces: Vec<&[u8]> = document.chunks(piece(steer)).collect();
     assert_eq!(whole, read(&url, &bounds, &pieces));
@@ -19,8 +19,8 @@ pub fn sitemap(data: &[u8]) {
     }
 }
 
-fn read(url: &Url, bounds: &Bounds, pieces: &[&[u8]]) -> Sitemap {
-    let mut reader = Reader::new(url, bounds.clone());
+fn read(url: &Url, bounds: &SitemapBounds, pieces: &[&[u8]]) -> Sitemap {
+    let mut reader = SitemapReader::new(url, bounds.clone());
     pieces.iter().for_each(|piece| reader.feed(piece));
     reader.finish()
 }

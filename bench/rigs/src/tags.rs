@@ -1,18 +1,18 @@
 //! [`Tags`]: the least that the tokenizer needs of whoever listens to it.
 
-use argiope_core::page::examine::tokenizer::{Content, Sink, Tag};
+use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler};
 
 /// Follows what the tokenizer has to be told, and counts tags and bytes of text.
 #[derive(Default)]
 pub struct Tags(pub u64);
 
-impl Sink for Tags {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
+impl TokenHandler for Tags {
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         self.0 += 1;
         match tag.name {
-            b"script" => Content::Script,
-            b"style" => Content::RawText,
-            _ => Content::Markup,
+            b"script" => TextMode::Script,
+            b"style" => TextMode::RawText,
+            _ => TextMode::Markup,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use argiope_core::page::robots::{Robots, RobotsVerdict};
-use argiope_core::page::scope::{ScopeRule, Verdict};
+use argiope_core::page::scope::{ScopeRule, ScopeVerdict};
 use argiope_core::page::url::StripParams;
 use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
@@ -286,8 +286,8 @@ fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, Re
 
 fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&Rules>) -> ScopeExplanation {
     let rejected = rules.and_then(|rules| match rules.scope.judge(url.as_ref(), depth, kind) {
-        Verdict::Follow => None,
-        Verdict::Reject(rule) => Some(rule),
+        ScopeVerdict::Follow => None,
+        ScopeVerdict::Reject(rule) => Some(rule),
     });
     let matching = |patterns: &[String]| {
         let matches = |text: &&String| Regex::new(text).is_ok_and(|pattern| pattern.is_match(url.as_str()));

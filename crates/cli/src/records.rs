@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use argiope_core::output::record::Place;
+use argiope_core::output::record::WarcLocation;
 use argiope_core::rules::Config;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
@@ -46,7 +46,7 @@ pub struct StoredRecord {
     pub digest: Option<String>,
     pub etag: Option<String>,
     pub last_modified: Option<String>,
-    pub warc: Option<Place>,
+    pub warc: Option<WarcLocation>,
     pub link_list: Option<Vec<StoredLink>>,
     // Of `run` records.
     pub settings: Option<Config>,

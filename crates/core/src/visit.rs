@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::http::cookies::SetCookie;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::output::warc::Exchange;
-use crate::page::found::Found;
+use crate::output::warc::WarcExchange;
+use crate::page::follow_list::FollowList;
 use crate::page::link::{Link, LinkList};
 use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
@@ -98,11 +98,11 @@ pub struct VisitMessage {
     /// Cookies that the response set.
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
-    pub found: Found,
+    pub found: FollowList,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub likeness: Option<Likeness>,
     /// The exchange encoded for the archive, where there is an archive.
-    pub archive: Option<Box<Exchange>>,
+    pub archive: Option<Box<WarcExchange>>,
     /// The content of a robots.txt or a sitemap.
     pub errand: Option<Box<Errand>>,
 }
@@ -127,7 +127,7 @@ pub struct Wire {
     /// So many bytes of it are its head; 0 where none came to an end.
     pub head: usize,
     /// What TLS agreed on, where there was TLS and its handshake came to an end.
-    pub secured: Option<crate::http::conn::Secured>,
+    pub tls_info: Option<crate::http::conn::TlsInfo>,
     /// Their share of the budget for bodies, given back when they are dropped.
     pub held: crate::budget::Held,
 }

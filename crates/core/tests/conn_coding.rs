@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 
 use argiope_core::ErrorKind::{self, TooLarge};
 use argiope_core::Truncated;
-use argiope_core::http::conn::{Conn, End, Limits, Step};
+use argiope_core::http::conn::{Conn, ExchangeEnd, Limits, Step};
 use conn_kit::*;
 use flate2::Compression;
 
@@ -71,7 +71,7 @@ fn answer(coding: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn decode(coding: &str, body: &[u8]) -> (Seen, End) {
+fn decode(coding: &str, body: &[u8]) -> (Seen, ExchangeEnd) {
     let answer = answer(coding, body);
     let mut kept = Kept::default();
     let end = exchange(&limits(), &[&answer], After::Stay, &mut kept);
@@ -84,7 +84,7 @@ fn decode(coding: &str, body: &[u8]) -> (Seen, End) {
     (seen(kept, &end), end)
 }
 
-fn good(coding: &str, body: &[u8], expected: &[u8]) -> End {
+fn good(coding: &str, body: &[u8], expected: &[u8]) -> ExchangeEnd {
     let (seen, end) = decode(coding, body);
     assert_eq!((seen.kind, seen.truncated, seen.reusable), (None, None, true), "{coding}");
     assert!(seen.body == expected, "{coding}: {}", seen.body.escape_ascii());

@@ -11,7 +11,7 @@ mod tls_kit;
 
 use std::sync::Arc;
 
-use argiope_core::http::conn::{Conn, Identity, IdentityFault, Step, TlsConfig, Trust};
+use argiope_core::http::conn::{ClientIdentity, ClientIdentityError, Conn, Step, TlsConfig, Trust};
 use base64::Engine as _;
 use conn_kit::*;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize};
@@ -135,14 +135,14 @@ fn what_was_agreed_on_can_be_told() {
         let server = serve_resuming(certificate.der().clone(), &key, version);
         for resumed in [false, true] {
             let (conn, _) = exchange(&authority.client, &server, "h.example");
-            let secured = conn.secured().unwrap();
-            assert_eq!((secured.version, secured.resumed), (word, resumed));
-            assert!(secured.cipher.contains("AES") || secured.cipher.contains("CHACHA"), "{}", secured.cipher);
-            assert_eq!(secured.certificate.issuer.as_deref(), Some("Known"));
-            assert_eq!(secured.certificate.names, ["h.example", "127.0.0.1"]);
+            let tls_info = conn.tls_info().unwrap();
+            assert_eq!((tls_info.version, tls_info.resumed), (word, resumed));
+            assert!(tls_info.cipher.contains("AES") || tls_info.cipher.contains("CHACHA"), "{}", tls_info.cipher);
+            assert_eq!(tls_info.certificate.issuer.as_deref(), Some("Known"));
+            assert_eq!(tls_info.certificate.names, ["h.example", "127.0.0.1"]);
         }
     }
-    assert_eq!(connect(&authority.client, "h.example").secured(), None);
+    assert_eq!(connect(&authority.client, "h.example").tls_info(), None);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_client_certificate_is_shown_only_where_it_is_meant() {
         .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
         .unwrap();
     let server = Arc::new(server);
-    let identity = Identity::read(own.pem().as_bytes(), client_key.serialize_pem().as_bytes()).unwrap();
+    let identity = ClientIdentity::read(own.pem().as_bytes(), client_key.serialize_pem().as_bytes()).unwrap();
     let trust = Trust { roots: vec![authority.root.to_vec()], identity: Some(identity), ..Trust::default() };
     let configs = trust.compile(date).unwrap();
     // The second round is resumed: a session of one face is never gone on with under the other.
@@ -195,10 +195,10 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
     let ed = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     for key in [&ec, &ed] {
         let chain = params(&["me.example"]).self_signed(key).unwrap().pem();
-        assert!(Identity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok());
+        assert!(ClientIdentity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok());
         // Both in one file, as some programs write them.
         let both = chain + &key.serialize_pem();
-        assert!(Identity::read(both.as_bytes(), both.as_bytes()).is_ok());
+        assert!(ClientIdentity::read(both.as_bytes(), both.as_bytes()).is_ok());
     }
     // The older forms are what PKCS #8 wraps.
     let rsa = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
@@ -206,14 +206,14 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
         let chain = params(&["me.example"]).self_signed(key).unwrap().pem();
         let body = base64::engine::general_purpose::STANDARD.encode(unwrapped(&key.serialize_der()));
         let old = format!("-----BEGIN {title}-----\n{body}\n-----END {title}-----\n");
-        assert!(Identity::read(chain.as_bytes(), old.as_bytes()).is_ok(), "{title}");
-        assert!(Identity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok(), "{title}");
+        assert!(ClientIdentity::read(chain.as_bytes(), old.as_bytes()).is_ok(), "{title}");
+        assert!(ClientIdentity::read(chain.as_bytes(), key.serialize_pem().as_bytes()).is_ok(), "{title}");
     }
 
     let chain = params(&["me.example"]).self_signed(&ec).unwrap().pem();
-    let wrong = |chain: &str, key: &str| Identity::read(chain.as_bytes(), key.as_bytes()).unwrap_err();
-    let certificate = |why: &str| IdentityFault::Certificate(why.to_owned());
-    let key = |why: &str| IdentityFault::Key(why.to_owned());
+    let wrong = |chain: &str, key: &str| ClientIdentity::read(chain.as_bytes(), key.as_bytes()).unwrap_err();
+    let certificate = |why: &str| ClientIdentityError::Certificate(why.to_owned());
+    let key = |why: &str| ClientIdentityError::Key(why.to_owned());
     assert_eq!(wrong("\u{1}\u{2}garbage", &ec.serialize_pem()), certificate("it holds no certificate in PEM"));
     assert_eq!(
         wrong(&chain, "garbage"),
@@ -222,12 +222,12 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
     assert_eq!(wrong(&chain, &ed.serialize_pem()), key("it is not the key of that certificate"));
     let cut = chain.replace("-----END CERTIFICATE-----", "");
     assert!(
-        matches!(wrong(&cut, &ec.serialize_pem()), IdentityFault::Certificate(why) if why.starts_with("it is no PEM"))
+        matches!(wrong(&cut, &ec.serialize_pem()), ClientIdentityError::Certificate(why) if why.starts_with("it is no PEM"))
     );
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is no certificate"));
     let hollow = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     assert!(
-        matches!(wrong(&chain, hollow), IdentityFault::Key(why) if why.starts_with("it holds no key that can be used"))
+        matches!(wrong(&chain, hollow), ClientIdentityError::Key(why) if why.starts_with("it holds no key that can be used"))
     );
 }

@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use argiope_core::page::examine::{Caps, Directives, Examiner, Findings};
+use argiope_core::page::examine::{Directives, ExamineLimits, Examiner, Findings};
 use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 
-fn caps() -> Caps {
-    Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope") }
+fn caps() -> ExamineLimits {
+    ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope") }
 }
 
 fn examine_as(content_type: Option<&str>, body: &[u8]) -> Findings {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use argiope_core::http::conn::{Conn, Tunnel};
-use argiope_core::http::fetch::{Fetch, Origins};
+use argiope_core::http::fetch::{Fetch, FetchStart};
 use argiope_core::rules::Rules;
 use argiope_core::schedule::job::{Job, LaneId};
 use argiope_core::visit::Visit;
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a fetch pauses. One that only lets others have their turn goes on after them, without waiting.
 pub fn pause(fetch: &Fetch) -> Duration {
-    if fetch.takes_a_breath() { Duration::ZERO } else { PAUSE }
+    if fetch.is_yielding() { Duration::ZERO } else { PAUSE }
 }
 
 /// Bytes are read into a buffer of this size, one per worker: a fetch that waits owns none.
@@ -161,11 +161,11 @@ impl Worker {
         let proxy = self.rules.proxies.of(url.as_ref());
         let tunnel = proxy.and_then(|proxy| Tunnel::new(proxy, url.as_ref(), ip, now + self.rules.connect_timeout));
         let conn = conn.map(|conn| conn.through(tunnel));
-        let origins = Origins { started, connected: Some(now) };
+        let start = FetchStart { started, connected: Some(now) };
         match conn {
             Ok(mut conn) => {
                 conn.peer = ip;
-                Ok(Fetch::new(job, conn, Arc::clone(&self.rules), origins, now))
+                Ok(Fetch::new(job, conn, Arc::clone(&self.rules), start, now))
             }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
@@ -173,8 +173,8 @@ impl Worker {
 
     /// The next request over a connection that was kept.
     pub fn begin_again(&self, job: Box<Job>, conn: Conn, now: Time) -> Fetch {
-        let origins = Origins { started: now, connected: None };
-        Fetch::new(job, conn, Arc::clone(&self.rules), origins, now)
+        let start = FetchStart { started: now, connected: None };
+        Fetch::new(job, conn, Arc::clone(&self.rules), start, now)
     }
 
     /// A socket was refused for want of files.

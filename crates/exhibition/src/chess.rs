@@ -17,7 +17,7 @@ use argiope_core::output::record::WallClock;
 use argiope_core::rules::{Config, Pace, RobotsPolicy};
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;
-use argiope_core::{Found, Link, LinkKind, Outcome, Time};
+use argiope_core::{FollowList, Link, LinkKind, Outcome, Time};
 use argiope_store::MemoryFrontier;
 
 use argiope_runtime::Error;
@@ -120,10 +120,10 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
 }
 
 /// The page after this one: its number is its path.
-fn next_move(link: &Link, moves: u32) -> Found {
+fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
-    let mut found = Found::with_room(link.depth + 1, 0, 1, 0);
+    let mut found = FollowList::with_room(link.depth + 1, 0, 1, 0);
     if let Some(next) = next {
         found.push(next.as_ref(), LinkKind::Anchor);
     }

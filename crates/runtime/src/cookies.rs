@@ -2,17 +2,17 @@
 
 use std::time::SystemTime;
 
-use argiope_core::http::cookies::Jar;
+use argiope_core::http::cookies::CookieJar;
 use argiope_core::rules::{Config, ConfigError};
 
 /// The cookies of the file that the settings name; an empty jar if they name none.
-pub fn initial(config: &Config) -> Result<Jar, ConfigError> {
+pub fn initial(config: &Config) -> Result<CookieJar, ConfigError> {
     let Some(path) = config.cookies.as_deref().filter(|_| !config.no_cookies) else {
-        return Ok(Jar::default());
+        return Ok(CookieJar::default());
     };
     let fault = |problem: String| ConfigError { key: "cookies", value: path.display().to_string(), problem };
     let file = std::fs::read(path).map_err(|error| fault(error.to_string()))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    Jar::from_netscape(&file, now).map_err(|bad| fault(bad.to_string()))
+    CookieJar::from_netscape(&file, now).map_err(|bad| fault(bad.to_string()))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use argiope_core::http::conn::{Identity, IdentityFault, TlsSource, Trust, authorities};
+use argiope_core::http::conn::{ClientIdentity, ClientIdentityError, TlsSource, Trust, authorities};
 use argiope_core::rules::{Config, ConfigError};
 
 /// What TLS believes under these settings. Files that the user named are read now, so that a mistake shows before the
@@ -14,9 +14,9 @@ pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
         trust.roots = authorities(&read("ca-cert", path)?).map_err(|why| fault("ca-cert", path, why))?;
     }
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
-        let identity = Identity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {
-            IdentityFault::Certificate(why) => fault("cert", cert, why),
-            IdentityFault::Key(why) => fault("key", key, why),
+        let identity = ClientIdentity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {
+            ClientIdentityError::Certificate(why) => fault("cert", cert, why),
+            ClientIdentityError::Key(why) => fault("key", key, why),
         })?;
         trust.identity = Some(identity);
     }

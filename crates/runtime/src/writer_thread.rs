@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::schedule::frontier::{Frontier, StoreError, StoreErrorKind};
-use argiope_core::schedule::keeper::{Chunk, Settled};
+use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
 use argiope_store::MemoryFrontier;
 pub use argiope_store::disk::CommitBatch;
 use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
@@ -223,7 +223,7 @@ impl CommitQueue {
         let line = match &item {
             Item::Line(line) => line,
             Item::Visit(settled) => {
-                if let Some(Chunk { file, bytes, .. }) = &settled.archive {
+                if let Some(ArchiveChunk { file, bytes, .. }) = &settled.archive {
                     self.bytes += bytes.len();
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
@@ -374,7 +374,7 @@ impl Outputs {
                 Item::Line(line) => (line, None),
                 Item::Visit(settled) => (&settled.line, settled.archive.as_ref()),
             };
-            let chunk = chunk.map(|Chunk { file, bytes, .. }| (&**file, bytes));
+            let chunk = chunk.map(|ArchiveChunk { file, bytes, .. }| (&**file, bytes));
             for (name, bytes) in jsonl.map(|name| (name, line)).into_iter().chain(chunk) {
                 match pieces.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, gathered)) => gathered.extend_from_slice(bytes),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argiope_core::Outcome;
 use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
-use argiope_core::schedule::keeper::{Chunk, Settled};
+use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
 use argiope_practice::RunningWeb;
@@ -66,7 +66,7 @@ pub fn crawl(config: &Config) -> Crawled {
     let mut crawled =
         Crawled { summary, pages: Vec::new(), errands: Vec::new(), lines: Vec::new(), archive: BTreeMap::new() };
     for Settled { visit, line, archive, .. } in settled {
-        if let Some(Chunk { file, bytes, .. }) = archive {
+        if let Some(ArchiveChunk { file, bytes, .. }) = archive {
             crawled.archive.entry(file.into()).or_default().extend(bytes);
         }
         crawled.lines.push(serde_json::from_slice(&line).expect("a record is JSON"));

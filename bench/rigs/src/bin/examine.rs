@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use argiope_core::Url;
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
-use argiope_core::page::examine::{Caps, Examiner};
+use argiope_core::page::examine::{ExamineLimits, Examiner};
 use argiope_rigs::{Tags, kernel};
 use sha2::Digest;
 
@@ -51,7 +51,7 @@ fn main() {
     let address = Url::parse("http://localhost/docs/page.html").expect("an address");
     let agent: Arc<str> = Arc::from("argiope");
     measure("examiner", &mut |page| {
-        let caps = Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: agent.clone() };
+        let caps = ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: agent.clone() };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
         page.chunks(16384).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64

@@ -12,7 +12,7 @@ use std::time::Duration;
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::output::record::{self, WallClock};
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
-use argiope_core::page::examine::{Caps, Examiner};
+use argiope_core::page::examine::{ExamineLimits, Examiner};
 use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules};
 use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::workbench::{Next, Workbench};
@@ -52,15 +52,15 @@ fn main() -> Result<(), String> {
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\n\
 Date: Sun, 15 Nov 2026 12:00:00 GMT\r\n\
 Server: nginx/1.27.1\r\n\
-Content-Type: text/html; charset=utf-8\r\n\
-Content-Length: 5\r\n\
+TextMode-Type: text/html; charset=utf-8\r\n\
+TextMode-Length: 5\r\n\
 Connection: keep-alive\r\n\
 Vary: Accept-Encoding, Cookie\r\n\
 Cache-Control: max-age=600, public\r\n\
 ETag: \"5f2c7a1b-2e10\"\r\n\
 Last-Modified: Tue, 03 Nov 2026 08:14:02 GMT\r\n\
 Strict-Transport-Security: max-age=63072000; includeSubDomains\r\n\
-X-Content-Type-Options: nosniff\r\n\
+X-TextMode-Type-Options: nosniff\r\n\
 Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
 \r\nhello";
 
@@ -153,7 +153,7 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
     let address = address();
     let agent: Arc<str> = Arc::from("argiope");
     Box::new(move || {
-        let caps = Caps { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::clone(&agent) };
+        let caps = ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::clone(&agent) };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::Failure;
-use argiope_core::http::conn::{Certificate, Secured};
+use argiope_core::http::conn::{CertificateSummary, TlsInfo};
 use argiope_core::rules::{Breadth, Config, RobotsPolicy};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
@@ -35,7 +35,7 @@ pub struct ExchangeView {
     /// Which of them answered.
     pub connected: Option<SocketAddr>,
     /// What TLS agreed on, and with whom.
-    pub secured: Option<Secured>,
+    pub tls_info: Option<TlsInfo>,
     /// Nobody checked with whom.
     pub insecure: bool,
     /// The request as it was sent; empty where nothing was.
@@ -120,7 +120,7 @@ impl ExchangeView {
             url: url.to_string(),
             addresses: visit.facts.ip.into_iter().collect(),
             connected: visit.facts.ip.map(|ip| SocketAddr::new(ip, url.port())),
-            secured: wire.and_then(|wire| wire.secured.clone()),
+            tls_info: wire.and_then(|wire| wire.tls_info.clone()),
             insecure: visit.facts.insecure,
             request: asked.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts().0.to_vec()).unwrap_or_default(),
@@ -150,10 +150,10 @@ pub fn render(exchange: &ExchangeView) -> String {
     if let Some(address) = exchange.connected {
         line("connected", &format!("to {address}"));
     }
-    if let Some(secured) = &exchange.secured {
-        let resumed = if secured.resumed { ", resumed" } else { "" };
-        line("secured", &format!("{}, {}{resumed}", secured.version, secured.cipher));
-        for (name, wording) in certificate(&secured.certificate, exchange.insecure) {
+    if let Some(tls_info) = &exchange.tls_info {
+        let resumed = if tls_info.resumed { ", resumed" } else { "" };
+        line("secured", &format!("{}, {}{resumed}", tls_info.version, tls_info.cipher));
+        for (name, wording) in certificate(&tls_info.certificate, exchange.insecure) {
             line(name, &visible(&wording));
         }
     }
@@ -176,7 +176,7 @@ pub fn render(exchange: &ExchangeView) -> String {
 }
 
 /// What the server's certificate says; whether to believe it was the verifier's business.
-fn certificate(certificate: &Certificate, insecure: bool) -> Vec<(&'static str, String)> {
+fn certificate(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 5;
     let unknown = "unknown".to_owned();
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.clone());
@@ -244,11 +244,11 @@ mod tests {
             url: "https://example.com/".into(),
             addresses: vec!["2001:db8::1".parse().unwrap(), "192.0.2.7".parse().unwrap()],
             connected: Some("192.0.2.7:443".parse().unwrap()),
-            secured: Some(Secured {
+            tls_info: Some(TlsInfo {
                 version: "TLS 1.3",
                 cipher: "TLS13_AES_256_GCM_SHA384",
                 resumed: false,
-                certificate: Certificate {
+                certificate: CertificateSummary {
                     subject: Some("example\u{1b}[2J".into()),
                     issuer: Some("Somebody".into()),
                     names: vec!["example.com".into(), "*.example.com".into()],
@@ -274,7 +274,7 @@ https://example.com/
 
 addresses   2001:db8::1, 192.0.2.7
 connected   to 192.0.2.7:443
-secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
+tls_info     TLS 1.3, TLS13_AES_256_GCM_SHA384
 certificate of example\\x1b[2J, by Somebody
             for example.com, *.example.com
             from 2026-01-02T03:04:05Z to unknown

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use argiope_core::page::robots::{LIMIT, Robots, RobotsAnswer, product_token, target_of};
+use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product_token, target_of};
 use argiope_core::rules::Config;
 use argiope_core::rules::{ConfigError, RobotsPolicy, Root};
 use argiope_core::schedule::keeper::Settled;
@@ -117,7 +117,7 @@ fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
 
 /// Reads as much of a file as counts.
 fn read(source: &str) -> std::io::Result<Vec<u8>> {
-    let most = LIMIT as u64 + 1;
+    let most = MAX_ROBOTS_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     if source == "-" {
         std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;

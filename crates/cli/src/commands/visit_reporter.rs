@@ -128,7 +128,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use argiope_core::rules::Config;
-    use argiope_core::{Found, Link, Outcome, Time, Url};
+    use argiope_core::{FollowList, Link, Outcome, Time, Url};
     use argiope_runtime::status::Status;
 
     use super::*;
@@ -175,7 +175,7 @@ mod tests {
         };
         for page in ["https://h/1", "https://h/2"] {
             let link = Link::root(Url::parse(page).unwrap(), 10);
-            let mut found = Found::default();
+            let mut found = FollowList::default();
             found.push(gone.url.as_ref(), gone.kind);
             let mut visit = Visit::unasked(link, Outcome::Ok, None, Time::ZERO);
             visit.message.found = found;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use argiope_core::output::escape::write_json;
-use argiope_core::output::record::Place;
+use argiope_core::output::record::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use flate2::bufread::GzDecoder;
 use serde::Serialize;
@@ -80,7 +80,7 @@ struct Opening {
 }
 
 impl Archive {
-    fn opening(&mut self, place: &Place) -> Result<Opening, ReadError> {
+    fn opening(&mut self, place: &WarcLocation) -> Result<Opening, ReadError> {
         let fault = |error: &io::Error| {
             let path = self.directory.join(&place.file);
             StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))
@@ -101,7 +101,7 @@ impl Archive {
     }
 }
 
-fn read_opening(file: &File, place: &Place) -> io::Result<Opening> {
+fn read_opening(file: &File, place: &WarcLocation) -> io::Result<Opening> {
     let mut member = vec![0; usize::try_from(place.length.min(OPENING)).unwrap_or(0)];
     file.read_exact_at(&mut member, place.offset)?;
     let mut text = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argiope_core::page::scope::Verdict;
+use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
@@ -102,7 +102,9 @@ fn short_digest(text: &str) -> Option<u64> {
 fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
     let in_scope = |to: &str| {
         let to = UrlRef::from_normal(to);
-        rules.zip(to).is_none_or(|(rules, to)| rules.scope.judge(to, line.depth, LinkKind::Redirect) == Verdict::Follow)
+        rules
+            .zip(to)
+            .is_none_or(|(rules, to)| rules.scope.judge(to, line.depth, LinkKind::Redirect) == ScopeVerdict::Follow)
     };
     PageSummary {
         url: &line.url,

@@ -10,7 +10,7 @@ mod top;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argiope_core::page::scope::Verdict;
+use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::rules::{Root, Rules};
 use argiope_core::schedule::trap::{Cut, Recent};
 use argiope_core::visit::Visit;
@@ -75,7 +75,7 @@ impl<'a> PageSummary<'a> {
     /// What a visit means for a report.
     pub fn of(visit: &'a Visit, rules: &Rules) -> Self {
         let in_scope =
-            |to: &Url| rules.scope.judge(to.as_ref(), visit.link.depth, LinkKind::Redirect) == Verdict::Follow;
+            |to: &Url| rules.scope.judge(to.as_ref(), visit.link.depth, LinkKind::Redirect) == ScopeVerdict::Follow;
         Self {
             url: visit.link.url.as_str(),
             host: visit.link.url.host(),

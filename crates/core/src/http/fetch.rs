@@ -12,13 +12,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::budget::Held;
-use crate::http::conn::request::Request;
-use crate::http::conn::{Conn, End, Head, Receiver, Step, Version, Want, refused_by_proxy};
+use crate::http::conn::request::RequestHead;
+use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, Step, Version, Want, refused_by_proxy};
 use crate::http::cookies::{self, CookieHeader, SetCookie};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::record::WallClock;
 use crate::output::warc;
-use crate::page::examine::{self, Caps, Examiner, Findings};
+use crate::page::examine::{self, ExamineLimits, Examiner, Findings};
 use crate::page::follow;
 use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::robots;
@@ -34,7 +34,7 @@ use crate::visit::{Errand, Facts, Headers, Visit, Wire};
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 /// Attributes of one tag that are looked at.
-pub(crate) const MOST_ATTRIBUTES: usize = 1_024;
+pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
 pub struct Fetch(Box<Exchange>);
@@ -55,7 +55,7 @@ pub enum Finished {
 
 /// How the connection came to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Origins {
+pub struct FetchStart {
     /// When the job was taken up.
     pub started: Time,
     /// When TCP was connected; none on a kept-alive connection.
@@ -104,7 +104,7 @@ enum Reader {
 /// A sitemap as far as it has come, and its share of the budget for what is held: fifty thousand addresses are no
 /// small thing.
 struct SitemapRead {
-    reader: sitemap::Reader,
+    reader: sitemap::SitemapReader,
     held: Held,
     weighed: usize,
 }
@@ -120,12 +120,12 @@ impl SitemapRead {
 
 impl Fetch {
     /// Asks for the job's link over a connection.
-    pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, origins: Origins, now: Time) -> Self {
+    pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, start: FetchStart, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
-        conn.ask(bytes, origins.started + rules.timeout, now);
+        conn.ask(bytes, start.started + rules.timeout, now);
         let keep = rules.keep_wire || rules.archive;
         let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
-        let Origins { started, connected } = origins;
+        let FetchStart { started, connected } = start;
         let connected = connected.unwrap_or(Time::NEVER);
         let page = Page { job, rules, started, connected, answer: None, wire };
         Self(Box::new(Exchange { conn, page }))
@@ -158,7 +158,7 @@ impl Fetch {
     }
 
     /// Whether it pauses only to let others have their turn, and wants to go on soon.
-    pub fn takes_a_breath(&self) -> bool {
+    pub fn is_yielding(&self) -> bool {
         self.0.page.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
     }
 
@@ -202,7 +202,7 @@ impl Fetch {
 
     /// Holds the connection while there is no room or no time for more. Says whether it moves.
     fn hold(&mut self, now: Time) -> bool {
-        let breathes = self.takes_a_breath();
+        let breathes = self.is_yielding();
         let Page { wire, answer, .. } = &mut self.0.page;
         let reader = answer.as_mut().map(|answer| &mut answer.reader);
         let of_reader = if let Some(Reader::Sitemap(read)) = reader { Some(&mut read.held) } else { None };
@@ -239,7 +239,7 @@ impl Fetch {
         });
         visit.facts.insecure = insecure;
         if let Some(wire) = &mut visit.wire {
-            wire.secured = conn.secured();
+            wire.tls_info = conn.tls_info();
         }
         Finished::Visit(Box::new(visit), reusable.then(|| Box::new(conn)))
     }
@@ -248,7 +248,7 @@ impl Fetch {
 /// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = job.link.url.as_ref();
-    Request {
+    RequestHead {
         extra: &rules.headers_for(&job.link.url),
         cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
@@ -259,9 +259,9 @@ fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
 
 /// What anybody may know of a request: archives are handed on, so the user's own headers, cookies and proxies are none of
 /// their business.
-fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> Request<'a> {
+fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
-    Request {
+    RequestHead {
         url: job.link.url.as_ref(),
         user_agent: &rules.user_agent,
         accept: ACCEPT,
@@ -278,10 +278,10 @@ impl Receiver for Page {
         let status = head.status;
         let reader = match &self.job.purpose {
             Purpose::Page => {
-                let caps = Caps {
+                let caps = ExamineLimits {
                     max_links: self.rules.max_links,
                     max_url: self.rules.max_url,
-                    max_attrs: MOST_ATTRIBUTES,
+                    max_attrs: MAX_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                 };
                 let kind = head.get("content-type");
@@ -289,7 +289,7 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
             Purpose::Sitemap if (200..300).contains(&status) => {
-                let reader = sitemap::Reader::new(&self.job.link.url, bounds(&self.job.link));
+                let reader = sitemap::SitemapReader::new(&self.job.link.url, bounds(&self.job.link));
                 Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
@@ -299,7 +299,7 @@ impl Receiver for Page {
         let want = match &reader {
             Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
-            Reader::Robots(_) => Want::UpTo(robots::LIMIT as u64 + 1),
+            Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
         };
         self.answer = Some(Box::new(Answer { head: head.clone(), reader, rest: None }));
@@ -321,7 +321,7 @@ impl Receiver for Page {
             Reader::Robots(text) => {
                 let bytes = &mut text.bytes;
                 // One byte more than is read tells a file that ends there from one that goes on.
-                let room = (robots::LIMIT + 1).saturating_sub(bytes.len());
+                let room = (robots::MAX_ROBOTS_BYTES + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),
@@ -345,13 +345,13 @@ impl Page {
     }
 
     /// Builds the visit: the facts of the exchange first, then, where a head has come, what head and body say.
-    fn into_visit(self, end: End, peer: Option<IpAddr>, now: Time) -> Visit {
+    fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, answer, wire } = self;
         let wire = wire.map(|kept| {
             let Kept { bytes, held } = *kept;
             let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
             let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
-            Wire { request, response: bytes, head, secured: None, held }
+            Wire { request, response: bytes, head, tls_info: None, held }
         });
         let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
         let dns = job.dns();
@@ -394,7 +394,7 @@ impl Page {
 
 /// Takes over times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
 /// connection.
-fn note_end(facts: &mut Facts, end: End, started: Time, connected: Time, now: Time) {
+fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
     let connected = (!connected.is_never()).then_some(connected);
     facts.started = started;
     facts.timings.connect = connected.map(|at| at - started);
@@ -426,7 +426,7 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     facts.last_modified = text(head.get("last-modified"));
     message.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
     if rules.cookies.is_some() {
-        let lines = head.get_all("set-cookie").take(cookies::MOST_IN_ANSWER);
+        let lines = head.get_all("set-cookie").take(cookies::MAX_PER_RESPONSE);
         message.set_cookies = lines.filter_map(SetCookie::parse).collect();
     }
     if rules.with_headers {
@@ -449,9 +449,9 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
 }
 
 /// The exchange as the archive keeps it.
-fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::Exchange {
+fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::WarcExchange {
     let (head, payload) = wire.parts();
-    let source = warc::Source {
+    let source = warc::WarcSource {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.facts.started),
         ip: visit.facts.ip,
@@ -462,7 +462,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
         digest: visit.findings.digest,
         key: rules.fingerprint_key,
     };
-    warc::Exchange::encode(&source, rules.budget.hold())
+    warc::WarcExchange::encode(&source, rules.budget.hold())
 }
 
 /// Where an answer says to go instead, each time that it says so.
@@ -546,9 +546,9 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
 }
 
 /// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
-fn bounds(link: &Link) -> sitemap::Bounds {
+fn bounds(link: &Link) -> sitemap::SitemapBounds {
     let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
-    sitemap::Bounds { vouched, ..sitemap::Bounds::default() }
+    sitemap::SitemapBounds { vouched, ..sitemap::SitemapBounds::default() }
 }
 
 /// Does a `Content-Range` cover all there is, as in `bytes 0-99/100`?
@@ -607,8 +607,8 @@ mod tests {
         let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
         let job = Job { link, purpose, lane, slot: 3, addresses, rare: None };
         let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
-        let origins = Origins { started: Time::ZERO, connected: Some(Time::ZERO) };
-        let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), origins, Time::ZERO);
+        let start = FetchStart { started: Time::ZERO, connected: Some(Time::ZERO) };
+        let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), start, Time::ZERO);
         while let Step::Write(bytes) = fetch.step() {
             let count = bytes.len();
             fetch.wrote(count, Time::ZERO);
@@ -643,7 +643,7 @@ mod tests {
     fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
         fetch.feed(answer, Time::ZERO);
         let mut slices = 1;
-        while fetch.takes_a_breath() {
+        while fetch.is_yielding() {
             assert!(matches!(fetch.step(), Step::Pause));
             fetch.resume(Time::ZERO);
             slices += 1;

@@ -15,7 +15,7 @@ use crate::{ErrorKind, Failure, Time};
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// A name may have a thousand addresses; who has tried so many in vain learns nothing from the others.
-const MOST_ADDRESSES: usize = 4;
+const MAX_ADDRESSES: usize = 4;
 
 /// One host's addresses on their way to one connection.
 ///
@@ -88,7 +88,7 @@ impl Race {
     }
 
     fn count(&self) -> usize {
-        self.addresses.len().min(MOST_ADDRESSES)
+        self.addresses.len().min(MAX_ADDRESSES)
     }
 
     /// The n-th address in connecting order: the families take turns, IPv6 first, each in the order given, and what

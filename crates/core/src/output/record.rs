@@ -38,7 +38,7 @@ impl WallClock {
 
 /// Where a visit lies in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct WarcLocation {
     pub file: String,
     pub offset: u64,
     pub length: u64,
@@ -105,7 +105,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_modified: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    warc: Option<&'a Place>,
+    warc: Option<&'a WarcLocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'a crate::visit::Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +193,7 @@ impl Serialize for LinkTexts<'_> {
 }
 
 /// Appends a visit's line, with its line feed, to `out`.
-pub fn encode(visit: &Visit, clock: WallClock, place: Option<&Place>, out: &mut Vec<u8>) {
+pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let answered = visit.facts.status.is_some();
     let searched = visit.is_page() && visit.facts.outcome == Outcome::Ok;
     let line = Line {
@@ -286,7 +286,7 @@ mod tests {
         Visit::bare(link, purpose, outcome, Time::ZERO)
     }
 
-    fn line(visit: &Visit, place: Option<&Place>) -> serde_json::Value {
+    fn line(visit: &Visit, place: Option<&WarcLocation>) -> serde_json::Value {
         let mut out = b"before\n".to_vec();
         encode(visit, CLOCK, place, &mut out);
         let text = std::str::from_utf8(&out).expect("UTF-8").strip_prefix("before\n").expect("appended");
@@ -310,7 +310,7 @@ mod tests {
         visit.facts.http = Some("1.1");
         visit.findings.digest = Some([0xAB; 32]);
         visit.facts.started = Time::from_micros(1_000_000);
-        let place = Place { file: "a.warc.gz".into(), offset: 123, length: 456 };
+        let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456 };
         let wanted = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
             "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",

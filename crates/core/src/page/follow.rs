@@ -6,9 +6,9 @@
 use hashbrown::HashSet;
 
 use crate::outcome::{ErrorKind, Failure};
-use crate::page::found::Found;
+use crate::page::follow_list::FollowList;
 use crate::page::link::{LinkKind, LinkList};
-use crate::page::scope::{ScopeRule, Verdict};
+use crate::page::scope::{ScopeRule, ScopeVerdict};
 use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::rules::Rules;
 use crate::visit::{Rejected, Visit};
@@ -18,7 +18,7 @@ const SHOWN: usize = 200;
 /// Characters that are kept of the address that stands for all that a rule rejected.
 const EXAMPLE: usize = 1_000;
 /// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
-pub(crate) const MOST_BYTES: usize = 4 << 20;
+pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
 /// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
@@ -27,7 +27,8 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
-    visit.message.found = Found::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MOST_BYTES));
+    visit.message.found =
+        FollowList::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.judging();
     let mut bytes = 0;
     for link in links.iter() {
@@ -45,15 +46,15 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         match judging.judge(url, depth, link.kind) {
-            Verdict::Follow => {
+            ScopeVerdict::Follow => {
                 bytes += url.as_str().len();
-                if bytes > MOST_BYTES {
+                if bytes > MAX_FOLLOW_BYTES {
                     visit.findings.capped = true;
                     break;
                 }
                 visit.message.found.push(url, link.kind);
             }
-            Verdict::Reject(rule) => {
+            ScopeVerdict::Reject(rule) => {
                 count(&mut visit.findings.rejected, rule, url);
                 skip(visit, url, rule.as_str(), rules);
             }
@@ -95,12 +96,12 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         return;
     }
     match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
-        Verdict::Follow => {
+        ScopeVerdict::Follow => {
             visit.message.found =
-                Found::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
+                FollowList::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());
             visit.message.found.push(target.as_ref(), LinkKind::Redirect);
         }
-        Verdict::Reject(rule) => {
+        ScopeVerdict::Reject(rule) => {
             count(&mut visit.findings.rejected, rule, target.as_ref());
             skip(visit, target.as_ref(), rule.as_str(), rules);
         }

@@ -5,7 +5,7 @@
 
 pub mod examine;
 pub mod follow;
-pub mod found;
+pub mod follow_list;
 pub mod link;
 pub mod robots;
 pub mod scope;

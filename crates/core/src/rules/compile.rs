@@ -223,8 +223,12 @@ impl Config {
         if self.max_bytes == Some(Size(0)) {
             return Err(Self::error("max-bytes", 0, "write a size such as 500K, 10M or 1G"));
         }
-        if !(16..=url::LONGEST).contains(&self.max_url) {
-            return Err(Self::error("max-url", self.max_url, format!("write a number from 16 to {}", url::LONGEST)));
+        if !(16..=url::MAX_URL_LEN).contains(&self.max_url) {
+            return Err(Self::error(
+                "max-url",
+                self.max_url,
+                format!("write a number from 16 to {}", url::MAX_URL_LEN),
+            ));
         }
         if self.cert.is_some() != self.key.is_some() {
             let (key, path) = if self.cert.is_some() { ("cert", &self.cert) } else { ("key", &self.key) };

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
-use crate::http::cookies::Jar;
+use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
 use crate::page::scope::Scope;
 use crate::page::url::{Origin, StripParams, Url};
@@ -94,7 +94,7 @@ pub struct Rules {
     /// Who we are to single origins.
     auth: HashMap<Origin, HeaderLine>,
     /// The cookies that the crawl begins with; none where it neither keeps nor sends any.
-    pub cookies: Option<Jar>,
+    pub cookies: Option<CookieJar>,
     /// Through whom requests go; names of proxies are for others to resolve.
     pub proxies: Proxies,
     pub resolve: Vec<Resolve>,
@@ -143,7 +143,7 @@ pub struct Environment {
     /// Certificates to trust, and the client certificate.
     pub tls: TlsSource,
     /// The cookies that the crawl starts with, unless cookies are disabled.
-    pub cookies: Jar,
+    pub cookies: CookieJar,
     /// Proxies with their addresses resolved; `None` takes the `proxy` setting as it is.
     pub proxies: Option<Proxies>,
     /// The memory limit if the settings have none.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, End, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -86,7 +86,7 @@ pub fn write_all(conn: &mut Conn, now: Time) -> Vec<u8> {
 }
 
 /// One exchange over a plain connection, the answer in these pieces.
-pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept) -> End {
+pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
     let now = at(0);
     let mut conn = Conn::plain(Arc::new(limits.clone()), now);
     conn.ask(REQUEST.to_vec(), now + limits.total, now);
@@ -94,7 +94,7 @@ pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept
     finish(&mut conn, pieces, after, kept)
 }
 
-pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, kept: &mut Kept) -> End {
+pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
     let now = at(1);
     for piece in pieces {
         conn.feed(piece, now, kept);
@@ -112,7 +112,7 @@ pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, kept: &mut Kept) 
     conn.end()
 }
 
-pub fn seen(kept: Kept, end: &End) -> Seen {
+pub fn seen(kept: Kept, end: &ExchangeEnd) -> Seen {
     assert_eq!(end.bytes_body, kept.body.len() as u64);
     assert!(end.bytes_wire >= kept.wire.len() as u64);
     assert!(end.truncated.is_none() || end.failure.is_some(), "cut without a reason");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Failure;
-use argiope_core::http::conn::{Conn, End, Step, TlsConfig, Trust};
+use argiope_core::http::conn::{Conn, ExchangeEnd, Step, TlsConfig, Trust};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -153,7 +153,11 @@ pub fn connect(client: &Arc<TlsConfig>, name: &str) -> Conn {
 
 pub const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-pub fn try_once(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> Result<(Conn, End, Kept), Failure> {
+pub fn try_once(
+    client: &Arc<TlsConfig>,
+    server: &Arc<ServerConfig>,
+    name: &str,
+) -> Result<(Conn, ExchangeEnd, Kept), Failure> {
     let mut conn = connect(client, name);
     assert!(conn.is_tls());
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use argiope_core::page::examine::tokenizer::{Content, Sink, Tag, Tokenizer};
-use argiope_core::page::examine::{Place, resolve_references};
+use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler, Tokenizer};
+use argiope_core::page::examine::{TextContext, resolve_references};
 use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
 use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer as Html5everTokenizer, TokenizerOpts,
@@ -29,13 +29,13 @@ fn name(bytes: &[u8]) -> String {
 }
 
 /// How a document goes on after this element, where nothing is known of a tree.
-fn content_of(name: &str) -> Content {
+fn content_of(name: &str) -> TextMode {
     match name {
-        "script" => Content::Script,
-        "style" | "xmp" | "iframe" | "noembed" | "noframes" => Content::RawText,
-        "title" | "textarea" => Content::RcData,
-        "plaintext" => Content::PlainText,
-        _ => Content::Markup,
+        "script" => TextMode::Script,
+        "style" | "xmp" | "iframe" | "noembed" | "noframes" => TextMode::RawText,
+        "title" | "textarea" => TextMode::RcData,
+        "plaintext" => TextMode::PlainText,
+        _ => TextMode::Markup,
     }
 }
 
@@ -47,17 +47,17 @@ struct Ours {
     text: Vec<u8>,
 }
 
-impl Sink for Ours {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
+impl TokenHandler for Ours {
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         let mut attributes = BTreeMap::new();
         for (attribute, value) in tag.attributes() {
             let value = text(value);
             attributes
                 .entry(name(attribute))
-                .or_insert_with(|| resolve_references(&value, Place::Attribute).into_owned());
+                .or_insert_with(|| resolve_references(&value, TextContext::Attribute).into_owned());
         }
         let name = name(tag.name);
-        let content = if self.switches { content_of(&name) } else { Content::Markup };
+        let content = if self.switches { content_of(&name) } else { TextMode::Markup };
         self.seen.push(Seen::Start { name, attributes, self_closing: tag.self_closing });
         content
     }
@@ -101,11 +101,11 @@ impl TokenSink for Theirs {
             return TokenSinkResult::Continue;
         }
         let result = match content_of(&name) {
-            Content::Script => TokenSinkResult::RawData(ScriptData),
-            Content::RawText => TokenSinkResult::RawData(Rawtext),
-            Content::RcData => TokenSinkResult::RawData(Rcdata),
-            Content::PlainText => TokenSinkResult::Plaintext,
-            Content::Markup | Content::Heard => TokenSinkResult::Continue,
+            TextMode::Script => TokenSinkResult::RawData(ScriptData),
+            TextMode::RawText => TokenSinkResult::RawData(Rawtext),
+            TextMode::RcData => TokenSinkResult::RawData(Rcdata),
+            TextMode::PlainText => TokenSinkResult::Plaintext,
+            TextMode::Markup | TextMode::Captured => TokenSinkResult::Continue,
         };
         let attributes = tag.attrs.iter().map(|a| (a.name.local.to_string(), a.value.to_string())).collect();
         self.0.borrow_mut().push(Seen::Start { name, attributes, self_closing: tag.self_closing });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use argiope_core::Url;
-use argiope_core::page::examine::tokenizer::{Content, Dialect, Tokenizer};
-use argiope_core::page::examine::{Caps, Examiner};
+use argiope_core::page::examine::tokenizer::{Dialect, TextMode, Tokenizer};
+use argiope_core::page::examine::{ExamineLimits, Examiner};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};
@@ -72,13 +72,13 @@ fn is_read_right(case: &Value, state: &str) -> bool {
     let input = if escaped { unescape(input) } else { Some(input.to_owned()) };
     let (Some(input), Some(expected)) = (input, expected(case, escaped)) else { return false };
     let content = match state {
-        "Data state" => Content::Markup,
-        "RCDATA state" => Content::RcData,
-        "RAWTEXT state" => Content::RawText,
-        "Script data state" => Content::Script,
-        "PLAINTEXT state" => Content::PlainText,
+        "Data state" => TextMode::Markup,
+        "RCDATA state" => TextMode::RcData,
+        "RAWTEXT state" => TextMode::RawText,
+        "Script data state" => TextMode::Script,
+        "PLAINTEXT state" => TextMode::PlainText,
         // The state itself cannot be entered from outside: the section is opened.
-        "CDATA section state" => Content::Markup,
+        "CDATA section state" => TextMode::Markup,
         other => panic!("a state that nobody knows: {other}"),
     };
     let (dialect, input) = match state {
@@ -148,7 +148,7 @@ pub fn encoding() -> Tally {
             let expected = encoding.trim().to_ascii_lowercase();
             // Where nothing is declared, the vectors expect the western default: with such text, detection says so too.
             let body = [data.as_bytes(), b" Das Caf\xE9 ist sch\xF6n und gro\xDF"].concat();
-            let caps = Caps { max_links: 10, max_url: 100, max_attrs: 100, agent: Arc::from("argiope") };
+            let caps = ExamineLimits { max_links: 10, max_url: 100, max_attrs: 100, agent: Arc::from("argiope") };
             let page = Url::parse("http://h.de/").expect("an address");
             let mut examiner = Examiner::new(&page, Some(b"text/html"), caps);
             examiner.feed(&body);

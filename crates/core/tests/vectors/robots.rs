@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argiope_core::page::robots::{
-    Field, Lines, Pattern, Robots, RobotsAnswer, is_product_token, prepare, product_token, target_of,
+    Robots, RobotsAnswer, RobotsField, RobotsLines, RobotsPattern, is_product_token, prepare, product_token, target_of,
 };
 use argiope_core::schedule::{lane, workbench};
 use argiope_core::{ErrorKind, Url};
@@ -42,8 +42,8 @@ pub fn google() -> Tally {
     for case in cases(&vectors, "parse_stats") {
         let file = bytes(case, "robots_txt");
         let file = prepare(&file);
-        let lines: Vec<_> = Lines::new(&file).collect();
-        let unknown = lines.iter().filter(|line| line.field == Field::Unknown).count();
+        let lines: Vec<_> = RobotsLines::new(&file).collect();
+        let unknown = lines.iter().filter(|line| line.field == RobotsField::Unknown).count();
         let expect = &case["expect"];
         let mut right = true;
         if let Some(valid) = expect["valid_directives"].as_u64() {
@@ -64,7 +64,7 @@ pub fn google() -> Tally {
         tally.case("path", target_of(text(case, "url")).as_deref(), case["path"].as_str());
     }
     for case in cases(&vectors, "pattern_escape") {
-        let pattern = Pattern::new(text(case, "pattern").as_bytes());
+        let pattern = RobotsPattern::new(text(case, "pattern").as_bytes());
         tally.case("escape", &*pattern.normal, text(case, "escaped").as_bytes());
     }
     tally.finish(191)
@@ -127,7 +127,7 @@ fn check(case: &Value) -> Value {
                 names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
             };
             let is_asked = |name: &[u8]| asked.iter().any(|asked| name.eq_ignore_ascii_case(asked.as_bytes()));
-            let odd = Lines::new(&file).filter(|line| line.field == Field::Unknown && !is_asked(line.name));
+            let odd = RobotsLines::new(&file).filter(|line| line.field == RobotsField::Unknown && !is_asked(line.name));
             odd.count().into()
         }
         "defer" => false.into(),

@@ -1,7 +1,9 @@
 //! crawler-commons' tests of sitemaps and feeds.
 
 use argiope_core::Url;
-use argiope_core::page::sitemap::{Bounds, Entry, Format, Reach, Reader, Sitemap, parse_date};
+use argiope_core::page::sitemap::{
+    Sitemap, SitemapBounds, SitemapEntry, SitemapFormat, SitemapReach, SitemapReader, parse_date,
+};
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};
@@ -23,14 +25,17 @@ pub fn commons() -> Tally {
         tally.case(text(case, "id"), document(case), Ok(()));
     }
     for case in cases(&vectors, "location_validity") {
-        let bounds = Bounds { reach: Reach::Directory, ..Bounds::default() };
+        let bounds = SitemapBounds { reach: SitemapReach::Directory, ..SitemapBounds::default() };
         let admitted = bounds.admits(&url(text(case, "sitemap")), &url(text(case, "url")));
         tally.case("location", Some(admitted), case["valid"].as_bool());
     }
     for case in cases(&vectors, "cross_submit") {
-        let reach = if text(case, "level") == "host" { Reach::Host } else { Reach::Domain };
+        let reach = if text(case, "level") == "host" { SitemapReach::Host } else { SitemapReach::Domain };
         let vouched = cases(case, "announced_in").iter().map(|host| host.as_str().unwrap().into()).collect();
-        let mut reader = Reader::new(&url(text(case, "sitemap")), Bounds { reach, vouched, ..Bounds::default() });
+        let mut reader = SitemapReader::new(
+            &url(text(case, "sitemap")),
+            SitemapBounds { reach, vouched, ..SitemapBounds::default() },
+        );
         for page in cases(case, "urls") {
             reader.feed(page.as_str().unwrap().as_bytes());
             reader.feed(b"\n");
@@ -45,7 +50,7 @@ pub fn commons() -> Tally {
     for case in cases(&vectors, "priority") {
         let document =
             format!("<urlset><url><loc>http://a/</loc><priority>{}</priority></url></urlset>", text(case, "in"));
-        let sitemap = read_whole("http://a/sitemap.xml", document.as_bytes(), Bounds::default());
+        let sitemap = read_whole("http://a/sitemap.xml", document.as_bytes(), SitemapBounds::default());
         tally.case("priority", priority(&sitemap.entries[0]), case["priority"].as_f64());
     }
     tally.finish(86)
@@ -55,19 +60,19 @@ pub fn commons() -> Tally {
 fn document(case: &Value) -> Result<(), String> {
     let (options, expect) = (&case["options"], &case["expect"]);
     let sitemap_url = text(case, "sitemap_url");
-    let reach = if options["strict_location"] == true { Reach::Directory } else { Reach::Any };
-    let sitemap = read_whole(sitemap_url, &bytes(case, "content"), Bounds { reach, ..Bounds::default() });
+    let reach = if options["strict_location"] == true { SitemapReach::Directory } else { SitemapReach::Any };
+    let sitemap = read_whole(sitemap_url, &bytes(case, "content"), SitemapBounds { reach, ..SitemapBounds::default() });
     let same = |what: &str, right: bool| if right { Ok(()) } else { Err(format!("{what}: {sitemap:?}")) };
-    let list = if sitemap.format == Some(Format::Index) { &sitemap.children } else { &sitemap.entries };
+    let list = if sitemap.format == Some(SitemapFormat::Index) { &sitemap.children } else { &sitemap.entries };
     let named = |loc: &str| list.iter().find(|entry| entry.url.as_str() == loc);
 
     let kind = match sitemap.format {
         _ if text(expect, "kind") == "error" && sitemap.fault.is_some() => "error",
-        Some(Format::UrlSet) => "urlset",
-        Some(Format::Index) => "index",
-        Some(Format::Rss) => "rss",
-        Some(Format::Atom) => "atom",
-        Some(Format::Text) => "text",
+        Some(SitemapFormat::UrlSet) => "urlset",
+        Some(SitemapFormat::Index) => "index",
+        Some(SitemapFormat::Rss) => "rss",
+        Some(SitemapFormat::Atom) => "atom",
+        Some(SitemapFormat::Text) => "text",
         None => "none",
     };
     same("kind", kind == text(expect, "kind"))?;
@@ -90,7 +95,7 @@ fn document(case: &Value) -> Result<(), String> {
             }
             "truncated" => sitemap.fault.is_some(),
             "flagged_invalid" => {
-                let strict = Bounds { reach: Reach::Directory, ..Bounds::default() };
+                let strict = SitemapBounds { reach: SitemapReach::Directory, ..SitemapBounds::default() };
                 let outside = list.iter().filter(|entry| !strict.admits(&url(sitemap_url), &entry.url)).count();
                 Some(outside as u64) == expected.as_u64()
             }
@@ -105,7 +110,7 @@ fn document(case: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn is_same(expected: &Value, entry: &Entry) -> bool {
+fn is_same(expected: &Value, entry: &SitemapEntry) -> bool {
     expected.as_object().unwrap().iter().all(|(key, value)| match key.as_str() {
         "loc" => Some(entry.url.as_str()) == value.as_str(),
         "lastmod" => entry.lastmod == value.as_str().and_then(parse_date),
@@ -117,19 +122,19 @@ fn is_same(expected: &Value, entry: &Entry) -> bool {
     })
 }
 
-fn changefreq(entry: &Entry) -> Option<String> {
+fn changefreq(entry: &SitemapEntry) -> Option<String> {
     entry.changefreq.map(|value| format!("{value:?}").to_lowercase())
 }
 
 /// What was not given counts as 0.5.
-fn priority(entry: &Entry) -> Option<f64> {
+fn priority(entry: &SitemapEntry) -> Option<f64> {
     Some((f64::from(entry.priority.unwrap_or(0.5)) * 1000.0).round() / 1000.0)
 }
 
-fn read_whole(sitemap: &str, document: &[u8], bounds: Bounds) -> Sitemap {
-    let mut whole = Reader::new(&url(sitemap), bounds.clone());
+fn read_whole(sitemap: &str, document: &[u8], bounds: SitemapBounds) -> Sitemap {
+    let mut whole = SitemapReader::new(&url(sitemap), bounds.clone());
     whole.feed(document);
-    let mut bit_by_bit = Reader::new(&url(sitemap), bounds);
+    let mut bit_by_bit = SitemapReader::new(&url(sitemap), bounds);
     document.iter().for_each(|byte| bit_by_bit.feed(std::slice::from_ref(byte)));
     let sitemap = whole.finish();
     assert_eq!(sitemap, bit_by_bit.finish(), "bytes one by one");

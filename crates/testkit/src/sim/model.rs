@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use argiope_core::page::scope::Verdict;
-use argiope_core::page::sitemap::{Entry, Sitemap};
+use argiope_core::page::scope::ScopeVerdict;
+use argiope_core::page::sitemap::{Sitemap, SitemapEntry};
 use argiope_core::rules::{RobotsPolicy, Rules};
 use argiope_core::schedule::job::Job;
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
@@ -296,7 +296,7 @@ impl WebModel {
             found.extend(links);
             for link in found {
                 let judged = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
-                if judged == Verdict::Follow && known.insert(link.clone()) {
+                if judged == ScopeVerdict::Follow && known.insert(link.clone()) {
                     queue.push_back(link);
                 }
             }
@@ -424,7 +424,7 @@ impl WebModel {
         if let ("/sitemap.xml", Some(Robots { then: RobotsThen::Rules { sitemap, .. }, .. })) = (at.path(), robots) {
             let entries = sitemap
                 .iter()
-                .map(|url| Entry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
+                .map(|url| SitemapEntry { url: url.clone(), lastmod: None, priority: None, changefreq: None })
                 .collect();
             return (SimAnswer::Sitemap(Sitemap { entries, ..Sitemap::default() }), None, 400);
         }

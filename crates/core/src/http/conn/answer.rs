@@ -7,22 +7,23 @@ use std::num::NonZeroU64;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
-use super::coding::{Decoder, Room, Sink, Stop};
-use super::framing::{Framing, Plan};
-use super::head::{self, Head, Parsed};
+use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
+use super::framing::{BodyFraming, BodyPlan};
+use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
 use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
 /// So much of an unwanted body is read in order to keep the connection.
-pub(crate) const DRAIN: u64 = 64 << 10;
+pub(crate) const MAX_DRAIN: u64 = 64 << 10;
 /// A body that unpacks to more than this at once is read in slices: a quarter of a millisecond, more or less.
-pub(super) const SLICE: u64 = 64 << 10;
-/// Bytes of a packed body that are looked at first; twice as many each time as long as they stay modest, ...
-pub(super) const BITE: usize = 512;
-/// ... but no more than these.
-const MOUTHFUL: usize = 8 << 10;
-/// A bite that becomes so many times as much is followed by smaller ones.
-const MODEST: u64 = 32;
+pub(super) const DECODE_SLICE: u64 = 64 << 10;
+/// Compressed bytes given to a decoder in its first call. The input size adapts to the expansion ratio from there.
+pub(super) const FIRST_DECODE_INPUT: usize = 512;
+/// Bounds of the adaptive input size.
+const MIN_DECODE_INPUT: usize = FIRST_DECODE_INPUT / 8;
+const MAX_DECODE_INPUT: usize = 8 << 10;
+/// Up to this expansion ratio the input size doubles; above it, it shrinks.
+const LOW_EXPANSION: u64 = 32;
 
 impl Conn {
     /// Bytes of the answer, until so much was made of the body. Says how many were taken.
@@ -70,11 +71,11 @@ impl Conn {
         self.first_byte = self.first_byte.min(now);
         let Some(mut partial) = self.partial.take() else {
             match Head::parse(bytes, &self.limits) {
-                Ok(Parsed::Whole(head, used)) => {
+                Ok(ParsedHead::Whole(head, used)) => {
                     self.on_head(&head, now, into);
                     return used;
                 }
-                Ok(Parsed::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec() })),
+                Ok(ParsedHead::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec() })),
                 Err(failure) => self.bad_head(failure, bytes),
             }
             return bytes.len();
@@ -96,8 +97,8 @@ impl Conn {
         };
         let raw = partial.bytes.get(..end).unwrap_or(&partial.bytes);
         match Head::parse(raw, &self.limits) {
-            Ok(Parsed::Whole(head, _)) => self.on_head(&head, now, into),
-            Ok(Parsed::Partial) => {
+            Ok(ParsedHead::Whole(head, _)) => self.on_head(&head, now, into),
+            Ok(ParsedHead::Partial) => {
                 self.bad_head(Failure::new(ErrorKind::Protocol, "a head that ends in its middle"), raw);
             }
             Err(failure) => self.bad_head(failure, raw),
@@ -127,7 +128,7 @@ impl Conn {
             return;
         }
         into.wire(head.raw());
-        let plan = match Plan::of(head) {
+        let plan = match BodyPlan::of(head) {
             Ok(plan) => plan,
             Err(failure) => return self.stop(Some(failure), None),
         };
@@ -142,9 +143,9 @@ impl Conn {
         } else if !wanted {
             self.usage = Usage::Drop;
             let cheap = match plan.framing {
-                Framing::Length(length) => length <= DRAIN,
-                Framing::Chunked(_) => true,
-                Framing::UntilClose => false,
+                BodyFraming::Length(length) => length <= MAX_DRAIN,
+                BodyFraming::Chunked(_) => true,
+                BodyFraming::UntilClose => false,
             };
             if !self.keep || !cheap {
                 self.stop(None, None);
@@ -159,7 +160,7 @@ impl Conn {
 
     fn take_body(
         &mut self,
-        mut framing: Framing,
+        mut framing: BodyFraming,
         bytes: &[u8],
         until: u64,
         now: Time,
@@ -167,16 +168,16 @@ impl Conn {
     ) -> usize {
         let mut used = 0;
         let is_packed = self.decoder.is_some() || into.unpacked().is_some();
-        let mut bite = match &self.decoder {
-            Some(decoder) => decoder.bite,
-            None if is_packed => BITE,
+        let mut input_size = match &self.decoder {
+            Some(decoder) => decoder.input_size,
+            None if is_packed => FIRST_DECODE_INPUT,
             None => usize::MAX,
         };
         let mut made = self.made(into);
         while used < bytes.len() && !framing.is_over() && made < until && !self.has_more_to_unpack() {
             let rest = bytes.get(used..).unwrap_or_default();
             let before = framing;
-            let mut piece = match framing.take(rest.get(..bite).unwrap_or(rest), &self.limits) {
+            let mut piece = match framing.take(rest.get(..input_size).unwrap_or(rest), &self.limits) {
                 Ok(piece) => piece,
                 Err((failure, before)) => {
                     used += before;
@@ -189,7 +190,7 @@ impl Conn {
                 continue;
             }
             let most = match self.usage {
-                Usage::Drop => DRAIN,
+                Usage::Drop => MAX_DRAIN,
                 Usage::Raw => self.max_wire(),
                 Usage::Decode if self.decoder.is_some() => self.max_wire(),
                 Usage::Decode => self.max_wire().min(self.max_body()),
@@ -215,13 +216,17 @@ impl Conn {
             }
             if is_packed {
                 let more = self.made(into) - made;
-                let is_modest = more <= piece.body.len() as u64 * MODEST;
-                bite = if is_modest { (bite * 2).min(MOUTHFUL) } else { (bite / 8).max(BITE / 8) };
+                let is_low = more <= piece.body.len() as u64 * LOW_EXPANSION;
+                input_size = if is_low {
+                    (input_size * 2).min(MAX_DECODE_INPUT)
+                } else {
+                    (input_size / 8).max(MIN_DECODE_INPUT)
+                };
                 made += more;
             }
         }
         if let Some(decoder) = &mut self.decoder {
-            decoder.bite = bite;
+            decoder.input_size = input_size;
         }
         self.bytes_wire += used as u64;
         into.wire(bytes.get(..used).unwrap_or(bytes));
@@ -262,9 +267,9 @@ impl Conn {
         &mut self,
         until: u64,
         into: &mut dyn Receiver,
-        work: impl FnOnce(&mut Decoder, &Room, Sink<'_>) -> Result<(), Stop>,
+        work: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
     ) {
-        let room = Room::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
+        let room = DecodeQuota::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
         let result = work(decoder, &room, &mut |decoded| {
@@ -276,11 +281,11 @@ impl Conn {
         self.note_decoded(result);
     }
 
-    fn note_decoded(&mut self, result: Result<(), Stop>) {
+    fn note_decoded(&mut self, result: Result<(), DecodeStop>) {
         match result {
             Ok(()) => {}
-            Err(Stop::Full) => self.stop(too_large(self.max_body()), Some(Truncated::Length)),
-            Err(Stop::Broken(words)) => self.undecodable(words),
+            Err(DecodeStop::Full) => self.stop(too_large(self.max_body()), Some(Truncated::Length)),
+            Err(DecodeStop::Broken(words)) => self.undecodable(words),
         }
     }
 
@@ -310,14 +315,16 @@ impl Conn {
                     Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
                 });
             }
-            Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != Framing::UntilClose) => {
+            Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != BodyFraming::UntilClose) => {
                 self.over(into);
             }
             Phase::Body(framing) => {
                 let words = match framing {
-                    Framing::Length(left) => format!("the connection was closed {left} bytes before the body's end"),
-                    Framing::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
-                    Framing::UntilClose => {
+                    BodyFraming::Length(left) => {
+                        format!("the connection was closed {left} bytes before the body's end")
+                    }
+                    BodyFraming::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
+                    BodyFraming::UntilClose => {
                         "the connection was closed without TLS saying so: the body may be cut".to_owned()
                     }
                 };

@@ -22,7 +22,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-use super::answer::BITE;
+use super::answer::FIRST_DECODE_INPUT;
 use super::framing::list;
 use super::head::Head;
 use super::limits::Limits;
@@ -32,12 +32,12 @@ pub(super) struct Decoder {
     /// In the order of undoing.
     layers: Vec<Layer>,
     /// How many bytes may be looked at next, by what became of those before.
-    pub(super) bite: usize,
+    pub(super) input_size: usize,
 }
 
 /// Why decoding goes no further.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum DecodeStop {
     /// The stream is not what its label says.
     Broken(String),
     /// The ceiling was reached.
@@ -54,14 +54,14 @@ pub struct Oddities {
 }
 
 /// How much may be made.
-pub(super) struct Room {
+pub(super) struct DecodeQuota {
     /// Of the whole body.
     ceiling: u64,
     /// At once, by all layers together: a few bytes may become millions, and others are waiting.
     slice: Cell<u64>,
 }
 
-impl Room {
+impl DecodeQuota {
     pub(super) fn new(ceiling: u64, slice: u64) -> Self {
         Self { ceiling, slice: Cell::new(slice) }
     }
@@ -71,7 +71,7 @@ impl Room {
     }
 }
 
-pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Stop>;
+pub(super) type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), DecodeStop>;
 
 /// Room for what becomes of a few bytes, ...
 const SCRATCH: usize = 16 << 10;
@@ -103,11 +103,11 @@ impl Decoder {
             layers.push(Layer::new(*kind));
         }
         layers.reverse();
-        Ok((!layers.is_empty()).then(|| Box::new(Self { layers, bite: BITE })))
+        Ok((!layers.is_empty()).then(|| Box::new(Self { layers, input_size: FIRST_DECODE_INPUT })))
     }
 
     /// Decodes some more bytes, or keeps them for [`Decoder::go_on`].
-    pub(super) fn push(&mut self, bytes: &[u8], room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+    pub(super) fn push(&mut self, bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         push(&mut self.layers, bytes, room, sink)
     }
 
@@ -117,7 +117,7 @@ impl Decoder {
     }
 
     /// Goes on with what has come: the last layer first, since it waits for nobody.
-    pub(super) fn go_on(&mut self, room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+    pub(super) fn go_on(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
                 layer.go_on(room, &mut |bytes| push(rest, bytes, room, sink))?;
@@ -127,7 +127,7 @@ impl Decoder {
     }
 
     /// The body is over: hands on what was held back, all of it where there is room, and tells a stream that is not whole.
-    pub(super) fn finish(&mut self, room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+    pub(super) fn finish(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         self.go_on(room, sink)?;
         let mut layers = self.layers.as_mut_slice();
         while let Some((first, rest)) = layers.split_first_mut() {
@@ -150,7 +150,7 @@ impl Decoder {
     }
 }
 
-fn push(layers: &mut [Layer], bytes: &[u8], room: &Room, sink: Sink<'_>) -> Result<(), Stop> {
+fn push(layers: &mut [Layer], bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
     match layers.split_first_mut() {
         Some((first, rest)) => first.push(bytes, room, &mut |bytes| push(rest, bytes, room, sink)),
         None => sink(bytes),
@@ -239,7 +239,7 @@ impl Layer {
         }
     }
 
-    fn push(&mut self, mut bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+    fn push(&mut self, mut bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         while !bytes.is_empty() && !self.waits(bytes) {
             match self.state {
                 State::Peek => {
@@ -272,18 +272,18 @@ impl Layer {
         true
     }
 
-    fn go_on(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+    fn go_on(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let Some(rest) = self.rest.take() else { return Ok(()) };
         let used = self.run(&rest, room, out)?;
         self.push(rest.get(used..).unwrap_or_default(), room, out)
     }
 
-    fn finish(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+    fn finish(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if self.state == State::Peek && self.peeked > 0 {
             self.start(room, out)?;
         }
         match self.state {
-            State::Stream => Err(Stop::Broken(format!("the {} stream ends early", self.name()))),
+            State::Stream => Err(DecodeStop::Broken(format!("the {} stream ends early", self.name()))),
             _ => Ok(()),
         }
     }
@@ -318,7 +318,7 @@ impl Layer {
     }
 
     /// Decides what a stream is by its first bytes, and decodes these.
-    fn start(&mut self, room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+    fn start(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
         self.peeked = 0;
@@ -339,7 +339,7 @@ impl Layer {
             }
             Kind::Gzip | Kind::Zstd if is_text(bytes) => State::Plain,
             Kind::Gzip | Kind::Zstd => {
-                return Err(Stop::Broken(format!("the body is labelled {} and is not", self.name())));
+                return Err(DecodeStop::Broken(format!("the body is labelled {} and is not", self.name())));
             }
             Kind::Deflate => {
                 self.engine = Engine::Inflate(Decompress::new(is_zlib(bytes)));
@@ -367,7 +367,7 @@ impl Layer {
 
     /// Lets the engine work until it has read all, its stream is over, or there is no room for now. Says how much it has
     /// read.
-    fn run(&mut self, bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
+    fn run(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
         if bytes.len() <= FEW {
             self.run_in(&mut [0; SCRATCH], bytes, room, out)
         } else {
@@ -375,7 +375,13 @@ impl Layer {
         }
     }
 
-    fn run_in(&mut self, scratch: &mut [u8], bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<usize, Stop> {
+    fn run_in(
+        &mut self,
+        scratch: &mut [u8],
+        bytes: &[u8],
+        room: &DecodeQuota,
+        out: Emit<'_>,
+    ) -> Result<usize, DecodeStop> {
         let mut used = 0;
         loop {
             if room.is_used_up() {
@@ -386,7 +392,7 @@ impl Layer {
             let progress = self.engine.step(rest, scratch);
             used += progress.read;
             self.emit(scratch.get(..progress.written).unwrap_or_default(), room, out)?;
-            let broken = || Stop::Broken(format!("the {} stream is broken", self.name()));
+            let broken = || DecodeStop::Broken(format!("the {} stream is broken", self.name()));
             match progress.state.map_err(|()| broken())? {
                 Flow::End => {
                     self.again = true;
@@ -406,7 +412,7 @@ impl Layer {
         }
     }
 
-    fn emit(&mut self, bytes: &[u8], room: &Room, out: Sink<'_>) -> Result<(), Stop> {
+    fn emit(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -417,7 +423,7 @@ impl Layer {
         if !kept.is_empty() {
             out(kept)?;
         }
-        if kept.len() < bytes.len() { Err(Stop::Full) } else { Ok(()) }
+        if kept.len() < bytes.len() { Err(DecodeStop::Full) } else { Ok(()) }
     }
 }
 
@@ -472,8 +478,8 @@ impl Engine {
     }
 }
 
-fn zstd_engine() -> Result<Engine, Stop> {
-    let unavailable = |error: std::io::Error| Stop::Broken(format!("no zstd decoder: {error}"));
+fn zstd_engine() -> Result<Engine, DecodeStop> {
+    let unavailable = |error: std::io::Error| DecodeStop::Broken(format!("no zstd decoder: {error}"));
     let mut decoder = zstd::stream::raw::Decoder::new().map_err(unavailable)?;
     decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG)).map_err(unavailable)?;
     Ok(Engine::Zstd(decoder))

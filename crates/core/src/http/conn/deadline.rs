@@ -1,4 +1,4 @@
-//! [`Clock`]: when an exchange has taken too long, and in which way.
+//! [`ReadDeadlines`]: when an exchange has taken too long, and in which way.
 //!
 //! Three clocks run: the *total* one from beginning to end; the *idle* one, which a head must beat as a whole and a
 //! body byte by byte; and the *rate* one, which looks at a body over windows as long as the idle time-out.
@@ -15,7 +15,7 @@ use crate::time::Time;
 use super::limits::Limits;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct ReadDeadlines {
     total: Time,
     /// When the request was out, then when the last byte of the body came.
     last: Time,
@@ -33,7 +33,7 @@ pub(super) enum Expired {
     Slow,
 }
 
-impl Clock {
+impl ReadDeadlines {
     pub(super) fn new(total: Time, now: Time) -> Self {
         Self { total, last: now, window: now, bytes: 0 }
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_drip_is_slow_whatever_its_beat() {
         for beat in [20, 100, 700, 1_000, 1_500, 1_999] {
-            let (limits, mut clock) = (LIMITS(), Clock::new(Time::NEVER, at(0)));
+            let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(Time::NEVER, at(0)));
             let mut now = 0;
             let found = loop {
                 now += beat;
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_a_stall() {
-        let (limits, mut clock) = (LIMITS(), Clock::new(Time::NEVER, at(0)));
+        let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(Time::NEVER, at(0)));
         assert!(!clock.moved(10, at(100), &limits));
         assert_eq!(clock.body(&limits), at(2_100));
         assert_eq!(clock.body_expired(at(2_099), &limits), None);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn enough_is_enough() {
-        let (limits, mut clock) = (LIMITS(), Clock::new(at(9_000), at(0)));
+        let (limits, mut clock) = (LIMITS(), ReadDeadlines::new(at(9_000), at(0)));
         for second in 1..9 {
             assert!(!clock.moved(64, at(second * 1_000), &limits));
             assert_eq!(clock.body_expired(at(second * 1_000), &limits), None);
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn no_rate_is_asked_for() {
         let limits = Limits { min_rate: 0, ..LIMITS() };
-        let mut clock = Clock::new(Time::NEVER, at(0));
+        let mut clock = ReadDeadlines::new(Time::NEVER, at(0));
         for second in 1..100 {
             assert!(!clock.moved(1, at(second * 1_000), &limits));
         }

@@ -1,4 +1,4 @@
-//! [`Framing`]: where the body of an answer ends.
+//! [`BodyFraming`]: where the body of an answer ends.
 //!
 //! Invariant: `take` never looks at a byte beyond the end of the body, and keeps no byte: a chunk's line that is cut
 //! between two reads lives on as a number and a state. Ambiguity is an error, or ends the connection's life:
@@ -22,7 +22,7 @@ use super::head::{Head, Version};
 use super::limits::Limits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum BodyFraming {
     /// So many bytes are still to come.
     Length(u64),
     Chunked(Chunked),
@@ -30,7 +30,7 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What [`Framing::take`] found at the beginning of some bytes.
+/// What [`BodyFraming::take`] found at the beginning of some bytes.
 pub(super) struct Piece<'a> {
     /// Bytes of the body.
     pub(super) body: &'a [u8],
@@ -67,34 +67,34 @@ enum State {
 
 /// What a head says about the body and the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) framing: Framing,
+pub(super) struct BodyPlan {
+    pub(super) framing: BodyFraming,
     /// May the connection be used again after this body?
     pub(super) keep: bool,
 }
 
-impl Plan {
+impl BodyPlan {
     pub(super) fn of(head: &Head) -> Result<Self, Failure> {
         let mut keep = stays_open(head);
         let bodiless = matches!(head.status, 204 | 304);
         let codings = transfer_codings(head)?;
         let framing = if codings {
             keep &= head.version == Version::Http11 && head.get("content-length").is_none() && !bodiless;
-            Framing::Chunked(Chunked::new())
+            BodyFraming::Chunked(Chunked::new())
         } else if let Some(length) = content_length(head)? {
             // A 204 with a length promises bytes that must not come: whoever sends that may send them.
             keep &= head.status != 204 || length == 0;
-            Framing::Length(length)
+            BodyFraming::Length(length)
         } else {
             keep &= bodiless;
-            Framing::UntilClose
+            BodyFraming::UntilClose
         };
-        let framing = if bodiless { Framing::Length(0) } else { framing };
+        let framing = if bodiless { BodyFraming::Length(0) } else { framing };
         Ok(Self { framing, keep })
     }
 }
 
-impl Framing {
+impl BodyFraming {
     /// The next piece of the body in `bytes`; `used` is zero only where `bytes` is empty or the body is over. A fault
     /// comes with the number of bytes up to it, so that it is the same however the bytes were cut.
     pub(super) fn take<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Piece<'a>, (Failure, usize)> {

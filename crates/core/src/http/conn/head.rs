@@ -50,7 +50,7 @@ struct Field {
 }
 
 /// What became of an attempt to read a head.
-pub(super) enum Parsed {
+pub(super) enum ParsedHead {
     /// The head, and how many bytes it took.
     Whole(Head, usize),
     Partial,
@@ -116,7 +116,7 @@ impl Head {
     }
 
     /// Reads a head from the beginning of `bytes`.
-    pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, Failure> {
+    pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure> {
         check_opening(bytes)?;
         let mut slots = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
         let usual = USUAL_FIELDS.min(limits.max_headers);
@@ -126,7 +126,7 @@ impl Head {
                     vec![MaybeUninit::uninit(); limits.max_headers.saturating_add(cookie_lines(bytes, limits))];
                 let parsed = parse_into(bytes, &mut slots, limits);
                 match &parsed {
-                    Ok(Parsed::Whole(head, _)) if head.counted() > limits.max_headers => {
+                    Ok(ParsedHead::Whole(head, _)) if head.counted() > limits.max_headers => {
                         Err(httparse::Error::TooManyHeaders)
                     }
                     _ => parsed,
@@ -136,9 +136,9 @@ impl Head {
         }
         .map_err(|fault| explain(fault, limits))
         .and_then(|parsed| match parsed {
-            Parsed::Partial if bytes.len() > limits.max_head => Err(too_long(limits)),
-            Parsed::Whole(_, used) if used > limits.max_head => Err(too_long(limits)),
-            Parsed::Whole(head, _) if head.status < 100 => {
+            ParsedHead::Partial if bytes.len() > limits.max_head => Err(too_long(limits)),
+            ParsedHead::Whole(_, used) if used > limits.max_head => Err(too_long(limits)),
+            ParsedHead::Whole(head, _) if head.status < 100 => {
                 Err(Failure::new(ErrorKind::Protocol, format!("status {:03} is none", head.status)))
             }
             parsed => Ok(parsed),
@@ -205,16 +205,16 @@ fn parse_into<'b>(
     bytes: &'b [u8],
     slots: &mut [MaybeUninit<httparse::Header<'b>>],
     limits: &Limits,
-) -> Result<Parsed, httparse::Error> {
+) -> Result<ParsedHead, httparse::Error> {
     // One byte more than is allowed: enough to tell "too long" from "just fits".
     let bytes = bytes.get(..limits.max_head.saturating_add(1)).unwrap_or(bytes);
     let mut config = httparse::ParserConfig::default();
     config.allow_obsolete_multiline_headers_in_responses(true);
     let mut response = httparse::Response::new(&mut []);
     Ok(match config.parse_response_with_uninit_headers(&mut response, bytes, slots)? {
-        httparse::Status::Partial => Parsed::Partial,
+        httparse::Status::Partial => ParsedHead::Partial,
         httparse::Status::Complete(used) => {
-            Parsed::Whole(Head::build(&response, bytes.get(..used).unwrap_or(bytes)), used)
+            ParsedHead::Whole(Head::build(&response, bytes.get(..used).unwrap_or(bytes)), used)
         }
     })
 }

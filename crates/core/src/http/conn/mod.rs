@@ -61,28 +61,28 @@ use std::sync::Arc;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
+use answer::DECODE_SLICE;
 #[cfg(test)]
-pub(crate) use answer::DRAIN;
-use answer::SLICE;
+pub(crate) use answer::MAX_DRAIN;
 pub use coding::Oddities;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
 pub use limits::Limits;
 #[cfg(test)]
-pub(crate) use tls::MOST_INTERMEDIATES;
-pub use tls::certificate::Certificate;
-pub use tls::trust::{Identity, IdentityFault, TimeOfDay, TlsConfigs, TlsSource, Trust, authorities};
-pub use tls::{Secured, TlsConfig};
+pub(crate) use tls::MAX_INTERMEDIATES;
+pub use tls::certificate::CertificateSummary;
+pub use tls::trust::{ClientIdentity, ClientIdentityError, TimeOfDay, TlsConfigs, TlsSource, Trust, authorities};
+pub use tls::{TlsConfig, TlsInfo};
 #[cfg(test)]
-pub(crate) use tunnel::LONGEST_HEAD as PROXY_HEAD;
+pub(crate) use tunnel::MAX_PROXY_HEAD;
 pub use tunnel::Tunnel;
 pub(crate) use tunnel::refused as refused_by_proxy;
 
 use answer::too_slow;
 use coding::Decoder;
-use deadline::{Clock, Expired};
-use framing::Framing;
+use deadline::{Expired, ReadDeadlines};
+use framing::BodyFraming;
 use tls::Tls;
 
 /// Who takes in an answer.
@@ -131,7 +131,7 @@ pub enum Step<'a> {
 /// No failure: the answer is whole. A failure and `truncated`: there is an answer, its body was kept up to there. A
 /// failure alone: there is no answer that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct ExchangeEnd {
     pub failure: Option<Failure>,
     pub truncated: Option<Truncated>,
     /// The whole answer as received, head and framing included, after TLS.
@@ -185,7 +185,7 @@ pub struct Conn {
     phase: Phase,
     usage: Usage,
     decoder: Option<Box<Decoder>>,
-    clock: Clock,
+    clock: ReadDeadlines,
     first_byte: Time,
     bytes_wire: u64,
     bytes_body: u64,
@@ -219,7 +219,7 @@ struct Partial {
 enum Phase {
     Idle,
     Head,
-    Body(Framing),
+    Body(BodyFraming),
     Done,
 }
 
@@ -247,7 +247,7 @@ impl Conn {
             phase: Phase::Idle,
             usage: Usage::Decode,
             decoder: None,
-            clock: Clock::new(Time::NEVER, now),
+            clock: ReadDeadlines::new(Time::NEVER, now),
             first_byte: Time::NEVER,
             bytes_wire: 0,
             bytes_body: 0,
@@ -272,7 +272,7 @@ impl Conn {
 
     /// Begins an exchange, on a fresh connection or on one whose last exchange ended `reusable`.
     pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
-        self.clock = Clock::new(deadline_total, now);
+        self.clock = ReadDeadlines::new(deadline_total, now);
         if self.phase == Phase::Done {
             // The handshake has failed already.
             return;
@@ -376,7 +376,7 @@ impl Conn {
             }
             return bytes.len();
         }
-        let until = self.made(into) + SLICE;
+        let until = self.made(into) + DECODE_SLICE;
         self.unpack_more(until, into);
         match self.tls.take() {
             None => self.answer(bytes, until, now, into),
@@ -471,10 +471,10 @@ impl Conn {
     }
 
     /// After [`Step::Done`]: how the exchange ended. The connection is ready for the next `ask`, if it is `reusable`.
-    pub fn end(&mut self) -> End {
+    pub fn end(&mut self) -> ExchangeEnd {
         let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
         let idle = !self.sending && self.phase == Phase::Done;
-        let end = End {
+        let end = ExchangeEnd {
             failure: self.failure.take().map(|failure| *failure),
             truncated: self.truncated.take(),
             bytes_wire: std::mem::take(&mut self.bytes_wire),

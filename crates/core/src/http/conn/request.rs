@@ -11,7 +11,7 @@ pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 
 /// What to ask for, and as whom.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct RequestHead<'a> {
     pub url: UrlRef<'a>,
     pub user_agent: &'a str,
     /// The kinds of documents that are welcome; left out where empty.
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     pub proxy: Option<&'a Proxy>,
 }
 
-impl Request<'_> {
+impl RequestHead<'_> {
     /// A GET of HTTP/1.1. There is no Referer, and keeping the connection is that version's own default.
     pub fn to_bytes(&self) -> Vec<u8> {
         let target = self.url.target();
@@ -93,9 +93,9 @@ pub fn is_value(value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn text(change: impl FnOnce(&mut Request<'static>)) -> String {
+    fn text(change: impl FnOnce(&mut RequestHead<'static>)) -> String {
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
-        let mut request = Request {
+        let mut request = RequestHead {
             url,
             user_agent: "argiope/1",
             accept: "*/*",
@@ -135,7 +135,7 @@ mod tests {
         let proxies = crate::http::proxy::Proxies::new(Some("http://me:pw@p:1"), |_| None).unwrap();
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
         let proxy = &**proxies.of(url).unwrap();
-        let bytes = Request {
+        let bytes = RequestHead {
             url,
             user_agent: "a",
             accept: "",

@@ -3,7 +3,7 @@
 //! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929). Bytes in, bytes out, as everywhere in `conn`.
 //!
 //! Invariant: nothing of a proxy's answer reaches the page, and nothing that is meant for the page reaches the proxy
-//! before it has agreed. What it sends is bounded by [`LONGEST_HEAD`].
+//! before it has agreed. What it sends is bounded by [`MAX_PROXY_HEAD`].
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ use crate::page::url::UrlRef;
 use crate::time::Time;
 
 use super::Conn;
-use super::head::{self, Head, Parsed};
+use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
 
 /// Bytes of an answer to `CONNECT`, interim answers included.
-pub(crate) const LONGEST_HEAD: usize = 16 << 10;
+pub(crate) const MAX_PROXY_HEAD: usize = 16 << 10;
 const VERSION: u8 = 5;
 /// SOCKS: how we may say who we are.
 const NOBODY: u8 = 0;
@@ -98,7 +98,7 @@ impl Tunnel {
 
     fn connect_answer(&mut self, mut from: usize) -> Result<Option<Vec<u8>>, Failure> {
         loop {
-            let room = LONGEST_HEAD.saturating_sub(self.interim);
+            let room = MAX_PROXY_HEAD.saturating_sub(self.interim);
             let Some(end) = head::end_of_head(&self.partial, from) else {
                 head::check_opening(&self.partial).map_err(|_| no_http())?;
                 if self.partial.len() > room {
@@ -109,9 +109,9 @@ impl Tunnel {
             if end > room {
                 return Err(no_http());
             }
-            let limits = Limits { max_head: LONGEST_HEAD, ..Limits::default() };
+            let limits = Limits { max_head: MAX_PROXY_HEAD, ..Limits::default() };
             let raw = self.partial.get(..end).unwrap_or_default();
-            let Ok(Parsed::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(no_http()) };
+            let Ok(ParsedHead::Whole(head, _)) = Head::parse(raw, &limits) else { return Err(no_http()) };
             self.partial.drain(..end);
             match head.status {
                 100..=199 => (from, self.interim) = (0, self.interim + end),

@@ -1,20 +1,20 @@
 //! Cookie files in Netscape's format, as browsers and curl write them: seven fields a line, with tabs between them.
 
-use super::set_cookie::{LONGEST, is_control};
-use super::{Cookie, Jar, canonical, is_address, is_public_suffix, keeps_promise};
+use super::set_cookie::{MAX_COOKIE, is_control};
+use super::{Cookie, CookieJar, canonical, is_address, is_public_suffix, keeps_promise};
 
 /// A line that is no cookie.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct BadLine {
+pub struct BadCookieLine {
     /// From 1 on.
     pub line: usize,
     pub problem: &'static str,
 }
 
-impl Jar {
+impl CookieJar {
     /// Reads a cookie file. Cookies that have expired are left out.
-    pub fn from_netscape(file: &[u8], now: i64) -> Result<Self, BadLine> {
+    pub fn from_netscape(file: &[u8], now: i64) -> Result<Self, BadCookieLine> {
         let mut jar = Self::default();
         for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -23,7 +23,7 @@ impl Jar {
                 None if line.trim_ascii().is_empty() || line.starts_with(b"#") => continue,
                 None => line,
             };
-            let mut cookie = read(line).map_err(|problem| BadLine { line: index + 1, problem })?;
+            let mut cookie = read(line).map_err(|problem| BadCookieLine { line: index + 1, problem })?;
             cookie.created = jar.tick();
             cookie.used = cookie.created;
             jar.insert(cookie, now);
@@ -55,7 +55,7 @@ fn read(line: &[u8]) -> Result<Cookie, &'static str> {
     if name.is_empty() && value.is_empty() {
         return Err("there is neither a name nor a value");
     }
-    if name.len() + value.len() > LONGEST {
+    if name.len() + value.len() > MAX_COOKIE {
         return Err("name and value together are longer than 4096 bytes");
     }
     if name.iter().chain(value).copied().any(|byte| is_control(byte) || byte == b';') || name.contains(&b'=') {

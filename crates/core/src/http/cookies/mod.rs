@@ -1,4 +1,4 @@
-//! [`Jar`]: the cookies of a crawl, kept and sent as RFC 6265bis says.
+//! [`CookieJar`]: the cookies of a crawl, kept and sent as RFC 6265bis says.
 //!
 //! A crawl has one jar, and its keeper owns it: workers read `Set-Cookie` lines ([`SetCookie::parse`]), the keeper stores
 //! what they brought and writes the `Cookie` header of each job. Every request counts as one that the user made by
@@ -13,7 +13,7 @@
 //! | how long | 400 days at most |
 //!
 //! Invariants: a cookie goes only to hosts that its own host may speak for, and a `Secure` one never over http; whatever
-//! servers send, the jar stays below [`MOST_BYTES`] and a header below `LONGEST_HEADER`; hosts without cookies cost
+//! servers send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`; hosts without cookies cost
 //! nothing.
 
 mod date;
@@ -30,31 +30,31 @@ use hashbrown::HashMap;
 use crate::page::url::{UrlRef, registrable_domain};
 
 pub use date::parse as parse_date;
-pub use file::BadLine;
-pub use set_cookie::{MOST_IN_ANSWER, SetCookie};
+pub use file::BadCookieLine;
+pub use set_cookie::{MAX_PER_RESPONSE, SetCookie};
 
-use set_cookie::{Expiry, Path};
+use set_cookie::{CookieExpiry, CookiePath};
 #[cfg(test)]
-pub(crate) use set_cookie::{LONGEST, LONGEST_ATTRIBUTE};
+pub(crate) use set_cookie::{MAX_ATTRIBUTE, MAX_COOKIE};
 
 /// Cookies that share a domain.
-pub(crate) const MOST_IN_DOMAIN: usize = 50;
+pub(crate) const MAX_PER_DOMAIN: usize = 50;
 /// Cookies of one registrable domain, however many names below it there are.
-pub(crate) const MOST_IN_SITE: usize = 1_000;
+pub(crate) const MAX_PER_SITE: usize = 1_000;
 /// What all cookies may weigh.
-pub const MOST_BYTES: usize = 16 << 20;
+pub const MAX_JAR_BYTES: usize = 16 << 20;
 /// What a jar that was full is emptied to, so that it is not full again at once.
-const ENOUGH_BYTES: usize = MOST_BYTES / 8 * 7;
+const JAR_LOW_WATER: usize = MAX_JAR_BYTES / 8 * 7;
 /// `Cookie: ` and its value, as curl: servers refuse larger headers.
-pub(crate) const LONGEST_HEADER: usize = 8_190;
+pub(crate) const MAX_HEADER: usize = 8_190;
 /// Seconds that a cookie is kept: 400 days.
-pub(crate) const LONGEST_LIFE: i64 = 400 * 86_400;
+pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
 /// What a cookie weighs beside its texts.
 const WEIGHT: usize = size_of::<Cookie>();
 
 /// The cookies of a crawl. Moments are seconds since the Unix epoch.
 #[derive(Clone, Default)]
-pub struct Jar {
+pub struct CookieJar {
     /// By registrable domain, or by host where there is none.
     sites: HashMap<Box<str>, Vec<Cookie>>,
     bytes: usize,
@@ -101,14 +101,14 @@ struct Request<'a> {
     secure: bool,
 }
 
-impl Jar {
+impl CookieJar {
     /// Takes in what an answer set. Says whether the jar holds something that it did not hold before.
     pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
         let request = Request::of(url);
         let Some((domain, host_only)) = request.domain_of(set) else { return false };
         let path = match &set.path {
-            Path::Given(path) => path.clone(),
-            Path::Default => default_path(request.path).into(),
+            CookiePath::Given(path) => path.clone(),
+            CookiePath::Default => default_path(request.path).into(),
         };
         let cookie = Cookie {
             name: set.name.clone(),
@@ -122,7 +122,7 @@ impl Jar {
             secure: set.secure,
         };
         let is_secure = if cookie.secure { request.secure } else { !set.same_site_none };
-        let is_sound = is_secure && keeps_promise(&cookie, set.path != Path::Default);
+        let is_sound = is_secure && keeps_promise(&cookie, set.path != CookiePath::Default);
         let is_in_the_way = !request.secure && self.would_shadow(&cookie);
         is_sound && !is_in_the_way && self.insert(cookie, now)
     }
@@ -142,7 +142,7 @@ impl Jar {
             let separator: &[u8] = if value.is_empty() { b"" } else { b"; " };
             let equals: &[u8] = if cookie.name.is_empty() { b"" } else { b"=" };
             let parts = [separator, &*cookie.name, equals, &*cookie.value];
-            if "Cookie: ".len() + value.len() + parts.iter().map(|part| part.len()).sum::<usize>() > LONGEST_HEADER {
+            if "Cookie: ".len() + value.len() + parts.iter().map(|part| part.len()).sum::<usize>() > MAX_HEADER {
                 break;
             }
             parts.iter().for_each(|part| value.extend_from_slice(part));
@@ -190,17 +190,17 @@ impl Jar {
             site.push(cookie);
         }
         let in_domain = |cookie: &Cookie| cookie.domain == domain;
-        if site.iter().filter(|cookie| in_domain(cookie)).count() > MOST_IN_DOMAIN {
-            self.bytes -= evict(site, in_domain, MOST_IN_DOMAIN, now);
+        if site.iter().filter(|cookie| in_domain(cookie)).count() > MAX_PER_DOMAIN {
+            self.bytes -= evict(site, in_domain, MAX_PER_DOMAIN, now);
         }
-        if site.len() > MOST_IN_SITE {
-            self.bytes -= evict(site, |_| true, MOST_IN_SITE, now);
+        if site.len() > MAX_PER_SITE {
+            self.bytes -= evict(site, |_| true, MAX_PER_SITE, now);
         }
         if site.is_empty() {
             let key: Box<str> = site_of(&domain).into();
             self.sites.remove(&key);
         }
-        if self.bytes > MOST_BYTES {
+        if self.bytes > MAX_JAR_BYTES {
             self.shrink(now);
         }
         is_new && is_kept
@@ -218,7 +218,7 @@ impl Jar {
         self.bytes = order.iter().map(|(_, weight)| weight).sum();
         let mut oldest = 0;
         for (used, weight) in order {
-            if self.bytes <= ENOUGH_BYTES {
+            if self.bytes <= JAR_LOW_WATER {
                 break;
             }
             self.bytes -= weight;
@@ -229,7 +229,7 @@ impl Jar {
     }
 }
 
-impl fmt::Debug for Jar {
+impl fmt::Debug for CookieJar {
     /// Cookies are secrets: they stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Jar({} cookies)", self.len())
@@ -341,14 +341,14 @@ fn path_matches(path: &str, cookie: &str) -> bool {
     path.strip_prefix(cookie).is_some_and(|rest| rest.is_empty() || cookie.ends_with('/') || rest.starts_with('/'))
 }
 
-impl Expiry {
+impl CookieExpiry {
     /// When it is over, for somebody who reads it now.
     fn moment(self, now: i64) -> i64 {
         match self {
             Self::Never => i64::MAX,
-            Self::At(moment) => moment.min(now.saturating_add(LONGEST_LIFE)),
+            Self::At(moment) => moment.min(now.saturating_add(MAX_LIFETIME)),
             Self::After(seconds) if seconds <= 0 => i64::MIN,
-            Self::After(seconds) => now.saturating_add(seconds.min(LONGEST_LIFE)),
+            Self::After(seconds) => now.saturating_add(seconds.min(MAX_LIFETIME)),
         }
     }
 }

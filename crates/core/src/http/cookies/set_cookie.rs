@@ -5,28 +5,28 @@
 use super::date;
 
 /// Lines of one answer that are read, as in curl.
-pub const MOST_IN_ANSWER: usize = 50;
+pub const MAX_PER_RESPONSE: usize = 50;
 /// Bytes of a name and its value.
-pub(crate) const LONGEST: usize = 4_096;
+pub(crate) const MAX_COOKIE: usize = 4_096;
 /// Bytes of an attribute's value.
-pub(crate) const LONGEST_ATTRIBUTE: usize = 1_024;
+pub(crate) const MAX_ATTRIBUTE: usize = 1_024;
 
-/// What a server asked us to keep. What becomes of it is the [`Jar`](super::Jar)'s to say.
+/// What a server asked us to keep. What becomes of it is the [`CookieJar`](super::Jar)'s to say.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SetCookie {
     pub(super) name: Box<[u8]>,
     pub(super) value: Box<[u8]>,
     /// Empty where none was given.
     pub(super) domain: Box<str>,
-    pub(super) path: Path,
-    pub(super) expiry: Expiry,
+    pub(super) path: CookiePath,
+    pub(super) expiry: CookieExpiry,
     pub(super) secure: bool,
     /// `SameSite=None`, which is sound only with `Secure`.
     pub(super) same_site_none: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum CookiePath {
     /// The folder of the page that set it.
     Default,
     Given(Box<str>),
@@ -34,7 +34,7 @@ pub(super) enum Path {
 
 /// Until when a cookie is kept; seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expiry {
+pub(super) enum CookieExpiry {
     Never,
     At(i64),
     After(i64),
@@ -51,15 +51,15 @@ impl SetCookie {
             (value, None) => (&[][..], value),
             (name, Some(value)) => (name, value),
         };
-        if (name.is_empty() && value.is_empty()) || name.len() + value.len() > LONGEST {
+        if (name.is_empty() && value.is_empty()) || name.len() + value.len() > MAX_COOKIE {
             return None;
         }
         let mut cookie = Self {
             name: name.into(),
             value: value.into(),
             domain: Box::default(),
-            path: Path::Default,
-            expiry: Expiry::Never,
+            path: CookiePath::Default,
+            expiry: CookieExpiry::Never,
             secure: false,
             same_site_none: false,
         };
@@ -67,7 +67,7 @@ impl SetCookie {
         for part in parts {
             let (name, value) = split(part);
             let value = value.unwrap_or_default();
-            if value.len() > LONGEST_ATTRIBUTE {
+            if value.len() > MAX_ATTRIBUTE {
                 continue;
             }
             // The last of a kind counts.
@@ -77,9 +77,9 @@ impl SetCookie {
                 b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
                 b"path" if value.starts_with(b"/") => {
                     // Paths are ASCII: one that is not even text will be nobody's.
-                    cookie.path = Path::Given(String::from_utf8_lossy(value).into());
+                    cookie.path = CookiePath::Given(String::from_utf8_lossy(value).into());
                 }
-                b"path" => cookie.path = Path::Default,
+                b"path" => cookie.path = CookiePath::Default,
                 b"secure" => cookie.secure = true,
                 b"samesite" => cookie.same_site_none = value.eq_ignore_ascii_case(b"none"),
                 // `HttpOnly` keeps a cookie from scripts, and none runs here.
@@ -89,9 +89,9 @@ impl SetCookie {
         // A name in another script has another form in an address: this one cannot be meant.
         cookie.domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii())?.into();
         cookie.expiry = match (max_age, expires) {
-            (Some(seconds), _) => Expiry::After(seconds),
-            (None, Some(moment)) => Expiry::At(moment),
-            (None, None) => Expiry::Never,
+            (Some(seconds), _) => CookieExpiry::After(seconds),
+            (None, Some(moment)) => CookieExpiry::At(moment),
+            (None, None) => CookieExpiry::Never,
         };
         Some(cookie)
     }

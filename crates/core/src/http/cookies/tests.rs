@@ -11,22 +11,22 @@ fn url(text: &str) -> Url {
     Url::parse(text).expect("an address")
 }
 
-fn set(jar: &mut Jar, page: &str, line: &str) -> bool {
+fn set(jar: &mut CookieJar, page: &str, line: &str) -> bool {
     SetCookie::parse(line.as_bytes()).is_some_and(|cookie| jar.store(&cookie, url(page).as_ref(), NOW))
 }
 
-fn sent(jar: &mut Jar, page: &str) -> String {
+fn sent(jar: &mut CookieJar, page: &str) -> String {
     sent_at(jar, page, NOW)
 }
 
-fn sent_at(jar: &mut Jar, page: &str, now: i64) -> String {
+fn sent_at(jar: &mut CookieJar, page: &str, now: i64) -> String {
     let header = jar.header(url(page).as_ref(), now);
     header.map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned()).unwrap_or_default()
 }
 
 /// A jar after one line from one page.
-fn jar(page: &str, line: &str) -> Jar {
-    let mut jar = Jar::default();
+fn jar(page: &str, line: &str) -> CookieJar {
+    let mut jar = CookieJar::default();
     set(&mut jar, page, line);
     jar
 }
@@ -204,7 +204,7 @@ fn time_ends_them_and_no_number_is_too_large() {
 
 #[test]
 fn a_cookie_replaces_itself_and_news_is_told() {
-    let mut jar = Jar::default();
+    let mut jar = CookieJar::default();
     assert!(set(&mut jar, "http://h.example/", "a=1"));
     assert!(!set(&mut jar, "http://h.example/", "a=1"));
     assert!(set(&mut jar, "http://h.example/", "b=1"));
@@ -221,7 +221,7 @@ fn a_cookie_replaces_itself_and_news_is_told() {
 
 #[test]
 fn no_domain_has_more_than_its_share() {
-    let mut jar = Jar::default();
+    let mut jar = CookieJar::default();
     set(&mut jar, "https://h.example/", "kept=1; Secure");
     for n in 0..60 {
         set(&mut jar, "https://h.example/", &format!("n{n}=1; Path=/x"));
@@ -234,7 +234,7 @@ fn no_domain_has_more_than_its_share() {
     for n in 0..2_000 {
         set(&mut jar, &format!("http://n{n}.h.example/"), "a=1");
     }
-    assert_eq!(jar.len(), MOST_IN_SITE);
+    assert_eq!(jar.len(), MAX_PER_SITE);
     set(&mut jar, "http://other.example/", "a=1");
     assert_eq!(sent(&mut jar, "http://other.example/"), "a=1");
 }
@@ -242,9 +242,9 @@ fn no_domain_has_more_than_its_share() {
 #[test]
 fn giants_are_not_kept_and_headers_stay_small() {
     let fits = "x".repeat(4095);
-    assert!(set(&mut Jar::default(), "http://h.example/", &format!("a={fits}")));
-    assert!(!set(&mut Jar::default(), "http://h.example/", &format!("ab={fits}")));
-    let mut jar = Jar::default();
+    assert!(set(&mut CookieJar::default(), "http://h.example/", &format!("a={fits}")));
+    assert!(!set(&mut CookieJar::default(), "http://h.example/", &format!("ab={fits}")));
+    let mut jar = CookieJar::default();
     for n in 0..50 {
         set(&mut jar, "http://h.example/", &format!("n{n}={}", "x".repeat(1_000)));
     }
@@ -254,11 +254,11 @@ fn giants_are_not_kept_and_headers_stay_small() {
 
 #[test]
 fn the_jar_is_bounded_and_the_latest_stay() {
-    let mut jar = Jar::default();
+    let mut jar = CookieJar::default();
     let value = "x".repeat(4_000);
     for n in 0..6_000 {
         set(&mut jar, &format!("http://h{n}.example/"), &format!("a={value}"));
-        assert!(jar.bytes <= MOST_BYTES);
+        assert!(jar.bytes <= MAX_JAR_BYTES);
     }
     let weighed: usize = jar.sites.values().flatten().map(Cookie::weight).sum();
     assert_eq!(jar.bytes, weighed);
@@ -306,7 +306,7 @@ fn a_file_is_read() {
         #HttpOnly_www.example.org\tFALSE\t/x\tTRUE\t1900000000\tone\t2\n\
         example.org\tFALSE\t/\tFALSE\t1000\told\t3\n\
         www.example.org\tFALSE\t/\tFALSE\t0\tempty";
-    let mut jar = Jar::from_netscape(file.as_bytes(), NOW).expect("a file");
+    let mut jar = CookieJar::from_netscape(file.as_bytes(), NOW).expect("a file");
     assert_eq!(sent(&mut jar, "https://www.example.org/x"), "one=2; all=1; empty=");
     assert_eq!(sent(&mut jar, "http://a.example.org/x"), "all=1");
     assert!(!format!("{jar:?}").contains("all"));
@@ -321,7 +321,7 @@ fn a_file_is_read() {
         ("example.org\tTRUE\t/\tFALSE\t0\t__Host-a\tb", "__Host-"),
         ("example.org\tTRUE\t/\tFALSE\t0\ta\tb\rX: y", "characters"),
     ] {
-        let bad = Jar::from_netscape(format!("# one\n{line}\n").as_bytes(), NOW).expect_err(line);
+        let bad = CookieJar::from_netscape(format!("# one\n{line}\n").as_bytes(), NOW).expect_err(line);
         assert!(bad.line == 2 && bad.to_string().contains(problem), "{line:?}: {bad}");
     }
 }
@@ -342,7 +342,7 @@ proptest! {
         to in hosts(),
         https in proptest::bool::ANY,
     ) {
-        let mut jar = Jar::default();
+        let mut jar = CookieJar::default();
         for (host, domain, from_https, secure, n) in &sets {
             let (scheme, secure) = (if *from_https { "https" } else { "http" }, if *secure { "; Secure" } else { "" });
             let site = site_of(host.trim_end_matches('.')).to_owned();
@@ -370,7 +370,7 @@ proptest! {
         for line in [line.as_slice(), text.as_bytes()] {
             if let Some(cookie) = SetCookie::parse(line) {
                 prop_assert!(cookie.name.len() + cookie.value.len() <= 4_096);
-                Jar::default().store(&cookie, url("https://example.org/").as_ref(), NOW);
+                CookieJar::default().store(&cookie, url("https://example.org/").as_ref(), NOW);
             }
         }
     }

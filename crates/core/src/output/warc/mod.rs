@@ -7,15 +7,15 @@
 //! same payload is in the archive already, a `revisit` with the head alone takes the response's place. Every WARC record
 //! is a gzip member of its own, so that one can be read without those before it. `docs/decisions/0010-warc.md` says why.
 //!
-//! The work is split where the crawler is split. [`Exchange::encode`] hashes and compresses on the worker that fetched
-//! the page: a pure function of its bytes. [`Shelf`] lives with the keeper and decides, page after page, what needs the
-//! order of completion: which file, at which offset, and whether the payload is known. The result is a [`Chunk`] for
+//! The work is split where the crawler is split. [`WarcExchange::encode`] hashes and compresses on the worker that fetched
+//! the page: a pure function of its bytes. [`ArchiveLayout`] lives with the keeper and decides, page after page, what needs the
+//! order of completion: which file, at which offset, and whether the payload is known. The result is a [`ArchiveChunk`] for
 //! whoever writes files, and a place for the page's record, which thus is known before anything is written.
 //!
 //! Invariant: the chunks of a file, one behind the other, are the file; its first record is a `warcinfo`.
 
+mod layout;
 mod record;
-mod shelf;
 
 use std::net::IpAddr;
 
@@ -23,12 +23,12 @@ use crate::budget::Held;
 use crate::outcome::{ErrorKind, Truncated};
 use crate::page::url::UrlRef;
 
-use record::{Id, Kind, Record, Sha1Sum};
+use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
-pub use shelf::{Chunk, FILE_SIZE, Shelf};
+pub use layout::{ArchiveChunk, ArchiveLayout, FILE_SIZE};
 
 /// What went over the wire, and when, and with whom.
-pub struct Source<'a> {
+pub struct WarcSource<'a> {
     pub url: UrlRef<'a>,
     /// When the fetch began: `2026-01-02T03:04:05.678Z`.
     pub date: String,
@@ -48,7 +48,7 @@ pub struct Source<'a> {
 
 /// One exchange, ready for the archive.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct WarcExchange {
     /// The `request` record, compressed.
     request: Vec<u8>,
     /// The `response` record, compressed.
@@ -59,7 +59,7 @@ pub struct Exchange {
     url: Box<str>,
     date: Box<str>,
     ip: Option<IpAddr>,
-    id: Id,
+    id: WarcId,
     key: u64,
     /// The compressed bytes' share of the budget.
     held: Held,
@@ -77,13 +77,13 @@ struct Payload {
     is_whole: bool,
 }
 
-impl Exchange {
+impl WarcExchange {
     /// Hashes and compresses. The compressed bytes are held within a budget until they are written.
-    pub fn encode(source: &Source<'_>, mut held: Held) -> Self {
+    pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
         let url = source.url.as_str();
-        let id = Id::new(source.key, &["response", url, &source.date]);
+        let id = WarcId::new(source.key, &["response", url, &source.date]);
         let sum = Sha1Sum::of(&[source.payload]);
-        let mut response = Record::new(Kind::Response, id, &source.date);
+        let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
         response.target(url, source.ip);
         response.field("WARC-Payload-Digest", &sum.to_string());
         if let Some(reason) = source.truncated {
@@ -91,7 +91,7 @@ impl Exchange {
         }
         let response = response.compress("application/http; msgtype=response", &[source.head, source.payload]);
         let mut request =
-            Record::new(Kind::Request, Id::new(source.key, &["request", url, &source.date]), &source.date);
+            WarcRecord::new(WarcType::Request, WarcId::new(source.key, &["request", url, &source.date]), &source.date);
         request.target(url, source.ip);
         request.field("WARC-Concurrent-To", &id.to_string());
         let request = request.compress("application/http; msgtype=request", &[source.request]);

@@ -14,14 +14,14 @@ const LEVEL: u32 = 3;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WarcType {
     Warcinfo,
     Request,
     Response,
     Revisit,
 }
 
-impl Kind {
+impl WarcType {
     fn as_str(self) -> &'static str {
         match self {
             Self::Warcinfo => "warcinfo",
@@ -33,12 +33,12 @@ impl Kind {
 }
 
 /// A record in the making. Values are addresses, dates and numbers of our own: nothing in them ends a line.
-pub struct Record {
+pub struct WarcRecord {
     header: String,
 }
 
-impl Record {
-    pub fn new(kind: Kind, id: Id, date: &str) -> Self {
+impl WarcRecord {
+    pub fn new(kind: WarcType, id: WarcId, date: &str) -> Self {
         let header =
             format!("WARC/1.1\r\nWARC-Type: {}\r\nWARC-Record-ID: {id}\r\nWARC-Date: {date}\r\n", kind.as_str());
         Self { header }
@@ -76,9 +76,9 @@ impl Record {
 
 /// The name of a record. It is made from what the record is about, so that nobody needs randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id([u8; 16]);
+pub struct WarcId([u8; 16]);
 
-impl Id {
+impl WarcId {
     /// A name-based UUID (version 5), under the crawl's own number.
     pub fn new(key: u64, parts: &[&str]) -> Self {
         let mut hash = Sha1::new();
@@ -95,7 +95,7 @@ impl Id {
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for WarcId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<urn:uuid:")?;
         for (at, byte) in self.0.iter().enumerate() {

@@ -61,9 +61,9 @@ fn rules(file_size: u64) -> Rules {
     rules
 }
 
-fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> Exchange {
+fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> WarcExchange {
     let url = Url::parse(&format!("https://h.example{path}")).expect("an address");
-    let source = Source {
+    let source = WarcSource {
         url: url.as_ref(),
         date: "2026-01-02T03:04:05.678Z".into(),
         ip: Some([203, 0, 113, 9].into()),
@@ -74,13 +74,14 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
         digest: Some([payload.len() as u8; 32]),
         key: rules.fingerprint_key,
     };
-    Exchange::encode(&source, rules.budget.hold())
+    WarcExchange::encode(&source, rules.budget.hold())
 }
 
 #[test]
 fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
     let rules = rules(FILE_SIZE);
-    let (place, chunk) = Shelf::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")));
+    let (place, chunk) =
+        ArchiveLayout::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")));
     assert_eq!(&*chunk.file, "archive/00001.warc.gz");
     let records = read_all(&chunk.bytes);
     let kinds: Vec<&str> = records.iter().map(Read::kind).collect();
@@ -110,16 +111,16 @@ fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
 fn the_digests_are_those_that_the_world_uses() {
     assert_eq!(Sha1Sum::of(&[]).to_string(), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
     assert_eq!(Sha1Sum::of(&[b"a", b"bc"]).to_string(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
-    let id = Id::new(1, &["ab", "c"]).to_string();
+    let id = WarcId::new(1, &["ab", "c"]).to_string();
     assert!(id.starts_with("<urn:uuid:") && id.len() == 47 && id.as_bytes()[24] == b'5', "{id}");
-    assert_ne!(id, Id::new(1, &["a", "bc"]).to_string());
-    assert_ne!(id, Id::new(2, &["ab", "c"]).to_string());
+    assert_ne!(id, WarcId::new(1, &["a", "bc"]).to_string());
+    assert_ne!(id, WarcId::new(2, &["ab", "c"]).to_string());
 }
 
 #[test]
 fn the_same_payload_is_kept_once() {
     let rules = rules(FILE_SIZE);
-    let mut shelf = Shelf::new(&rules);
+    let mut shelf = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
     let mut places = Vec::new();
     for (path, payload, truncated) in [
@@ -160,7 +161,7 @@ fn the_same_payload_is_kept_once() {
 #[test]
 fn two_bodies_with_one_sha1_are_two_payloads() {
     let rules = rules(FILE_SIZE);
-    let mut shelf = Shelf::new(&rules);
+    let mut shelf = ArchiveLayout::new(&rules);
     shelf.place(exchange(&rules, "/1", b"same", None));
     let mut other = exchange(&rules, "/2", b"same", None);
     other.payload.digest = Some([9; 32]);
@@ -171,7 +172,7 @@ fn two_bodies_with_one_sha1_are_two_payloads() {
 #[test]
 fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_gone_on_with() {
     let rules = rules(1_000);
-    let mut shelf = Shelf::new(&rules);
+    let mut shelf = ArchiveLayout::new(&rules);
     let mut files: std::collections::BTreeMap<Box<str>, Vec<u8>> = Default::default();
     for page in 0..10u8 {
         let (place, chunk) = shelf.place(exchange(&rules, &format!("/{page}"), &[page; 90], None));
@@ -180,7 +181,7 @@ fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_gone_on_with() {
         assert_eq!(place.offset + place.length, file.len() as u64);
         // Killed and started again, now and then.
         if page % 3 == 2 {
-            shelf = Shelf::new(&rules);
+            shelf = ArchiveLayout::new(&rules);
             shelf.resume(files.iter().map(|(name, bytes)| (&**name, bytes.len() as u64)).chain([("pages.jsonl", 9)]));
         }
     }
@@ -201,7 +202,7 @@ fn what_is_compressed_is_held_until_it_is_written() {
     let budget = Budget::new(1 << 20);
     let mut rules = rules(FILE_SIZE);
     rules.budget = std::sync::Arc::clone(&budget);
-    let (_, chunk) = Shelf::new(&rules).place(exchange(&rules, "/", b"hello", None));
+    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None));
     assert!(budget.held() > 0 && budget.held() <= chunk.bytes.len() as u64);
     drop(chunk);
     assert_eq!(budget.held(), 0);

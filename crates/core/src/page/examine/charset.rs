@@ -187,7 +187,7 @@ fn xml_declaration(bytes: &[u8]) -> Option<&'static Encoding> {
 
 /// Watches the bytes of a page that declares nothing: whether they are valid UTF-8, and a sample for detection if not.
 #[derive(Default)]
-pub struct Watch {
+pub struct Utf8Watch {
     broken: bool,
     /// A character was seen that takes more than one byte, and all of them.
     whole: bool,
@@ -197,7 +197,7 @@ pub struct Watch {
     sample: Vec<u8>,
 }
 
-impl Watch {
+impl Utf8Watch {
     pub fn feed(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if self.sample.is_empty() {
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn undeclared_bytes_are_judged_as_a_whole() {
         let decide = |chunks: &[&[u8]], host: &str| {
-            let mut watch = Watch::default();
+            let mut watch = Utf8Watch::default();
             chunks.iter().for_each(|chunk| watch.feed(chunk));
             name(watch.decide(host))
         };

@@ -11,19 +11,19 @@ use memchr::{memchr, memchr2, memrchr};
 static TABLE: &str = include_str!("entities.txt");
 
 /// The longest name, with its semicolon.
-const LONGEST: usize = 32;
+const MAX_NAME: usize = 32;
 /// The longest name that may lack its semicolon.
-const LONGEST_BARE: usize = 6;
+const MAX_BARE_NAME: usize = 6;
 
 /// Where a text stands: old pages write `?a=1&copy=2` in attributes and mean it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TextContext {
     Attribute,
     Text,
 }
 
 /// Resolves the references of a text, and replaces NUL as the standard does.
-pub fn resolve(text: &str, place: Place) -> Cow<'_, str> {
+pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
     if memchr2(b'&', 0, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
@@ -51,23 +51,23 @@ pub fn resolve(text: &str, place: Place) -> Cow<'_, str> {
 }
 
 /// Resolves the reference at the start of `text`. Answers how long it is, 0 where it is none.
-fn reference(text: &str, place: Place, out: &mut String) -> usize {
+fn reference(text: &str, place: TextContext, out: &mut String) -> usize {
     if text.as_bytes().get(1) == Some(&b'#') { numeric(text, out) } else { named(text, place, out) }
 }
 
-fn named(text: &str, place: Place, out: &mut String) -> usize {
+fn named(text: &str, place: TextContext, out: &mut String) -> usize {
     let bytes = text.as_bytes();
-    let name = bytes.iter().skip(1).take(LONGEST).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let name = bytes.iter().skip(1).take(MAX_NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
     if bytes.get(1 + name) == Some(&b';')
         && let Some(points) = text.get(1..name + 2).and_then(find)
     {
         return push(points, out, name + 2);
     }
-    for length in (2..=name.min(LONGEST_BARE)).rev() {
+    for length in (2..=name.min(MAX_BARE_NAME)).rev() {
         if let Some(points) = text.get(1..1 + length).and_then(find) {
             let next = bytes.get(1 + length);
             let goes_on = next.is_some_and(|&byte| byte == b'=' || byte.is_ascii_alphanumeric());
-            if place == Place::Attribute && goes_on {
+            if place == TextContext::Attribute && goes_on {
                 return 0;
             }
             return push(points, out, 1 + length);
@@ -144,7 +144,7 @@ mod tests {
         for line in TABLE.lines() {
             let (name, points) = line.split_once(' ').expect("a line is a name and its code points");
             assert_eq!(find(name), Some(points), "{name}");
-            assert!(name.len() <= LONGEST && (name.ends_with(';') || name.len() <= LONGEST_BARE), "{name}");
+            assert!(name.len() <= MAX_NAME && (name.ends_with(';') || name.len() <= MAX_BARE_NAME), "{name}");
         }
         assert_eq!(find("nosuch;"), None);
         assert_eq!(find(""), None);
@@ -173,8 +173,8 @@ mod tests {
             ("&é", "&é", "&é"),
         ];
         for (text, attribute, plain) in cases {
-            assert_eq!(resolve(text, Place::Attribute), attribute, "{text}");
-            assert_eq!(resolve(text, Place::Text), plain, "{text}");
+            assert_eq!(resolve(text, TextContext::Attribute), attribute, "{text}");
+            assert_eq!(resolve(text, TextContext::Text), plain, "{text}");
         }
     }
 }

@@ -5,12 +5,12 @@
 
 use super::links::{Collector, has_word, kind_of_rel};
 use super::names::{self, key};
-use super::tokenizer::{Content, Tag};
+use super::tokenizer::{Tag, TextMode};
 use crate::page::link::LinkKind;
 
 /// What the text that is being listened to is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum CapturedText {
     Title,
     /// The address of an RSS item or channel.
     Link,
@@ -19,14 +19,14 @@ pub enum Heard {
 }
 
 /// A start tag in XML.
-pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> Content {
+pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> TextMode {
     let name = tag.name.rsplit(|&byte| byte == b':').next().unwrap_or(tag.name);
     let prefixed = name.len() < tag.name.len();
     let key = key(name);
     match key {
         names::RSS | names::FEED | names::RDF | names::CHANNEL => collector.feed = true,
         names::TITLE if !prefixed && collector.title.is_none() && !tag.self_closing => {
-            return collector.hear(Heard::Title);
+            return collector.capture(CapturedText::Title);
         }
         _ => {}
     }
@@ -37,19 +37,19 @@ pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> Content {
     if collector.feed { in_feed(collector, key, tag) } else { in_document(collector, key, tag) }
 }
 
-fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
+fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     match key {
         names::LINK => {
             let [href, rel] = collector.values(tag, ["href", "rel"]);
             let Some(href) = href else {
-                return if tag.self_closing { Content::Markup } else { collector.hear(Heard::Link) };
+                return if tag.self_closing { TextMode::Markup } else { collector.capture(CapturedText::Link) };
             };
             collector.add(href, kind_of_feed_rel(rel));
         }
         names::GUID => {
             let [permanent] = collector.values(tag, ["isPermaLink"]);
             if !permanent.is_some_and(|value| value.eq_ignore_ascii_case(b"false")) && !tag.self_closing {
-                return collector.hear(Heard::Guid);
+                return collector.capture(CapturedText::Guid);
             }
         }
         _ => {
@@ -61,7 +61,7 @@ fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
             }
         }
     }
-    Content::Markup
+    TextMode::Markup
 }
 
 /// In a feed, a link without `rel` or with `alternate` is the page that an entry stands for.
@@ -75,7 +75,7 @@ fn kind_of_feed_rel(rel: Option<&[u8]>) -> LinkKind {
     }
 }
 
-fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
+fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     match key {
         names::IMAGE | names::USE | names::FEIMAGE => collector.foreign(key, tag),
         _ => collector.html(key, tag),
@@ -86,7 +86,7 @@ fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Content {
     {
         collector.add(xlink, LinkKind::Anchor);
     }
-    Content::Markup
+    TextMode::Markup
 }
 
 /// Whether a text is an absolute http address.

@@ -1,4 +1,4 @@
-//! [`Foreign`]: whether the reading is within SVG or MathML, as far as that can be told without a tree.
+//! [`ForeignStack`]: whether the reading is within SVG or MathML, as far as that can be told without a tree.
 //!
 //! It matters twice: there, CDATA sections exist and `title`, `style` and `script` are ordinary elements. A stack of the
 //! elements that change the answer stands in for the tree. What is approximated: an end tag that closes elements around
@@ -8,7 +8,7 @@
 use super::names::{self, key};
 use super::tokenizer::Tag;
 
-pub(crate) const DEEPEST: usize = 64;
+pub(crate) const MAX_FOREIGN_DEPTH: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
@@ -19,7 +19,7 @@ enum Mark {
 }
 
 #[derive(Default)]
-pub struct Foreign {
+pub struct ForeignStack {
     stack: Vec<Mark>,
 }
 
@@ -34,7 +34,7 @@ fn integration(name: &[u8]) -> u64 {
     }
 }
 
-impl Foreign {
+impl ForeignStack {
     pub fn is_inside(&self) -> bool {
         matches!(self.stack.last(), Some(Mark::Svg | Mark::Math))
     }
@@ -57,7 +57,7 @@ impl Foreign {
             (Some(Mark::Math), 0) if integration(tag.name) == 2 && holds_html(tag) => Mark::Html(2),
             _ => return self.is_inside(),
         };
-        if !tag.self_closing && self.stack.len() < DEEPEST {
+        if !tag.self_closing && self.stack.len() < MAX_FOREIGN_DEPTH {
             self.stack.push(mark);
         }
         true

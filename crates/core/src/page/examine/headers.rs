@@ -12,7 +12,7 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// Reads a `Content-Type` value. Where it is a list, the last type that can be read counts, as the fetch standard
+    /// Reads a `TextMode-Type` value. Where it is a list, the last type that can be read counts, as the fetch standard
     /// says; a charset that it lacks is taken from the one before if that names the same type.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let value = String::from_utf8_lossy(value);

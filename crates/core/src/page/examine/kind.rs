@@ -1,8 +1,8 @@
-//! [`Kind`]: whether a body is worth reading, and by which rules.
+//! [`DocumentKind`]: whether a body is worth reading, and by which rules.
 
 /// What a body is to a crawler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DocumentKind {
     Html,
     /// XHTML, feeds, SVG and other XML.
     Xml,
@@ -47,7 +47,7 @@ const HTML: [&[u8]; 16] = [
     b"<p",
 ];
 
-impl Kind {
+impl DocumentKind {
     /// By the declared type; where there is none, by the body's first bytes. A type that is declared is believed, but
     /// for images and the like that call themselves HTML: looking for tags in them finds nonsense.
     pub fn of(essence: Option<&str>, opening: &[u8]) -> Self {
@@ -109,31 +109,31 @@ mod tests {
 
     #[test]
     fn kinds() {
-        let cases: [(Option<&str>, &[u8], Kind); 21] = [
-            (Some("text/html"), b"", Kind::Html),
-            (Some("text/html"), b"anything", Kind::Html),
-            (Some("text/html"), b"\x89PNG\r\n\x1A\n\0\0", Kind::Other),
-            (Some("application/xhtml+xml"), b"", Kind::Xml),
-            (Some("application/rss+xml"), b"", Kind::Xml),
-            (Some("text/xml"), b"", Kind::Xml),
-            (Some("text/plain"), b"<html>", Kind::Text),
-            (Some("application/json"), b"", Kind::Text),
-            (Some("image/png"), b"<html>", Kind::Other),
-            (None, b" \n<!DOCTYPE HTML>", Kind::Html),
-            (None, b"<html lang=en>", Kind::Html),
-            (None, b"\xEF\xBB\xBF<p>", Kind::Html),
-            (None, b"\xFF\xFE<\0p\0>\0", Kind::Html),
-            (None, b"<!--x", Kind::Html),
-            (None, b"<pre>", Kind::Text),
-            (None, b"<?xml version='1.0'?>", Kind::Xml),
-            (None, b"plain", Kind::Text),
-            (None, b"\0\x01\x02", Kind::Other),
-            (None, b"", Kind::Other),
-            (None, b"<p", Kind::Text),
-            (None, b"<A HREF=x>", Kind::Html),
+        let cases: [(Option<&str>, &[u8], DocumentKind); 21] = [
+            (Some("text/html"), b"", DocumentKind::Html),
+            (Some("text/html"), b"anything", DocumentKind::Html),
+            (Some("text/html"), b"\x89PNG\r\n\x1A\n\0\0", DocumentKind::Other),
+            (Some("application/xhtml+xml"), b"", DocumentKind::Xml),
+            (Some("application/rss+xml"), b"", DocumentKind::Xml),
+            (Some("text/xml"), b"", DocumentKind::Xml),
+            (Some("text/plain"), b"<html>", DocumentKind::Text),
+            (Some("application/json"), b"", DocumentKind::Text),
+            (Some("image/png"), b"<html>", DocumentKind::Other),
+            (None, b" \n<!DOCTYPE HTML>", DocumentKind::Html),
+            (None, b"<html lang=en>", DocumentKind::Html),
+            (None, b"\xEF\xBB\xBF<p>", DocumentKind::Html),
+            (None, b"\xFF\xFE<\0p\0>\0", DocumentKind::Html),
+            (None, b"<!--x", DocumentKind::Html),
+            (None, b"<pre>", DocumentKind::Text),
+            (None, b"<?xml version='1.0'?>", DocumentKind::Xml),
+            (None, b"plain", DocumentKind::Text),
+            (None, b"\0\x01\x02", DocumentKind::Other),
+            (None, b"", DocumentKind::Other),
+            (None, b"<p", DocumentKind::Text),
+            (None, b"<A HREF=x>", DocumentKind::Html),
         ];
         for (essence, opening, kind) in cases {
-            assert_eq!(Kind::of(essence, opening), kind, "{essence:?} {opening:?}");
+            assert_eq!(DocumentKind::of(essence, opening), kind, "{essence:?} {opening:?}");
         }
     }
 }

@@ -8,25 +8,25 @@ use encoding_rs::Encoding;
 use memchr::memmem;
 use std::ops::Range;
 
-use super::Caps;
+use super::ExamineLimits;
 use super::charset;
 use super::directives::Directives;
-use super::entities::{self, Place};
-use super::feeds::{self, Heard};
-use super::foreign::Foreign;
+use super::entities::{self, TextContext};
+use super::feeds::{self, CapturedText};
+use super::foreign::ForeignStack;
 use super::names::{self, key};
-use super::tokenizer::{Content, Dialect, Sink, Tag, is_space};
-use super::written::WrittenLinks;
+use super::raw_links::RawLinks;
+use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
 use crate::page::link::LinkKind;
 use crate::schedule::trap::LikenessReader;
 
 /// How much of a title, or of a link that is written as text, is kept.
-const LONGEST_TEXT: usize = 8 * 1024;
+const MAX_TEXT: usize = 8 * 1024;
 
 pub struct Collector {
     pub dialect: Dialect,
-    pub caps: Caps,
-    pub links: WrittenLinks,
+    pub caps: ExamineLimits,
+    pub links: RawLinks,
     /// The first title's text as written.
     pub title: Option<Vec<u8>>,
     /// The first `base` that has an address, as written.
@@ -43,19 +43,19 @@ pub struct Collector {
     pub feed: bool,
     /// What the page says, for comparing it with others.
     pub likeness: LikenessReader,
-    foreign: Foreign,
+    foreign: ForeignStack,
     /// How many `template` elements are open.
     templates: u32,
-    hearing: Option<Heard>,
-    heard: Vec<u8>,
+    capturing: Option<CapturedText>,
+    captured: Vec<u8>,
 }
 
 impl Collector {
-    pub fn new(dialect: Dialect, caps: Caps) -> Self {
+    pub fn new(dialect: Dialect, caps: ExamineLimits) -> Self {
         Self {
             dialect,
             caps,
-            links: WrittenLinks::default(),
+            links: RawLinks::default(),
             title: None,
             base: None,
             charset: None,
@@ -65,10 +65,10 @@ impl Collector {
             capped: false,
             feed: false,
             likeness: LikenessReader::default(),
-            foreign: Foreign::default(),
+            foreign: ForeignStack::default(),
             templates: 0,
-            hearing: None,
-            heard: Vec::new(),
+            capturing: None,
+            captured: Vec::new(),
         }
     }
 
@@ -125,32 +125,32 @@ impl Collector {
     }
 
     /// Starts to listen to text: answers for the tokenizer.
-    pub fn hear(&mut self, what: Heard) -> Content {
-        self.hearing = Some(what);
-        self.heard.clear();
-        Content::Heard
+    pub fn capture(&mut self, what: CapturedText) -> TextMode {
+        self.capturing = Some(what);
+        self.captured.clear();
+        TextMode::Captured
     }
 
     fn stop_hearing(&mut self) {
-        let Some(what) = self.hearing.take() else { return };
-        let heard = std::mem::take(&mut self.heard);
+        let Some(what) = self.capturing.take() else { return };
+        let captured = std::mem::take(&mut self.captured);
         match what {
-            Heard::Title => self.title = Some(heard),
-            Heard::Link => {
-                self.add(&heard, LinkKind::Anchor);
+            CapturedText::Title => self.title = Some(captured),
+            CapturedText::Link => {
+                self.add(&captured, LinkKind::Anchor);
             }
             // An identifier is an address only if it looks like one.
-            Heard::Guid if feeds::is_absolute(&heard) => {
-                self.add(&heard, LinkKind::Anchor);
+            CapturedText::Guid if feeds::is_absolute(&captured) => {
+                self.add(&captured, LinkKind::Anchor);
             }
-            Heard::Guid => {}
+            CapturedText::Guid => {}
         }
     }
 
     fn push_heard(&mut self, text: &[u8]) {
-        if self.hearing.is_some() {
-            let room = LONGEST_TEXT.saturating_sub(self.heard.len());
-            self.heard.extend_from_slice(text.get(..room).unwrap_or(text));
+        if self.capturing.is_some() {
+            let room = MAX_TEXT.saturating_sub(self.captured.len());
+            self.captured.extend_from_slice(text.get(..room).unwrap_or(text));
         }
     }
 
@@ -246,7 +246,7 @@ impl Collector {
             name.eq_ignore_ascii_case(b"robots") || name.eq_ignore_ascii_case(self.caps.agent.as_bytes())
         }) {
             let content = String::from_utf8_lossy(content);
-            let content = entities::resolve(&content, Place::Attribute);
+            let content = entities::resolve(&content, TextContext::Attribute);
             self.directives = self.directives.merge(Directives::from_content(&content));
         }
     }
@@ -267,10 +267,10 @@ impl Collector {
     }
 }
 
-impl Sink for Collector {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
+impl TokenHandler for Collector {
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         self.likeness.tag();
-        if self.hearing.is_some() {
+        if self.capturing.is_some() {
             self.stop_hearing();
         }
         if self.dialect == Dialect::Xml {
@@ -281,7 +281,7 @@ impl Sink for Collector {
             if self.templates == 0 {
                 self.foreign(key, tag);
             }
-            return Content::Markup;
+            return TextMode::Markup;
         }
         if key == names::TEMPLATE {
             self.templates += 1;
@@ -290,21 +290,21 @@ impl Sink for Collector {
             self.html(key, tag);
         }
         match key {
-            names::SCRIPT => Content::Script,
-            names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => Content::RawText,
+            names::SCRIPT => TextMode::Script,
+            names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
             names::TITLE if self.title.is_none() && self.templates == 0 => {
-                self.hear(Heard::Title);
-                Content::RcData
+                self.capture(CapturedText::Title);
+                TextMode::RcData
             }
-            names::TITLE | names::TEXTAREA => Content::RcData,
-            0 if tag.name.eq_ignore_ascii_case(b"plaintext") => Content::PlainText,
-            _ => Content::Markup,
+            names::TITLE | names::TEXTAREA => TextMode::RcData,
+            0 if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
+            _ => TextMode::Markup,
         }
     }
 
     fn end(&mut self, name: &[u8]) {
         self.likeness.tag();
-        if self.hearing.is_some() {
+        if self.capturing.is_some() {
             self.stop_hearing();
         }
         if self.dialect == Dialect::Html {
@@ -326,7 +326,7 @@ impl Sink for Collector {
     }
 
     fn cdata(&mut self, text: &[u8]) {
-        // What is heard is read as text with references later: here an ampersand means itself.
+        // What is captured is read as text with references later: here an ampersand means itself.
         for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
             if index > 0 {
                 self.push_heard(b"&amp;");

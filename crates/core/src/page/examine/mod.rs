@@ -34,34 +34,34 @@ mod headers;
 mod kind;
 mod links;
 mod names;
+mod raw_links;
 mod raw_text;
 mod resolve;
 mod scan;
 mod settle;
 pub mod tokenizer;
-mod written;
 
 pub use directives::{Directives, x_robots_tag};
-pub use entities::{Place, resolve as resolve_references};
+pub use entities::{TextContext, resolve as resolve_references};
 #[cfg(test)]
-pub(crate) use foreign::DEEPEST as DEEPEST_FOREIGN;
+pub(crate) use foreign::MAX_FOREIGN_DEPTH;
 pub use headers::{MediaType, link_header, refresh_header};
 pub use links::kind_of_rel;
 #[cfg(test)]
-pub(crate) use settle::LONGEST_TITLE;
+pub(crate) use settle::MAX_TITLE;
 
 use crate::page::link::LinkList;
 use crate::page::url::Url;
 use crate::schedule::trap::Likeness;
-use charset::Watch;
-use kind::Kind;
+use charset::Utf8Watch;
+use kind::DocumentKind;
 use links::Collector;
-use settle::Settling;
+use settle::LinkResolution;
 use tokenizer::{Dialect, Tokenizer};
 
 /// Limits of an examination. Where one bites, [`Findings::capped`] says so.
 #[derive(Clone, Debug)]
-pub struct Caps {
+pub struct ExamineLimits {
     /// Links of a page, of all kinds.
     pub max_links: usize,
     /// Bytes of an address in normal form.
@@ -109,7 +109,7 @@ pub struct Examiner {
     declared: Option<MediaType>,
     digest: Sha256,
     bytes: u64,
-    caps: Caps,
+    caps: ExamineLimits,
     stage: Stage,
 }
 
@@ -121,17 +121,17 @@ enum Stage {
 
 /// How the body is read, once its first bytes are known.
 struct Reading {
-    kind: Kind,
+    kind: DocumentKind,
     /// `None` as long as nothing declares one.
     charset: Option<&'static Encoding>,
-    watch: Watch,
+    watch: Utf8Watch,
     /// For charsets that hide the markup: decodes before the tokenizer sees it.
     decoder: Option<(Decoder, String)>,
     markup: Option<(Tokenizer, Collector)>,
 }
 
 impl Examiner {
-    pub fn new(page: &Url, content_type: Option<&[u8]>, caps: Caps) -> Self {
+    pub fn new(page: &Url, content_type: Option<&[u8]>, caps: ExamineLimits) -> Self {
         Self {
             page: page.clone(),
             declared: content_type.and_then(MediaType::parse),
@@ -166,7 +166,7 @@ impl Examiner {
         let Stage::Opening(opening) = &mut self.stage else { return };
         let opening = std::mem::take(opening);
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
-        let kind = Kind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
+        let kind = DocumentKind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
         self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps)));
     }
 
@@ -199,21 +199,21 @@ impl Examiner {
 }
 
 impl Reading {
-    fn new(kind: Kind, label: Option<&str>, opening: &[u8], caps: &Caps) -> Self {
+    fn new(kind: DocumentKind, label: Option<&str>, opening: &[u8], caps: &ExamineLimits) -> Self {
         let dialect = match kind {
-            Kind::Html => Some(Dialect::Html),
-            Kind::Xml => Some(Dialect::Xml),
-            Kind::Text | Kind::Other => None,
+            DocumentKind::Html => Some(Dialect::Html),
+            DocumentKind::Xml => Some(Dialect::Xml),
+            DocumentKind::Text | DocumentKind::Other => None,
         };
         let declared = match kind {
-            Kind::Other => None,
+            DocumentKind::Other => None,
             _ => charset::declared(opening, label, dialect.is_some()),
         };
         let charset = declared.map(|(encoding, _)| encoding);
         let mut reading = Self {
             kind,
             charset,
-            watch: Watch::default(),
+            watch: Utf8Watch::default(),
             decoder: charset
                 .filter(|encoding| charset::hides_markup(encoding))
                 .map(|encoding| (encoding.new_decoder_without_bom_handling(), String::new())),
@@ -225,7 +225,7 @@ impl Reading {
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        if self.charset.is_none() && self.kind != Kind::Other {
+        if self.charset.is_none() && self.kind != DocumentKind::Other {
             self.watch.feed(bytes);
         }
         let Some((tokenizer, collector)) = &mut self.markup else { return };
@@ -247,7 +247,7 @@ impl Reading {
         if findings.content_type.is_none() {
             findings.content_type = self.kind.essence().map(Box::from);
         }
-        if self.kind == Kind::Other {
+        if self.kind == DocumentKind::Other {
             return;
         }
         let by_page = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
@@ -265,6 +265,6 @@ impl Reading {
         }
         tokenizer.finish(&mut collector);
         collector.finish();
-        Settling { collector: &collector, page, written, queries: charset }.settle(findings);
+        LinkResolution { collector: &collector, page, written, queries: charset }.settle(findings);
     }
 }

@@ -36,20 +36,20 @@ enum Level {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Script {
+pub struct ScriptState {
     level: Level,
     /// Dashes right before, 2 at most: with a `>` they end the comment.
     dashes: u8,
 }
 
 /// What a `<` within a script begins.
-pub enum Decision {
+pub enum ScriptStep {
     EndTag,
     /// No tag; so many bytes are read, and this is where the reading is then.
-    Text(Script, usize),
+    Text(ScriptState, usize),
 }
 
-impl Script {
+impl ScriptState {
     /// Runs over text up to the next `<`.
     pub fn skip(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
@@ -73,18 +73,18 @@ impl Script {
     }
 
     /// Judges the bytes from a `<` on; `None` where they are too few to tell.
-    pub fn decide(self, bytes: &[u8], name: &[u8]) -> Option<Decision> {
+    pub fn decide(self, bytes: &[u8], name: &[u8]) -> Option<ScriptStep> {
         let (level, dashes, length) = match self.level {
             Level::Plain => {
                 if end_tag(bytes, name)? {
-                    return Some(Decision::EndTag);
+                    return Some(ScriptStep::EndTag);
                 }
                 // Two dashes are seen already: `<!-->` is a whole comment.
                 if starts(bytes, b"<!--")? { (Level::Escaped, 2, 4) } else { (Level::Plain, 0, 1) }
             }
             Level::Escaped => {
                 if end_tag(bytes, name)? {
-                    return Some(Decision::EndTag);
+                    return Some(ScriptStep::EndTag);
                 }
                 if tag(bytes, b"<", b"script")? { (Level::DoubleEscaped, 0, 8) } else { (Level::Escaped, 0, 1) }
             }
@@ -96,6 +96,6 @@ impl Script {
                 }
             }
         };
-        Some(Decision::Text(Self { level, dashes }, length))
+        Some(ScriptStep::Text(Self { level, dashes }, length))
     }
 }

@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use crate::page::url::{BadUrl, Url, without_extra_slashes};
 
 /// What addresses on a page are relative to.
-pub struct Base {
+pub struct BaseUrl {
     /// `None` where the base is not http: then nothing is ordinary.
     normal: Option<Normal>,
     /// For what is not ordinary; made when the first such link comes.
@@ -32,7 +32,7 @@ struct Normal {
     path: usize,
 }
 
-impl Base {
+impl BaseUrl {
     pub fn new(page: &Url) -> Self {
         Self { normal: Some(Normal::new(page)), parsed: OnceCell::new() }
     }

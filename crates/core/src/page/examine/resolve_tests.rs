@@ -90,7 +90,7 @@ fn odd_links_are_left_to_the_parser() {
 
 #[test]
 fn queries_follow_the_charset() {
-    let base = Base::new(&page("http://h/"));
+    let base = BaseUrl::new(&page("http://h/"));
     let mut out = String::new();
     for (href, encoding, expected) in [
         ("/é?é", "utf-8", "http://h/%C3%A9?%C3%A9"),
@@ -108,7 +108,7 @@ fn queries_follow_the_charset() {
 
 #[test]
 fn bases() {
-    let own = Base::new(&page("http://h/a/b"));
+    let own = BaseUrl::new(&page("http://h/a/b"));
     let mut out = String::new();
     for (base, href, expected) in [
         ("/x/", "y", Ok("http://h/x/y")),

@@ -103,12 +103,12 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
 /// Where in a tag the reading is: enough to find its end, since `>` does not end it within quotes.
 #[derive(Clone, Copy, Debug)]
 pub struct TagScan {
-    place: Place,
+    place: TextContext,
     pub self_closing: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum TextContext {
     TagName,
     BeforeName,
     Name,
@@ -122,7 +122,7 @@ enum Place {
 impl TagScan {
     /// At the first byte of a tag's name.
     pub fn at_name() -> Self {
-        Self { place: Place::TagName, self_closing: false }
+        Self { place: TextContext::TagName, self_closing: false }
     }
 
     /// Runs on over the tag's next bytes; says at which of them the tag ends.
@@ -130,40 +130,40 @@ impl TagScan {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
             let place = match self.place {
-                Place::Quoted(quote) => {
+                TextContext::Quoted(quote) => {
                     index += memchr(quote, bytes.get(index..)?)?;
                     // What follows a quoted value begins a name even without white space between.
-                    Place::BeforeName
+                    TextContext::BeforeName
                 }
-                Place::BeforeValue => match byte {
-                    b'"' | b'\'' => Place::Quoted(byte),
+                TextContext::BeforeValue => match byte {
+                    b'"' | b'\'' => TextContext::Quoted(byte),
                     b'>' => return Some(index),
-                    _ if is_space(byte) => Place::BeforeValue,
-                    _ => Place::Unquoted,
+                    _ if is_space(byte) => TextContext::BeforeValue,
+                    _ => TextContext::Unquoted,
                 },
-                Place::Unquoted => match byte {
+                TextContext::Unquoted => match byte {
                     b'>' => return Some(index),
-                    _ if is_space(byte) => Place::BeforeName,
-                    _ => Place::Unquoted,
+                    _ if is_space(byte) => TextContext::BeforeName,
+                    _ => TextContext::Unquoted,
                 },
                 place => match byte {
                     b'>' => {
-                        self.self_closing = matches!(place, Place::Slash);
+                        self.self_closing = matches!(place, TextContext::Slash);
                         return Some(index);
                     }
-                    b'/' => Place::Slash,
+                    b'/' => TextContext::Slash,
                     b'=' => match place {
-                        Place::Name | Place::AfterName => Place::BeforeValue,
-                        Place::TagName => Place::TagName,
-                        _ => Place::Name,
+                        TextContext::Name | TextContext::AfterName => TextContext::BeforeValue,
+                        TextContext::TagName => TextContext::TagName,
+                        _ => TextContext::Name,
                     },
                     _ if is_space(byte) => match place {
-                        Place::Name | Place::AfterName => Place::AfterName,
-                        _ => Place::BeforeName,
+                        TextContext::Name | TextContext::AfterName => TextContext::AfterName,
+                        _ => TextContext::BeforeName,
                     },
                     _ => match place {
-                        Place::TagName => Place::TagName,
-                        _ => Place::Name,
+                        TextContext::TagName => TextContext::TagName,
+                        _ => TextContext::Name,
                     },
                 },
             };

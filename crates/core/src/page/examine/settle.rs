@@ -6,21 +6,21 @@ use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use super::Findings;
-use super::entities::{self, Place};
+use super::entities::{self, TextContext};
 use super::headers::refresh_header;
 use super::links::Collector;
-use super::resolve::Base;
+use super::resolve::BaseUrl;
 use crate::page::link::{LinkKind, LinkList};
-use crate::page::url::{BadUrl, LONGEST, Url, UrlRef};
+use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
 /// The longest title that is kept, in bytes.
-pub(crate) const LONGEST_TITLE: usize = 2048;
+pub(crate) const MAX_TITLE: usize = 2048;
 
 /// Bytes of addresses that room is made for beforehand.
-const MOST_ROOM: usize = 64 << 10;
+const MAX_RESERVED: usize = 64 << 10;
 
 /// All that the findings depend on.
-pub struct Settling<'a> {
+pub struct LinkResolution<'a> {
     pub collector: &'a Collector,
     pub page: &'a Url,
     /// The charset of the bytes that were collected.
@@ -29,10 +29,10 @@ pub struct Settling<'a> {
     pub queries: &'static Encoding,
 }
 
-impl Settling<'_> {
+impl LinkResolution<'_> {
     pub fn settle(self, findings: &mut Findings) {
         let collector = self.collector;
-        findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, Place::Text)));
+        findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, TextContext::Text)));
         findings.directives = collector.directives;
         findings.capped = collector.capped;
         findings.likeness = collector.likeness.clone().finish();
@@ -47,27 +47,27 @@ impl Settling<'_> {
             .iter()
             .filter_map(|(language, place)| {
                 let url = self.url(&base, collector.links.bytes(place.clone()))?;
-                Some((self.text(language, Place::Attribute).into(), url))
+                Some((self.text(language, TextContext::Attribute).into(), url))
             })
             .collect();
     }
 
     /// The first `base` element counts, or the page's own address where that makes no base.
-    fn base(&self) -> Base {
-        let own = Base::new(self.page);
-        let href = self.collector.base.as_deref().map(|href| self.text(href, Place::Attribute));
+    fn base(&self) -> BaseUrl {
+        let own = BaseUrl::new(self.page);
+        let href = self.collector.base.as_deref().map(|href| self.text(href, TextContext::Attribute));
         href.and_then(|href| own.rebased(&href, self.queries)).unwrap_or(own)
     }
 
-    fn resolve_links(&self, base: &Base, findings: &mut Findings) {
-        let longest = self.collector.caps.max_url.min(LONGEST);
+    fn resolve_links(&self, base: &BaseUrl, findings: &mut Findings) {
+        let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
         // Most are as long as written, and the page's origin in front.
         let origin = self.page.as_str().len() - self.page.target().len();
-        let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MOST_ROOM));
+        let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MAX_RESERVED));
         let mut out = String::new();
         for (bytes, written) in self.collector.links.iter() {
-            let text = self.text(bytes, Place::Attribute);
+            let text = self.text(bytes, TextContext::Attribute);
             let href = match written.kind {
                 LinkKind::Refresh => refresh_header(&text),
                 _ => Some(&*text),
@@ -83,14 +83,14 @@ impl Settling<'_> {
         findings.links = distinct.list;
     }
 
-    fn url(&self, base: &Base, bytes: &[u8]) -> Option<Url> {
+    fn url(&self, base: &BaseUrl, bytes: &[u8]) -> Option<Url> {
         let mut out = String::new();
-        base.resolve(&self.text(bytes, Place::Attribute), self.queries, &mut out).ok()?;
+        base.resolve(&self.text(bytes, TextContext::Attribute), self.queries, &mut out).ok()?;
         let longest = self.collector.caps.max_url;
         UrlRef::from_normal(&out).filter(|_| out.len() <= longest).map(UrlRef::to_url)
     }
 
-    fn text<'b>(&self, bytes: &'b [u8], place: Place) -> Cow<'b, str> {
+    fn text<'b>(&self, bytes: &'b [u8], place: TextContext) -> Cow<'b, str> {
         match self.written.decode_without_bom_handling(bytes).0 {
             Cow::Borrowed(text) => entities::resolve(text, place),
             Cow::Owned(text) => Cow::Owned(entities::resolve(&text, place).into_owned()),
@@ -140,8 +140,8 @@ fn tidy(title: &str) -> Option<Box<str>> {
             tidy.push(' ');
         }
         tidy.push_str(word);
-        if tidy.len() > LONGEST_TITLE {
-            tidy.truncate(tidy.floor_char_boundary(LONGEST_TITLE));
+        if tidy.len() > MAX_TITLE {
+            tidy.truncate(tidy.floor_char_boundary(MAX_TITLE));
             break;
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! It is fed chunk by chunk and runs over every byte a bounded number of times, however the input is cut: text is skipped
 //! with `memchr`, a tag that lies whole within a chunk is handed on in place, and only a tag that crosses a border is
-//! collected in a buffer. What a tag means is the [`Sink`]'s affair, as is the little that a tree would know: the answer
+//! collected in a buffer. What a tag means is the [`TokenHandler`]'s affair, as is the little that a tree would know: the answer
 //! to a start tag says how the bytes after it are to be read.
 //!
 //! Works on any encoding in which the bytes below 0x40 mean ASCII wherever they stand; that is every one of the web's but
@@ -12,19 +12,19 @@
 
 use memchr::memchr;
 
-use super::raw_text::{self, Script};
+use super::raw_text::{self, ScriptState};
 use super::scan::{self, CommentScan, DoctypeScan, TagScan};
 
 /// Of a tag longer than this, only the attributes that end within it are seen.
-pub const LONGEST_TAG: usize = 64 * 1024;
+pub const MAX_TAG: usize = 64 * 1024;
 
 /// How the bytes after a tag are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum TextMode {
     /// Tags and text; the text is of no interest.
     Markup,
     /// Tags and text; the text is told to the sink.
-    Heard,
+    Captured,
     /// Text with character references up to the end tag of the same name (`title`, `textarea`). Told to the sink.
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
@@ -44,9 +44,9 @@ pub enum Dialect {
 }
 
 /// Who is told of what the tokenizer finds.
-pub trait Sink {
+pub trait TokenHandler {
     /// A start tag. Answers how to go on.
-    fn start(&mut self, tag: &Tag<'_>) -> Content;
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode;
     /// An end tag, by its name as written.
     fn end(&mut self, name: &[u8]);
     /// A piece of text, where the content is one whose text is told. Character references are unresolved.
@@ -67,7 +67,7 @@ pub struct Tag<'a> {
     /// What follows the name, including the final `>` unless the tag was cut.
     rest: &'a [u8],
     pub self_closing: bool,
-    /// The tag is longer than [`LONGEST_TAG`].
+    /// The tag is longer than [`MAX_TAG`].
     pub cut: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Attributes<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Content,
+    TextMode,
     /// Within the first bytes of something that `<` may begin; they are in the buffer.
     Opening,
     /// Within a tag, which is in the buffer up to the limit.
@@ -95,11 +95,11 @@ enum State {
 
 pub struct Tokenizer {
     state: State,
-    content: Content,
+    content: TextMode,
     dialect: Dialect,
     /// The name of the element whose end tag ends the raw text.
     raw_name: Vec<u8>,
-    script: Script,
+    script: ScriptState,
     /// What was begun in an earlier chunk: a tag, or the first bytes that decide what it is.
     begun: Vec<u8>,
     /// The tag in the buffer is longer than the limit.
@@ -116,43 +116,43 @@ enum Opening {
     /// So many bytes belong to the opening itself.
     Markup(State, usize),
     /// Text of a script; so many bytes lead to another place in it.
-    Script(Script, usize),
+    Script(ScriptState, usize),
 }
 
 impl Tokenizer {
     pub fn new(dialect: Dialect) -> Self {
-        Self::within(dialect, Content::Markup, b"")
+        Self::within(dialect, TextMode::Markup, b"")
     }
 
     /// A tokenizer that begins inside the element `name`.
-    pub fn within(dialect: Dialect, content: Content, name: &[u8]) -> Self {
+    pub fn within(dialect: Dialect, content: TextMode, name: &[u8]) -> Self {
         Self {
-            state: State::Content,
+            state: State::TextMode,
             content,
             dialect,
             raw_name: name.to_ascii_lowercase(),
-            script: Script::default(),
+            script: ScriptState::default(),
             begun: Vec::new(),
             cut: false,
         }
     }
 
     /// Reads the next bytes. What is unfinished when no more come is no tag, as the standard says.
-    pub fn feed(&mut self, chunk: &[u8], sink: &mut impl Sink) {
+    pub fn feed(&mut self, chunk: &[u8], sink: &mut impl TokenHandler) {
         let mut rest = chunk;
         while !rest.is_empty() {
             rest = match self.state {
                 // Nearly always: a branch that is foreseen costs nothing, one among seven does.
-                State::Content => self.content(rest, sink),
+                State::TextMode => self.content(rest, sink),
                 _ => self.step(rest, sink),
             };
         }
     }
 
     /// Reads some of the bytes, and answers with the others.
-    fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+    fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         match self.state {
-            State::Content => self.content(rest, sink),
+            State::TextMode => self.content(rest, sink),
             State::Opening => self.opening(rest, sink),
             State::Tag(scan) => self.tag(scan, rest, sink),
             State::Comment(scan) => self.comment(scan, rest),
@@ -163,19 +163,19 @@ impl Tokenizer {
     }
 
     /// The input is over: what looked like the beginning of a tag within heard text was text.
-    pub fn finish(&mut self, sink: &mut impl Sink) {
-        if matches!(self.state, State::Opening) && matches!(self.content, Content::Heard | Content::RcData) {
+    pub fn finish(&mut self, sink: &mut impl TokenHandler) {
+        if matches!(self.state, State::Opening) && matches!(self.content, TextMode::Captured | TextMode::RcData) {
             sink.text(&self.begun);
         }
         self.begun.clear();
-        self.state = State::Content;
+        self.state = State::TextMode;
     }
 
-    fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
-        let heard = matches!(self.content, Content::Heard | Content::RcData);
+    fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
+        let heard = matches!(self.content, TextMode::Captured | TextMode::RcData);
         let next = match self.content {
-            Content::PlainText => None,
-            Content::Script => self.script.skip(rest),
+            TextMode::PlainText => None,
+            TextMode::Script => self.script.skip(rest),
             _ => scan::find(b'<', rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
@@ -183,7 +183,7 @@ impl Tokenizer {
             if heard {
                 sink.text(text);
             }
-            if heard || self.content == Content::Markup {
+            if heard || self.content == TextMode::Markup {
                 sink.shown(text);
             }
         }
@@ -191,9 +191,9 @@ impl Tokenizer {
     }
 
     /// Reads on from a `<` within the chunk.
-    fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+    fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         // Nearly always a tag, and all of it: what else there may be is looked at only where it is not.
-        if matches!(self.content, Content::Markup | Content::Heard)
+        if matches!(self.content, TextMode::Markup | TextMode::Captured)
             && begins_tag(rest)
             && let Some(next) = self.whole_tag(rest, sink)
         {
@@ -207,7 +207,7 @@ impl Tokenizer {
                 &[]
             }
             Opening::Text => {
-                if matches!(self.content, Content::Heard | Content::RcData) {
+                if matches!(self.content, TextMode::Captured | TextMode::RcData) {
                     sink.text(b"<");
                 }
                 rest.get(1..).unwrap_or(&[])
@@ -233,16 +233,16 @@ impl Tokenizer {
     }
 
     /// Reads a tag that ends within the chunk.
-    fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> Option<&'a [u8]> {
+    fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> Option<&'a [u8]> {
         let after = rest.get(name_start(rest)..)?;
         let (name, after) = after.split_at(scan::name_end(after)?);
         let (end, self_closing) = scan::whole_tag(after)?;
         let (attributes, next) = after.split_at(end + 1);
         let length = rest.len() - next.len();
-        let tag = if length > LONGEST_TAG {
-            let over = length - LONGEST_TAG;
+        let tag = if length > MAX_TAG {
+            let over = length - MAX_TAG;
             let kept = attributes.len().saturating_sub(over);
-            let name = name.get(..LONGEST_TAG - name_start(rest)).unwrap_or(name);
+            let name = name.get(..MAX_TAG - name_start(rest)).unwrap_or(name);
             Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, cut: true }
         } else {
             Tag { name, rest: attributes, self_closing, cut: false }
@@ -252,13 +252,13 @@ impl Tokenizer {
     }
 
     /// Reads on where the chunk before ended within an opening: byte by byte, it is decided within a few.
-    fn opening<'a>(&mut self, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+    fn opening<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         let mut begun = std::mem::take(&mut self.begun);
         for (index, &byte) in rest.iter().enumerate() {
             begun.push(byte);
             if !matches!(self.decide(&begun, sink), Opening::Undecided) {
                 // Decided now: the few bytes are read again as if they had come in one chunk.
-                self.state = State::Content;
+                self.state = State::TextMode;
                 let mut few = begun.as_slice();
                 while !few.is_empty() {
                     few = self.step(few, sink);
@@ -270,7 +270,7 @@ impl Tokenizer {
         &[]
     }
 
-    fn tag<'a>(&mut self, mut scan: TagScan, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
+    fn tag<'a>(&mut self, mut scan: TagScan, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         match scan.find_end(rest) {
             Some(end) => {
                 let (tail, rest) = rest.split_at((end + 1).min(rest.len()));
@@ -294,45 +294,45 @@ impl Tokenizer {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = LONGEST_TAG.saturating_sub(self.begun.len());
+        let room = MAX_TAG.saturating_sub(self.begun.len());
         self.cut |= bytes.len() > room;
         self.begun.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
 
-    fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl Sink) {
-        self.state = State::Content;
+    fn emit(&mut self, tag: Tag<'_>, closing: bool, sink: &mut impl TokenHandler) {
+        self.state = State::TextMode;
         if closing {
-            self.content = Content::Markup;
+            self.content = TextMode::Markup;
             sink.end(tag.name);
             return;
         }
         self.content = sink.start(&tag);
-        if matches!(self.content, Content::RcData | Content::RawText | Content::Script) {
+        if matches!(self.content, TextMode::RcData | TextMode::RawText | TextMode::Script) {
             self.raw_name.clear();
             self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
-            self.script = Script::default();
+            self.script = ScriptState::default();
         }
     }
 
     /// What `bytes`, which begin with `<`, begin.
-    fn decide(&self, bytes: &[u8], sink: &impl Sink) -> Opening {
+    fn decide(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
         match self.content {
-            Content::Markup | Content::Heard => self.decide_markup(bytes, sink),
-            Content::RcData | Content::RawText => match raw_text::end_tag(bytes, &self.raw_name) {
+            TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, sink),
+            TextMode::RcData | TextMode::RawText => match raw_text::end_tag(bytes, &self.raw_name) {
                 None => Opening::Undecided,
                 Some(true) => Opening::Tag,
                 Some(false) => Opening::Text,
             },
-            Content::Script => match self.script.decide(bytes, &self.raw_name) {
+            TextMode::Script => match self.script.decide(bytes, &self.raw_name) {
                 None => Opening::Undecided,
-                Some(raw_text::Decision::EndTag) => Opening::Tag,
-                Some(raw_text::Decision::Text(script, length)) => Opening::Script(script, length),
+                Some(raw_text::ScriptStep::EndTag) => Opening::Tag,
+                Some(raw_text::ScriptStep::Text(script, length)) => Opening::Script(script, length),
             },
-            Content::PlainText => Opening::Text,
+            TextMode::PlainText => Opening::Text,
         }
     }
 
-    fn decide_markup(&self, bytes: &[u8], sink: &impl Sink) -> Opening {
+    fn decide_markup(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
         match bytes.get(1) {
             None => Opening::Undecided,
             Some(byte) if byte.is_ascii_alphabetic() => Opening::Tag,
@@ -365,7 +365,7 @@ impl Tokenizer {
     fn until_greater<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         match memchr(b'>', rest) {
             Some(end) => {
-                self.state = State::Content;
+                self.state = State::TextMode;
                 rest.get(end + 1..).unwrap_or(&[])
             }
             None => &[],
@@ -374,22 +374,22 @@ impl Tokenizer {
 
     fn comment<'a>(&mut self, mut scan: CommentScan, rest: &'a [u8]) -> &'a [u8] {
         let end = scan.find_end(rest);
-        self.state = if end.is_some() { State::Content } else { State::Comment(scan) };
+        self.state = if end.is_some() { State::TextMode } else { State::Comment(scan) };
         end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
     }
 
     fn doctype<'a>(&mut self, mut scan: DoctypeScan, rest: &'a [u8]) -> &'a [u8] {
         let end = rest.iter().position(|&byte| scan.ends_with(byte));
-        self.state = if end.is_some() { State::Content } else { State::Doctype(scan) };
+        self.state = if end.is_some() { State::TextMode } else { State::Doctype(scan) };
         end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
     }
 
-    fn cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], sink: &mut impl Sink) -> &'a [u8] {
-        let heard = self.content == Content::Heard;
+    fn cdata<'a>(&mut self, mut brackets: u8, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
+        let heard = self.content == TextMode::Captured;
         for (index, &byte) in rest.iter().enumerate() {
             match (byte, brackets) {
                 (b'>', 2) => {
-                    self.state = State::Content;
+                    self.state = State::TextMode;
                     return rest.get(index + 1..).unwrap_or(&[]);
                 }
                 // The brackets before the last two were text.

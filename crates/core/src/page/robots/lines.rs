@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 /// How much of a file is read: what RFC 9309 asks for at least.
-pub const LIMIT: usize = 500 * 1024;
+pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
 /// How much of a line is read: as much as Google's parser does.
-pub(crate) const LONGEST_LINE: usize = 16_663;
+pub(crate) const MAX_LINE: usize = 16_663;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum RobotsField {
     UserAgent,
     Allow,
     Disallow,
@@ -28,28 +28,32 @@ pub enum Field {
 
 /// A line with a name and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct RobotsLine<'a> {
     /// From 1; lines that say nothing count.
     pub number: u32,
-    pub field: Field,
+    pub field: RobotsField,
     pub name: &'a [u8],
     /// Without white space around it, without a comment. May be empty.
     pub value: &'a [u8],
 }
 
 /// The lines of a file that have a name and a value.
-pub struct Lines<'a> {
+pub struct RobotsLines<'a> {
     rest: &'a [u8],
     number: u32,
 }
 
-/// Brings a file's bytes into the form that [`Lines`] reads: within the limit, without byte order mark, as UTF-8 (or
+/// Brings a file's bytes into the form that [`RobotsLines`] reads: within the limit, without byte order mark, as UTF-8 (or
 /// whatever bytes there are), and without tags where the file is an HTML page.
 pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let bytes = match bytes.get(..LIMIT) {
-        Some(head) if bytes.len() > LIMIT => {
-            let whole = matches!(bytes.get(LIMIT), Some(b'\n' | b'\r'));
-            let end = if whole { LIMIT } else { head.iter().rposition(|b| is_line_end(*b)).map_or(0, |at| at + 1) };
+    let bytes = match bytes.get(..MAX_ROBOTS_BYTES) {
+        Some(head) if bytes.len() > MAX_ROBOTS_BYTES => {
+            let whole = matches!(bytes.get(MAX_ROBOTS_BYTES), Some(b'\n' | b'\r'));
+            let end = if whole {
+                MAX_ROBOTS_BYTES
+            } else {
+                head.iter().rposition(|b| is_line_end(*b)).map_or(0, |at| at + 1)
+            };
             head.get(..end).unwrap_or_default()
         }
         _ => bytes,
@@ -87,17 +91,17 @@ fn without_tags(text: &[u8]) -> Vec<u8> {
     out
 }
 
-impl<'a> Lines<'a> {
+impl<'a> RobotsLines<'a> {
     /// Reads a text that [`prepare`] made.
     pub fn new(text: &'a [u8]) -> Self {
         Self { rest: text, number: 0 }
     }
 }
 
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
+impl<'a> Iterator for RobotsLines<'a> {
+    type Item = RobotsLine<'a>;
 
-    fn next(&mut self) -> Option<Line<'a>> {
+    fn next(&mut self) -> Option<RobotsLine<'a>> {
         while !self.rest.is_empty() {
             let end = memchr::memchr2(b'\n', b'\r', self.rest).unwrap_or(self.rest.len());
             let (line, rest) = self.rest.split_at(end);
@@ -106,8 +110,8 @@ impl<'a> Iterator for Lines<'a> {
                 [] => rest,
             };
             self.number = self.number.saturating_add(1);
-            if let Some((name, value)) = name_and_value(line.get(..LONGEST_LINE).unwrap_or(line)) {
-                return Some(Line { number: self.number, field: field(name, value), name, value });
+            if let Some((name, value)) = name_and_value(line.get(..MAX_LINE).unwrap_or(line)) {
+                return Some(RobotsLine { number: self.number, field: field(name, value), name, value });
             }
         }
         None
@@ -131,19 +135,19 @@ fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!name.is_empty()).then_some((name, value.trim_ascii()))
 }
 
-fn field(name: &[u8], value: &[u8]) -> Field {
+fn field(name: &[u8], value: &[u8]) -> RobotsField {
     /// Names as written, and how people mistype those that restrict us.
-    const NAMES: &[(Field, &[&str])] = &[
-        (Field::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
-        (Field::Allow, &["allow"]),
+    const NAMES: &[(RobotsField, &[&str])] = &[
+        (RobotsField::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
+        (RobotsField::Allow, &["allow"]),
         (
-            Field::Disallow,
+            RobotsField::Disallow,
             &["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw", "desallow", "disllow"],
         ),
-        (Field::CrawlDelay, &["crawl-delay", "crawldelay", "crawl delay"]),
-        (Field::Sitemap, &["sitemap", "site-map", "sitemaps"]),
+        (RobotsField::CrawlDelay, &["crawl-delay", "crawldelay", "crawl delay"]),
+        (RobotsField::Sitemap, &["sitemap", "site-map", "sitemaps"]),
         (
-            Field::Other,
+            RobotsField::Other,
             &[
                 "clean-param",
                 "comment",
@@ -166,9 +170,9 @@ fn field(name: &[u8], value: &[u8]) -> Field {
         }
     }
     match name.get(..5) {
-        Some(head) if head.eq_ignore_ascii_case(b"acap-") => Field::Other,
-        _ if is_bare_sitemap(name, value) => Field::Sitemap,
-        _ => Field::Unknown,
+        Some(head) if head.eq_ignore_ascii_case(b"acap-") => RobotsField::Other,
+        _ if is_bare_sitemap(name, value) => RobotsField::Sitemap,
+        _ => RobotsField::Unknown,
     }
 }
 

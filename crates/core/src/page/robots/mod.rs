@@ -24,15 +24,15 @@ use hashbrown::HashSet;
 
 pub use answer::RobotsAnswer;
 #[cfg(test)]
-pub(crate) use lines::LONGEST_LINE;
-pub use lines::{Field, LIMIT, Line, Lines, prepare};
-pub use pattern::Pattern;
+pub(crate) use lines::MAX_LINE;
+pub use lines::{MAX_ROBOTS_BYTES, RobotsField, RobotsLine, RobotsLines, prepare};
+pub use pattern::RobotsPattern;
 
 use crate::page::url::Url;
 
 /// Octets of patterns and of the target that one decision may compare: all hosts wait for it. A file with 10,000
 /// patterns and a target of 100 octets stays below.
-pub(crate) const MOST_WORK: usize = 2 << 20;
+pub(crate) const MAX_MATCH_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Robots {
     pub fn parse(bytes: &[u8], agent: &str) -> Self {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
-        for line in Lines::new(&text) {
+        for line in RobotsLines::new(&text) {
             reading.line(&line);
         }
         reading.finish()
@@ -110,9 +110,9 @@ impl Robots {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
         let mut said = Vec::new();
-        for line in Lines::new(&text) {
+        for line in RobotsLines::new(&text) {
             reading.line(&line);
-            if matches!(line.field, Field::Other | Field::Unknown) {
+            if matches!(line.field, RobotsField::Other | RobotsField::Unknown) {
                 // Some speak to everybody wherever they stand; the others as Crawl-delay does.
                 let global = lines::is_global(line.name) || !reading.started;
                 let (own, star) = (reading.own.delay_current, reading.star.delay_current);
@@ -187,7 +187,7 @@ impl Robots {
         for rule in candidates {
             let pattern = self.slice(rule.normal);
             work += pattern.len() + path.len();
-            if work > MOST_WORK {
+            if work > MAX_MATCH_WORK {
                 // A file that costs this much was not written for people: what it might forbid is left alone.
                 wild = self.wild.iter().find(|rule| !rule.allow);
                 break;
@@ -266,10 +266,10 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &RobotsLine<'_>) {
         match line.field {
-            Field::UserAgent => self.user_agent(line.value),
-            Field::Allow | Field::Disallow => {
+            RobotsField::UserAgent => self.user_agent(line.value),
+            RobotsField::Allow | RobotsField::Disallow => {
                 self.open = false;
                 self.delay_open = false;
                 for group in [&mut self.own, &mut self.star] {
@@ -278,7 +278,7 @@ impl<'a> Reading<'a> {
                     }
                 }
             }
-            Field::CrawlDelay => {
+            RobotsField::CrawlDelay => {
                 self.delay_open = false;
                 if let Some(delay) = parse_delay(line.value) {
                     for group in [&mut self.own, &mut self.star] {
@@ -288,13 +288,13 @@ impl<'a> Reading<'a> {
                     }
                 }
             }
-            Field::Sitemap => {
+            RobotsField::Sitemap => {
                 let value: Box<str> = String::from_utf8_lossy(line.value).into();
                 if !value.is_empty() && self.known.insert(value.clone()) {
                     self.sitemaps.push(value);
                 }
             }
-            Field::Other | Field::Unknown => self.delay_open = false,
+            RobotsField::Other | RobotsField::Unknown => self.delay_open = false,
         }
     }
 
@@ -366,14 +366,14 @@ fn shorter_prefixes(plain: &[Rule], group: &Group) -> Box<[u32]> {
 }
 
 impl Group {
-    fn push(&mut self, line: &Line<'_>) {
-        let Pattern { normal, anchored, octets } = Pattern::new(line.value);
+    fn push(&mut self, line: &RobotsLine<'_>) {
+        let RobotsPattern { normal, anchored, octets } = RobotsPattern::new(line.value);
         if line.value.is_empty() {
             return; // says nothing: nothing is disallowed by it, nothing allowed
         }
         let written = self.keep(line.value);
         let normal = if *normal == *line.value { written } else { self.keep(&normal) };
-        let allow = line.field == Field::Allow;
+        let allow = line.field == RobotsField::Allow;
         self.rules.push(Rule { written, normal, line: line.number, octets, allow, anchored });
     }
 

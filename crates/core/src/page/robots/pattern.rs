@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use memchr::memmem;
 
 /// A rule's value, ready to be matched.
-pub struct Pattern<'a> {
+pub struct RobotsPattern<'a> {
     pub normal: Cow<'a, [u8]>,
     /// `$` at the end: the target must end there as well.
     pub anchored: bool,
@@ -16,7 +16,7 @@ pub struct Pattern<'a> {
     pub octets: u32,
 }
 
-impl<'a> Pattern<'a> {
+impl<'a> RobotsPattern<'a> {
     pub fn new(value: &'a [u8]) -> Self {
         let (body, anchored) = match value {
             [body @ .., b'$'] => (body, true),

@@ -192,9 +192,9 @@ fn marks_and_utf16_are_decoded() {
 fn five_hundred_kibibytes_are_read_and_a_cut_line_is_dropped() {
     let filler = "#".repeat(99) + "\n";
     let mut file = "User-agent: *\n".to_owned() + &filler.repeat(5118);
-    assert!(file.len() < LIMIT && LIMIT - file.len() < 200);
+    assert!(file.len() < MAX_ROBOTS_BYTES && MAX_ROBOTS_BYTES - file.len() < 200);
     file += "Disallow: /kept\n";
-    let left = LIMIT - file.len();
+    let left = MAX_ROBOTS_BYTES - file.len();
     file += &format!("Allow: /kept/{}\nDisallow: /late\n", "x".repeat(left));
     let robots = Robots::parse(file.as_bytes(), "a");
     assert!(!robots.allows("/kept"));
@@ -267,7 +267,7 @@ proptest! {
         let best = rules
             .iter()
             .filter(|(_, path)| {
-                let pattern = Pattern::new(path.as_bytes());
+                let pattern = RobotsPattern::new(path.as_bytes());
                 pattern::matches(&pattern.normal, pattern.anchored, target.as_bytes())
             })
             .max_by_key(|(allow, path)| (path.len(), *allow));

@@ -39,7 +39,7 @@ pub struct Scope {
 
 /// What becomes of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ScopeVerdict {
     Follow,
     Reject(ScopeRule),
 }
@@ -112,13 +112,13 @@ impl Scope {
     }
 
     /// Whether to follow a link of this kind to this address, at this depth.
-    pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
+    pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> ScopeVerdict {
         verdict(self.objection(url, self.standing(url.host()), depth, kind))
     }
 
     /// For many links in a row.
-    pub fn judging(&self) -> Judging<'_> {
-        Judging { scope: self, host: String::new(), standing: self.standing("") }
+    pub fn judging(&self) -> ScopeJudge<'_> {
+        ScopeJudge { scope: self, host: String::new(), standing: self.standing("") }
     }
 
     /// What a host decides, whatever the rest of the address.
@@ -190,7 +190,7 @@ impl Scope {
 }
 
 /// A [`Scope`] that remembers the host it met last: most links of a page lead to one and the same.
-pub struct Judging<'a> {
+pub struct ScopeJudge<'a> {
     scope: &'a Scope,
     host: String,
     standing: Standing,
@@ -203,9 +203,9 @@ struct Standing {
     is_inside: bool,
 }
 
-impl Judging<'_> {
+impl ScopeJudge<'_> {
     /// As [`Scope::judge`].
-    pub fn judge(&mut self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> Verdict {
+    pub fn judge(&mut self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> ScopeVerdict {
         if url.host() != self.host {
             self.host.clear();
             self.host.push_str(url.host());
@@ -215,8 +215,8 @@ impl Judging<'_> {
     }
 }
 
-fn verdict(objection: Option<ScopeRule>) -> Verdict {
-    objection.map_or(Verdict::Follow, Verdict::Reject)
+fn verdict(objection: Option<ScopeRule>) -> ScopeVerdict {
+    objection.map_or(ScopeVerdict::Follow, ScopeVerdict::Reject)
 }
 
 impl ScopeRule {

@@ -10,17 +10,17 @@ fn scope(root: &str, breadth: Breadth) -> Scope {
     Scope::new(&[url(root)], breadth, &[], &[], None, 4096).unwrap()
 }
 
-fn judge(scope: &Scope, text: &str) -> Verdict {
+fn judge(scope: &Scope, text: &str) -> ScopeVerdict {
     scope.judge(url(text).as_ref(), 1, LinkKind::Anchor)
 }
 
 fn assert_scope(root: &str, breadth: Breadth, rule: ScopeRule, inside: &[&str], outside: &[&str]) {
     let scope = scope(root, breadth);
     for text in inside {
-        assert_eq!(judge(&scope, text), Verdict::Follow, "{root} {breadth:?} {text}");
+        assert_eq!(judge(&scope, text), ScopeVerdict::Follow, "{root} {breadth:?} {text}");
     }
     for text in outside {
-        assert_eq!(judge(&scope, text), Verdict::Reject(rule), "{root} {breadth:?} {text}");
+        assert_eq!(judge(&scope, text), ScopeVerdict::Reject(rule), "{root} {breadth:?} {text}");
     }
 }
 
@@ -122,23 +122,23 @@ fn include_narrows_and_exclude_wins_over_everything() {
     let roots = [url("https://a.test/"), url("https://a.test/secret/")];
     let include = ["/docs/".to_owned(), r"\?page=\d+$".to_owned()];
     let scope = Scope::new(&roots, Breadth::Host, &include, &["secret".to_owned()], None, 4096).unwrap();
-    assert_eq!(judge(&scope, "https://a.test/docs/x"), Verdict::Follow);
-    assert_eq!(judge(&scope, "https://a.test/?page=12"), Verdict::Follow);
-    assert_eq!(judge(&scope, "https://a.test/other"), Verdict::Reject(ScopeRule::Include));
-    assert_eq!(judge(&scope, "https://a.test/docs/secret"), Verdict::Reject(ScopeRule::Exclude));
+    assert_eq!(judge(&scope, "https://a.test/docs/x"), ScopeVerdict::Follow);
+    assert_eq!(judge(&scope, "https://a.test/?page=12"), ScopeVerdict::Follow);
+    assert_eq!(judge(&scope, "https://a.test/other"), ScopeVerdict::Reject(ScopeRule::Include));
+    assert_eq!(judge(&scope, "https://a.test/docs/secret"), ScopeVerdict::Reject(ScopeRule::Exclude));
     let root = |text| scope.judge(url(text).as_ref(), 0, LinkKind::Root);
-    assert_eq!(root("https://a.test/"), Verdict::Follow, "roots need no include");
-    assert_eq!(root("https://a.test/secret/"), Verdict::Reject(ScopeRule::Exclude));
+    assert_eq!(root("https://a.test/"), ScopeVerdict::Follow, "roots need no include");
+    assert_eq!(root("https://a.test/secret/"), ScopeVerdict::Reject(ScopeRule::Exclude));
 }
 
 #[test]
 fn depth_and_length_are_limits_that_are_still_inside() {
     let scope = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(2), 20).unwrap();
     let judge = |text, depth| scope.judge(url(text).as_ref(), depth, LinkKind::Anchor);
-    assert_eq!(judge("https://a.test/x", 2), Verdict::Follow);
-    assert_eq!(judge("https://a.test/x", 3), Verdict::Reject(ScopeRule::Depth));
-    assert_eq!(judge("https://a.test/45678", 0), Verdict::Follow);
-    assert_eq!(judge("https://a.test/456789", 0), Verdict::Reject(ScopeRule::MaxUrl));
+    assert_eq!(judge("https://a.test/x", 2), ScopeVerdict::Follow);
+    assert_eq!(judge("https://a.test/x", 3), ScopeVerdict::Reject(ScopeRule::Depth));
+    assert_eq!(judge("https://a.test/45678", 0), ScopeVerdict::Follow);
+    assert_eq!(judge("https://a.test/456789", 0), ScopeVerdict::Reject(ScopeRule::MaxUrl));
 }
 
 #[test]
@@ -147,11 +147,11 @@ fn only_what_leads_to_pages_is_followed() {
     let other = url("https://a.test/x");
     let kinds = [LinkKind::Asset, LinkKind::Canonical, LinkKind::Alternate, LinkKind::Form, LinkKind::Other];
     for kind in kinds {
-        assert_eq!(scope.judge(other.as_ref(), 1, kind), Verdict::Reject(ScopeRule::Kind), "{kind:?}");
+        assert_eq!(scope.judge(other.as_ref(), 1, kind), ScopeVerdict::Reject(ScopeRule::Kind), "{kind:?}");
     }
     let scope = scope.with_assets(true);
-    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Asset), Verdict::Follow);
-    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Form), Verdict::Reject(ScopeRule::Kind));
+    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Asset), ScopeVerdict::Follow);
+    assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Form), ScopeVerdict::Reject(ScopeRule::Kind));
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn sitemaps_of_the_host_are_read_whatever_the_pages() {
     let include = ["/docs/".to_owned()];
     let scope = Scope::new(&[url("https://a.test/docs/")], Breadth::Prefix, &include, &[], Some(0), 4096).unwrap();
     let judge = |text| scope.judge(url(text).as_ref(), 1, LinkKind::SitemapFile);
-    assert_eq!(judge("https://a.test/sitemap.xml"), Verdict::Follow);
-    assert_eq!(judge("https://b.test/sitemap.xml"), Verdict::Reject(ScopeRule::Host));
+    assert_eq!(judge("https://a.test/sitemap.xml"), ScopeVerdict::Follow);
+    assert_eq!(judge("https://b.test/sitemap.xml"), ScopeVerdict::Reject(ScopeRule::Host));
 }
 
 #[test]
@@ -208,7 +208,7 @@ proptest! {
         let follows: Vec<bool> = order
             .into_iter()
             .map(|breadth| scope("http://www.a.test/d/e", breadth).judge(target.as_ref(), 1, LinkKind::Anchor))
-            .map(|verdict| verdict == Verdict::Follow)
+            .map(|verdict| verdict == ScopeVerdict::Follow)
             .collect();
         prop_assert!(follows.is_sorted(), "{target}: {follows:?}");
     }

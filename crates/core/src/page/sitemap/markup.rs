@@ -8,15 +8,15 @@ use quick_xml::errors::{Error, SyntaxError};
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
-use super::{Draft, Fault, Format, Found, date};
+use super::{Draft, Fault, Found, SitemapFormat, date};
 
 /// Nobody nests deeper in good faith.
-const DEEPEST: usize = 64;
-const LONGEST_NAME: usize = 256;
+const MAX_DEPTH: usize = 64;
+const MAX_NAME: usize = 256;
 /// Addresses and dates are shorter.
-const LONGEST_VALUE: usize = 16 << 10;
+const MAX_VALUE: usize = 16 << 10;
 /// Attributes that are looked at in one tag.
-const MOST_ATTRIBUTES: usize = 32;
+const MAX_ATTRIBUTES: usize = 32;
 
 /// An XML document while it is being read.
 #[derive(Default)]
@@ -114,9 +114,9 @@ impl Markup {
     fn open(&mut self, tag: &BytesStart<'_>, found: &mut Found) -> Result<(), Fault> {
         let depth = self.starts.len();
         let name = tag.name();
-        if depth >= DEEPEST || name.as_ref().len() > LONGEST_NAME {
+        if depth >= MAX_DEPTH || name.as_ref().len() > MAX_NAME {
             self.flush(found)?;
-            return Err(Fault(format!("elements nested more than {DEEPEST} deep, or with endless names")));
+            return Err(Fault(format!("elements nested more than {MAX_DEPTH} deep, or with endless names")));
         }
         self.starts.push(self.names.len());
         self.names.push_str(name.as_ref());
@@ -127,8 +127,8 @@ impl Markup {
         match (found.sitemap.format, &self.entry) {
             (None, _) => self.root(&local, found)?,
             (Some(format), None) if is_entry(format, &local) => self.entry = Some((depth, Draft::default())),
-            (Some(Format::Rss), None) if local == "pubdate" => self.field = Some((depth, Field::FeedDate)),
-            (Some(Format::Atom), None) if local == "updated" => self.field = Some((depth, Field::FeedDate)),
+            (Some(SitemapFormat::Rss), None) if local == "pubdate" => self.field = Some((depth, Field::FeedDate)),
+            (Some(SitemapFormat::Atom), None) if local == "updated" => self.field = Some((depth, Field::FeedDate)),
             (Some(format), Some((at, _))) if depth == at + 1 => self.child(format, &local, tag, found)?,
             _ => {}
         }
@@ -141,31 +141,37 @@ impl Markup {
 
     fn root(&mut self, local: &str, found: &mut Found) -> Result<(), Fault> {
         found.sitemap.format = Some(match local {
-            "urlset" => Format::UrlSet,
-            "sitemapindex" if found.bounds.index => Format::Index,
+            "urlset" => SitemapFormat::UrlSet,
+            "sitemapindex" if found.bounds.index => SitemapFormat::Index,
             "sitemapindex" => {
                 found.sitemap.limited = true;
                 return Err(Fault("an index inside an index is not followed".to_owned()));
             }
-            "rss" | "rdf" => Format::Rss,
-            "feed" => Format::Atom,
+            "rss" | "rdf" => SitemapFormat::Rss,
+            "feed" => SitemapFormat::Atom,
             _ => return Err(Fault(format!("the element {:?} begins no sitemap", local.get(..40).unwrap_or(local)))),
         });
         Ok(())
     }
 
     /// A child of an entry begins.
-    fn child(&mut self, format: Format, local: &str, tag: &BytesStart<'_>, found: &mut Found) -> Result<(), Fault> {
+    fn child(
+        &mut self,
+        format: SitemapFormat,
+        local: &str,
+        tag: &BytesStart<'_>,
+        found: &mut Found,
+    ) -> Result<(), Fault> {
         let depth = self.starts.len() - 1;
         let field = match (format, local) {
-            (Format::UrlSet | Format::Index, "loc") => Field::Loc,
-            (Format::UrlSet | Format::Index, "lastmod") => Field::Lastmod,
-            (Format::UrlSet, "priority") => Field::Priority,
-            (Format::UrlSet, "changefreq") => Field::Changefreq,
-            (Format::Rss, "link") => Field::Loc,
-            (Format::Rss, "guid") => Field::Guid,
-            (Format::Rss, "pubdate" | "date") | (Format::Atom, "updated") => Field::Lastmod,
-            (Format::Atom, "link") => {
+            (SitemapFormat::UrlSet | SitemapFormat::Index, "loc") => Field::Loc,
+            (SitemapFormat::UrlSet | SitemapFormat::Index, "lastmod") => Field::Lastmod,
+            (SitemapFormat::UrlSet, "priority") => Field::Priority,
+            (SitemapFormat::UrlSet, "changefreq") => Field::Changefreq,
+            (SitemapFormat::Rss, "link") => Field::Loc,
+            (SitemapFormat::Rss, "guid") => Field::Guid,
+            (SitemapFormat::Rss, "pubdate" | "date") | (SitemapFormat::Atom, "updated") => Field::Lastmod,
+            (SitemapFormat::Atom, "link") => {
                 self.atom_link(tag);
                 return Ok(());
             }
@@ -173,7 +179,7 @@ impl Markup {
         };
         // A second address where the end of the first entry was forgotten.
         let full = matches!(&self.entry, Some((_, draft)) if draft.loc.is_some());
-        if field == Field::Loc && full && format != Format::Rss {
+        if field == Field::Loc && full && format != SitemapFormat::Rss {
             let at = self.entry.as_ref().map_or(0, |(at, _)| *at);
             self.flush(found)?;
             self.entry = Some((at, Draft::default()));
@@ -187,7 +193,7 @@ impl Markup {
         let Some((_, draft)) = &mut self.entry else { return };
         let mut href = None;
         let mut is_page = true;
-        for attribute in tag.attributes().with_checks(false).take(MOST_ATTRIBUTES).flatten() {
+        for attribute in tag.attributes().with_checks(false).take(MAX_ATTRIBUTES).flatten() {
             let Ok(value) = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0) else { continue };
             match attribute.key.as_ref() {
                 "href" => href = Some(value.into_owned()),
@@ -202,7 +208,7 @@ impl Markup {
 
     fn text(&mut self, text: &str) {
         let inside = self.field.is_some() || matches!(&self.entry, Some((at, _)) if self.starts.len() == at + 1);
-        if inside && self.value.len() + text.len() <= LONGEST_VALUE {
+        if inside && self.value.len() + text.len() <= MAX_VALUE {
             self.value.push_str(text);
         } else if inside {
             self.spoiled = true;
@@ -280,20 +286,20 @@ impl Markup {
             draft.loc = Some(direct); // the element itself was forgotten
         }
         match found.sitemap.format {
-            Some(Format::Index) => found.child(&draft),
-            Some(format) => found.page(draft, format == Format::Atom),
+            Some(SitemapFormat::Index) => found.child(&draft),
+            Some(format) => found.page(draft, format == SitemapFormat::Atom),
             None => Ok(()),
         }
     }
 }
 
-fn is_entry(format: Format, local: &str) -> bool {
+fn is_entry(format: SitemapFormat, local: &str) -> bool {
     match format {
-        Format::UrlSet => local == "url",
-        Format::Index => local == "sitemap",
-        Format::Rss => local == "item",
-        Format::Atom => local == "entry",
-        Format::Text => false,
+        SitemapFormat::UrlSet => local == "url",
+        SitemapFormat::Index => local == "sitemap",
+        SitemapFormat::Rss => local == "item",
+        SitemapFormat::Atom => local == "entry",
+        SitemapFormat::Text => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Reader`]: the addresses that a sitemap lists, taken from its bytes as they come.
+//! [`SitemapReader`]: the addresses that a sitemap lists, taken from its bytes as they come.
 //!
 //! Invariant: what was read before a fault or a limit is kept, and the fault is told; memory is bounded by the entries,
 //! never by the document; no entity is expanded beyond XML's own five, no DTD is looked at.
@@ -26,18 +26,18 @@ pub const MAX_BYTES: u64 = 50 << 20;
 /// How many bytes are looked at to learn the character encoding.
 const SNIFF: usize = 256;
 /// One line, tag or comment may be this long.
-const LONGEST_PIECE: usize = 1 << 20;
+const MAX_PIECE: usize = 1 << 20;
 /// So many lines without a single address are no list of addresses.
-const PATIENCE: u32 = 1000;
+const MAX_JUNK_LINES: u32 = 1000;
 
 /// What a sitemap says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sitemap {
-    pub format: Option<Format>,
+    pub format: Option<SitemapFormat>,
     /// The pages that it lists.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SitemapEntry>,
     /// The sitemaps that it lists. Whether to fetch them is for the scope to say.
-    pub children: Vec<Entry>,
+    pub children: Vec<SitemapEntry>,
     /// When the whole list was changed; feeds say so.
     pub lastmod: Option<Timestamp>,
     /// Entries that are no addresses, or of other sites.
@@ -52,7 +52,7 @@ pub struct Sitemap {
 
 /// An address that a sitemap lists.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct SitemapEntry {
     pub url: Url,
     pub lastmod: Option<Timestamp>,
     /// From 0 to 1, where it was given.
@@ -60,7 +60,7 @@ pub struct Entry {
     pub changefreq: Option<Changefreq>,
 }
 
-impl Entry {
+impl SitemapEntry {
     fn weight(&self) -> usize {
         size_of::<Self>() + self.url.as_str().len()
     }
@@ -79,7 +79,7 @@ pub enum Changefreq {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum SitemapFormat {
     UrlSet,
     Index,
     Rss,
@@ -89,7 +89,7 @@ pub enum Format {
 
 /// Which sites a sitemap may speak for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum SitemapReach {
     /// Its own directory, over its own scheme, host and port: the letter of the protocol.
     Directory,
     /// Its own host, with or without `www.`.
@@ -102,8 +102,8 @@ pub enum Reach {
 
 /// What a reader accepts.
 #[derive(Clone, Debug)]
-pub struct Bounds {
-    pub reach: Reach,
+pub struct SitemapBounds {
+    pub reach: SitemapReach,
     /// Hosts whose robots.txt names this sitemap: it may speak for them as for its own.
     pub vouched: Vec<Box<str>>,
     /// Whether it may list sitemaps: those that come from an index may not.
@@ -113,14 +113,20 @@ pub struct Bounds {
     pub max_bytes: u64,
 }
 
-impl Default for Bounds {
+impl Default for SitemapBounds {
     /// The limits of the sitemap protocol.
     fn default() -> Self {
-        Self { reach: Reach::default(), vouched: Vec::new(), index: true, max_entries: 50_000, max_bytes: MAX_BYTES }
+        Self {
+            reach: SitemapReach::default(),
+            vouched: Vec::new(),
+            index: true,
+            max_entries: 50_000,
+            max_bytes: MAX_BYTES,
+        }
     }
 }
 
-impl Bounds {
+impl SitemapBounds {
     /// Whether the sitemap may speak for this page.
     pub fn admits(&self, sitemap: &Url, page: &Url) -> bool {
         let same = |key: fn(&str) -> &str| {
@@ -128,10 +134,10 @@ impl Bounds {
             key(sitemap.host()) == page || self.vouched.iter().any(|host| key(host) == page)
         };
         match self.reach {
-            Reach::Any => true,
-            Reach::Domain => same(domain_key),
-            Reach::Host => same(host_key),
-            Reach::Directory => {
+            SitemapReach::Any => true,
+            SitemapReach::Domain => same(domain_key),
+            SitemapReach::Host => same(host_key),
+            SitemapReach::Directory => {
                 let end = sitemap.path().rfind('/').map_or(0, |slash| slash + 1);
                 let directory = sitemap.path().get(..end).unwrap_or("/");
                 sitemap.origin() == page.origin() && page.path().starts_with(directory)
@@ -141,7 +147,7 @@ impl Bounds {
 }
 
 /// Reads one sitemap.
-pub struct Reader {
+pub struct SitemapReader {
     found: Found,
     packing: Packing,
     decoding: Decoding,
@@ -170,8 +176,8 @@ enum Shape {
     Markup(Box<Markup>),
 }
 
-impl Reader {
-    pub fn new(url: &Url, bounds: Bounds) -> Self {
+impl SitemapReader {
+    pub fn new(url: &Url, bounds: SitemapBounds) -> Self {
         Self {
             found: Found { url: url.clone(), bounds, sitemap: Sitemap::default(), weight: 0 },
             packing: Packing::Unknown(Vec::new()),
@@ -315,7 +321,7 @@ impl Reader {
                 }
                 Err(fault) => return self.stop(fault.0),
             }
-            if self.text.len() > LONGEST_PIECE {
+            if self.text.len() > MAX_PIECE {
                 return self.stop("a line, tag or comment is longer than a sitemap needs");
             }
             if rest.is_empty() {
@@ -349,14 +355,14 @@ fn understand(shape: &mut Shape, text: &str, last: bool, found: &mut Found) -> R
 
 /// A plain list: one address a line. A last line without an end counts: nobody can tell whether it is whole.
 fn lines(text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
-    found.sitemap.format = Some(Format::Text);
+    found.sitemap.format = Some(SitemapFormat::Text);
     let end = if last { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
     for line in text.get(..end).unwrap_or("").split(['\n', '\r']) {
         if !line.trim().is_empty() {
             let draft = Draft { loc: Some(line.to_owned()), ..Draft::default() };
             found.page(draft, false)?;
         }
-        if found.sitemap.entries.is_empty() && found.sitemap.skipped > PATIENCE {
+        if found.sitemap.entries.is_empty() && found.sitemap.skipped > MAX_JUNK_LINES {
             return Err(Fault("neither XML nor a list of addresses".to_owned()));
         }
     }
@@ -394,7 +400,7 @@ struct Draft {
 /// What was found so far.
 struct Found {
     url: Url,
-    bounds: Bounds,
+    bounds: SitemapBounds,
     sitemap: Sitemap,
     /// The bytes of memory that the entries take.
     weight: usize,
@@ -438,8 +444,8 @@ impl Found {
         Fault(format!("more than {} entries: the rest was not read", self.bounds.max_entries))
     }
 
-    fn entry(&self, draft: &Draft, relative: bool) -> Option<Entry> {
-        Some(Entry {
+    fn entry(&self, draft: &Draft, relative: bool) -> Option<SitemapEntry> {
+        Some(SitemapEntry {
             url: self.locate(draft.loc.as_deref()?, relative)?,
             lastmod: draft.lastmod.as_deref().and_then(date::parse),
             priority: draft.priority.as_deref().and_then(parse_priority),
@@ -466,7 +472,7 @@ impl Found {
         let nothing = self.sitemap.entries.is_empty() && self.sitemap.children.is_empty();
         if empty {
             self.fault("it is empty");
-        } else if nothing && self.sitemap.format == Some(Format::Text) {
+        } else if nothing && self.sitemap.format == Some(SitemapFormat::Text) {
             self.fault("neither XML nor a list of addresses");
         }
         self.sitemap

@@ -9,14 +9,14 @@ fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-fn read_with(document: &[u8], bounds: Bounds) -> Sitemap {
-    let mut reader = Reader::new(&url("https://a.test/maps/sitemap.xml"), bounds);
+fn read_with(document: &[u8], bounds: SitemapBounds) -> Sitemap {
+    let mut reader = SitemapReader::new(&url("https://a.test/maps/sitemap.xml"), bounds);
     reader.feed(document);
     reader.finish()
 }
 
 fn read(document: &str) -> Sitemap {
-    read_with(document.as_bytes(), Bounds::default())
+    read_with(document.as_bytes(), SitemapBounds::default())
 }
 
 fn locs(sitemap: &Sitemap) -> Vec<&str> {
@@ -42,7 +42,7 @@ fn a_urlset_with_everything() {
          <i:image><i:loc>https://a.test/image.png</i:loc></i:image></s:url></s:urlset>",
     );
     assert_eq!(sitemap.fault, None);
-    assert_eq!(sitemap.format, Some(Format::UrlSet));
+    assert_eq!(sitemap.format, Some(SitemapFormat::UrlSet));
     let [entry] = &sitemap.entries[..] else { panic!("{sitemap:?}") };
     assert_eq!(entry.url.as_str(), "https://a.test/?a=1&b=2");
     assert_eq!(entry.lastmod, "2020-02-03T03:05:06Z".parse().ok());
@@ -55,7 +55,7 @@ fn an_index_lists_sitemaps_and_may_not_be_inside_another() {
     let sitemap = read(text);
     assert_eq!(locs(&sitemap), ["https://cdn.test/1.xml"]);
     assert!(sitemap.entries.is_empty());
-    let nested = read_with(text.as_bytes(), Bounds { index: false, ..Bounds::default() });
+    let nested = read_with(text.as_bytes(), SitemapBounds { index: false, ..SitemapBounds::default() });
     assert!(nested.children.is_empty());
     assert!(nested.fault.unwrap().contains("index inside an index"));
 }
@@ -92,18 +92,18 @@ fn what_is_no_sitemap_says_so() {
         assert!(sitemap.fault.is_some() && locs(&sitemap).is_empty(), "{text:?}");
     }
     let binary: Vec<u8> = (0..200_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    assert!(read_with(&binary, Bounds::default()).fault.is_some());
+    assert!(read_with(&binary, SitemapBounds::default()).fault.is_some());
 }
 
 #[test]
 fn other_sites_are_left_out_unless_they_vouch() {
     let text = b"https://b.a.test/1\nhttps://c.test/2\n";
     let kept = |bounds| read_with(text, bounds).entries.len();
-    assert_eq!(kept(Bounds::default()), 1);
-    assert_eq!(kept(Bounds { reach: Reach::Host, ..Bounds::default() }), 0);
-    assert_eq!(kept(Bounds { reach: Reach::Any, ..Bounds::default() }), 2);
-    assert_eq!(kept(Bounds { vouched: vec!["www.c.test".into()], ..Bounds::default() }), 2);
-    let directory = Bounds { reach: Reach::Directory, ..Bounds::default() };
+    assert_eq!(kept(SitemapBounds::default()), 1);
+    assert_eq!(kept(SitemapBounds { reach: SitemapReach::Host, ..SitemapBounds::default() }), 0);
+    assert_eq!(kept(SitemapBounds { reach: SitemapReach::Any, ..SitemapBounds::default() }), 2);
+    assert_eq!(kept(SitemapBounds { vouched: vec!["www.c.test".into()], ..SitemapBounds::default() }), 2);
+    let directory = SitemapBounds { reach: SitemapReach::Directory, ..SitemapBounds::default() };
     let sitemap = read_with(b"https://a.test/maps/x\nhttps://a.test/x\nhttp://a.test/maps/x\n", directory);
     assert_eq!(locs(&sitemap), ["https://a.test/maps/x"]);
 }
@@ -111,13 +111,13 @@ fn other_sites_are_left_out_unless_they_vouch() {
 #[test]
 fn gzip_is_seen_by_its_bytes() {
     let packed = gzip(urlset(1000).as_bytes());
-    assert_eq!(read_with(&packed, Bounds::default()).entries.len(), 1000);
-    let cut = read_with(&packed[..packed.len() / 2], Bounds::default());
+    assert_eq!(read_with(&packed, SitemapBounds::default()).entries.len(), 1000);
+    let cut = read_with(&packed[..packed.len() / 2], SitemapBounds::default());
     assert!(cut.fault.is_some() && !cut.entries.is_empty(), "{:?}", cut.fault);
     let mut broken = packed;
     let middle = broken.len() / 2;
     broken[middle..middle + 8].fill(0xff);
-    assert!(read_with(&broken, Bounds::default()).fault.is_some());
+    assert!(read_with(&broken, SitemapBounds::default()).fault.is_some());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn the_limits_of_the_protocol_hold() {
     assert_eq!(read(&urlset(50_000)).fault, None);
     let children = "<sitemap><loc>https://a.test/x</loc></sitemap>".repeat(50_001);
     assert_eq!(read(&format!("<sitemapindex>{children}</sitemapindex>")).children.len(), 50_000);
-    let small = Bounds { max_bytes: 1000, ..Bounds::default() };
+    let small = SitemapBounds { max_bytes: 1000, ..SitemapBounds::default() };
     let cut = read_with(urlset(100).as_bytes(), small.clone());
     assert!(!cut.entries.is_empty() && cut.entries.len() < 100);
     assert!(cut.fault.is_some());
@@ -172,7 +172,7 @@ fn the_limits_of_the_protocol_hold() {
 fn hostile_documents_cost_linear_time_and_little_memory() {
     let start = Instant::now();
     let bomb = gzip(&vec![b' '; 200 << 20]);
-    let sitemap = read_with(&bomb, Bounds::default());
+    let sitemap = read_with(&bomb, SitemapBounds::default());
     assert!(sitemap.fault.is_some());
     let attributes: String = (0..80_000).map(|n| format!(" a{n}='x'")).collect();
     let sitemap = read(&format!("<urlset><url{attributes}><loc>https://a.test/1</loc></url></urlset>"));
@@ -188,10 +188,10 @@ fn hostile_documents_cost_linear_time_and_little_memory() {
 fn encodings_are_those_that_are_declared_or_marked() {
     let latin =
         b"<?xml version='1.0' encoding='ISO-8859-1'?><urlset><url><loc>https://a.test/\xfc</loc></url></urlset>";
-    assert_eq!(locs(&read_with(latin, Bounds::default())), ["https://a.test/%C3%BC"]);
+    assert_eq!(locs(&read_with(latin, SitemapBounds::default())), ["https://a.test/%C3%BC"]);
     let text = "\u{feff}<urlset><url><loc>https://a.test/\u{fc}</loc></url></urlset>";
     let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert_eq!(locs(&read_with(&utf16, Bounds::default())), ["https://a.test/%C3%BC"]);
+    assert_eq!(locs(&read_with(&utf16, SitemapBounds::default())), ["https://a.test/%C3%BC"]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn dates_of_every_length_and_none_that_are_wrong() {
 proptest! {
     #[test]
     fn any_bytes_can_be_read(bytes: Vec<u8>) {
-        read_with(&bytes, Bounds::default());
+        read_with(&bytes, SitemapBounds::default());
     }
 
     /// However a document is cut into chunks, the result is the same.
@@ -243,7 +243,7 @@ proptest! {
         size in 1usize..9,
     ) {
         let document = pieces.concat();
-        let mut reader = Reader::new(&url("https://a.test/maps/sitemap.xml"), Bounds::default());
+        let mut reader = SitemapReader::new(&url("https://a.test/maps/sitemap.xml"), SitemapBounds::default());
         document.as_bytes().chunks(size).for_each(|chunk| reader.feed(chunk));
         prop_assert_eq!(reader.finish(), read(&document));
     }

@@ -17,25 +17,25 @@ use memchr::memchr;
 pub use strip::StripParams;
 
 /// Longer texts are refused whatever the settings say: the marks below are 16 bits wide.
-pub const LONGEST: usize = 60_000;
+pub const MAX_URL_LEN: usize = 60_000;
 
 /// A normalised absolute http(s) address. Cheap to clone.
 #[derive(Clone)]
 pub struct Url {
     text: Arc<str>,
-    marks: Marks,
+    marks: UrlOffsets,
 }
 
 /// A [`Url`] that borrows its text: what links are while a page is being read.
 #[derive(Clone, Copy)]
 pub struct UrlRef<'a> {
     text: &'a str,
-    marks: Marks,
+    marks: UrlOffsets,
 }
 
 /// Where the parts of an address begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct UrlOffsets {
     /// One past the host's last byte.
     host_end: u16,
     /// The first byte of the path.
@@ -108,7 +108,7 @@ pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
 impl Url {
     /// Parses an absolute address and brings it into normal form.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_URL_LEN {
             return Err(BadUrl::TooLong);
         }
         Self::from_parsed(url::Url::parse(text).map_err(|_| BadUrl::Syntax)?)
@@ -116,7 +116,7 @@ impl Url {
 
     /// What `href` on a page at this address leads to.
     pub fn join(&self, href: &str) -> Result<Self, BadUrl> {
-        if href.len() > LONGEST {
+        if href.len() > MAX_URL_LEN {
             return Err(BadUrl::TooLong);
         }
         let base = url::Url::parse(&self.text).map_err(|_| BadUrl::Syntax)?;
@@ -141,7 +141,7 @@ impl Url {
         let text: Arc<str> = format!("{origin}/robots.txt").into();
         let start = if origin.https { 8 } else { 7 };
         let mark = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
-        let marks = Marks {
+        let marks = UrlOffsets {
             host_end: mark(start + origin.host.len()),
             path: mark(text.len() - "/robots.txt".len()),
             port: origin.port,
@@ -211,7 +211,7 @@ impl Url {
 impl<'a> UrlRef<'a> {
     /// Reads a text that is in normal form already. `None` where it is too long for one, or is none.
     pub fn from_normal(text: &'a str) -> Option<Self> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_URL_LEN {
             return None;
         }
         let bytes = text.as_bytes();
@@ -241,7 +241,7 @@ impl<'a> UrlRef<'a> {
         };
         Some(Self {
             text,
-            marks: Marks { host_end: u16::try_from(host_end).ok()?, path: u16::try_from(path).ok()?, port, https },
+            marks: UrlOffsets { host_end: u16::try_from(host_end).ok()?, path: u16::try_from(path).ok()?, port, https },
         })
     }
 
@@ -251,18 +251,18 @@ impl<'a> UrlRef<'a> {
         let path = usize::from(other.marks.path);
         let has_its_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
         match text.as_bytes().get(path) {
-            Some(b'/' | b'?') if has_its_origin && text.len() <= LONGEST => Some(Self { text, marks: other.marks }),
+            Some(b'/' | b'?') if has_its_origin && text.len() <= MAX_URL_LEN => Some(Self { text, marks: other.marks }),
             _ => Self::from_normal(text),
         }
     }
 
     /// The same, where the text was read before: what [`UrlRef::marks`] said of it then.
-    pub(crate) fn marked(text: &'a str, marks: Marks) -> Self {
+    pub(crate) fn marked(text: &'a str, marks: UrlOffsets) -> Self {
         Self { text, marks }
     }
 
     /// Where its parts are.
-    pub(crate) fn marks(self) -> Marks {
+    pub(crate) fn marks(self) -> UrlOffsets {
         self.marks
     }
 

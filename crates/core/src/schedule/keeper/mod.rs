@@ -19,13 +19,13 @@ use std::time::Duration;
 
 pub use again::{Change, Changes};
 
-use crate::http::cookies::Jar;
+use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::record::{self, WallClock};
-use crate::output::warc::Shelf;
+use crate::output::warc::ArchiveLayout;
 use crate::page::link::{Link, LinkKind};
 use crate::page::robots::{Robots, RobotsAnswer};
-use crate::page::scope::Verdict;
+use crate::page::scope::ScopeVerdict;
 use crate::page::sitemap::Sitemap;
 use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
@@ -39,7 +39,7 @@ use crate::schedule::workbench::{self, Next, Workbench};
 use crate::time::Time;
 use crate::visit::{Errand, Visit};
 
-pub use crate::output::warc::Chunk;
+pub use crate::output::warc::ArchiveChunk;
 
 /// How many links a lane is given at a time.
 const HELPING: usize = 64;
@@ -57,11 +57,11 @@ pub struct Keeper<F> {
     rules: Arc<Rules>,
     clock: WallClock,
     /// Where in the archive the next answer goes, where there is one.
-    shelf: Option<Shelf>,
+    archive_layout: Option<ArchiveLayout>,
     /// What keeps the crawl out of what has no end.
     traps: Traps,
     /// The cookies that hosts set; none where the crawl keeps none.
-    jar: Option<Jar>,
+    jar: Option<CookieJar>,
     /// Visits whose fate is sealed, with their records, for whoever writes.
     settled: Vec<Settled>,
     /// Roots without a scheme: what to try when the first guess does not answer.
@@ -86,7 +86,7 @@ pub struct Settled {
     /// The record with its line feed.
     pub line: Vec<u8>,
     /// What the record says is in the archive.
-    pub archive: Option<Chunk>,
+    pub archive: Option<ArchiveChunk>,
     /// How it compares with the last time, where there was one.
     pub change: Option<Change>,
 }
@@ -142,7 +142,7 @@ impl<F: Frontier> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
-            shelf: rules.archive.then(|| Shelf::new(&rules)),
+            archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             traps: Traps::new(&rules),
             jar: rules.cookies.clone(),
@@ -201,8 +201,8 @@ impl<F: Frontier> Keeper<F> {
 
     /// Goes on with the archive of an earlier run: `outputs` are the files of the crawl and how long they are.
     pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
-        if let Some(shelf) = &mut self.shelf {
-            shelf.resume(outputs);
+        if let Some(archive_layout) = &mut self.archive_layout {
+            archive_layout.resume(outputs);
         }
     }
 
@@ -416,8 +416,12 @@ impl<F: Frontier> Keeper<F> {
         }
         let change = self.compare(&mut visit)?;
         let exchange = visit.message.archive.take();
-        let (place, archive) =
-            self.shelf.as_mut().zip(exchange).map(|(shelf, exchange)| shelf.place(*exchange)).unzip();
+        let (place, archive) = self
+            .archive_layout
+            .as_mut()
+            .zip(exchange)
+            .map(|(archive_layout, exchange)| archive_layout.place(*exchange))
+            .unzip();
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
@@ -521,7 +525,7 @@ impl<F: Frontier> Keeper<F> {
         for entry in &sitemap.entries {
             let kind = LinkKind::Sitemap;
             let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
-            if self.rules.scope.judge(url.as_ref(), 1, kind) == Verdict::Follow {
+            if self.rules.scope.judge(url.as_ref(), 1, kind) == ScopeVerdict::Follow {
                 links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind });
             }
         }
@@ -545,7 +549,7 @@ impl<F: Frontier> Keeper<F> {
 
     fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {
         let kind = LinkKind::SitemapFile;
-        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == Verdict::Follow;
+        let is_wanted = self.rules.scope.judge(url.as_ref(), depth, kind) == ScopeVerdict::Follow;
         is_wanted.then(|| Link { url, via: Some(via.clone()), depth, redirects, tries: 0, kind })
     }
 }

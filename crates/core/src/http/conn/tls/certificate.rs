@@ -5,7 +5,7 @@
 
 /// The few things that a person asks of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Certificate {
+pub struct CertificateSummary {
     /// Whom it is for: its common name, or its organisation.
     pub subject: Option<String>,
     /// Who signed it, the same way.
@@ -59,7 +59,7 @@ pub(super) fn is_self_issued(certificate: &[u8]) -> bool {
     parts(certificate).is_some_and(|parts| parts.issuer == parts.subject)
 }
 
-impl Certificate {
+impl CertificateSummary {
     /// Reads it from DER, as far as it can be read.
     pub fn read(der: &[u8]) -> Self {
         let Some(parts) = parts(der) else {
@@ -183,7 +183,7 @@ mod tests {
             params.distinguished_name.push(DnType::OrganizationName, "Spiders");
             params.distinguished_name.push(DnType::CommonName, "Nép\u{1b}");
         });
-        let read = Certificate::read(&der);
+        let read = CertificateSummary::read(&der);
         assert_eq!((read.subject.as_deref(), read.issuer.as_deref()), (Some("Nép\u{1b}"), Some("Nép\u{1b}")));
         assert_eq!(read.names, ["a.example", "127.0.0.1", "::1"]);
         assert_eq!(read.not_before.as_deref(), Some("1999-12-31T00:00:00Z"));
@@ -197,22 +197,22 @@ mod tests {
             params.distinguished_name = rcgen::DistinguishedName::new();
             params.distinguished_name.push(DnType::OrganizationName, "Spiders");
         });
-        assert_eq!(Certificate::read(&der).subject.as_deref(), Some("Spiders"));
+        assert_eq!(CertificateSummary::read(&der).subject.as_deref(), Some("Spiders"));
     }
 
     #[test]
     fn garbage_is_read_as_nothing_and_never_panics() {
         let der = certificate(|_| {});
         for cut in 0..der.len() {
-            Certificate::read(&der[..cut]);
+            CertificateSummary::read(&der[..cut]);
         }
         for at in 0..der.len() {
             for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut broken = der.clone();
                 broken[at] = byte;
-                Certificate::read(&broken);
+                CertificateSummary::read(&broken);
             }
         }
-        assert_eq!(Certificate::read(b"\x30\x84\xff\xff\xff\xff"), Certificate::default());
+        assert_eq!(CertificateSummary::read(b"\x30\x84\xff\xff\xff\xff"), CertificateSummary::default());
     }
 }

@@ -18,46 +18,46 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion};
 use crate::outcome::Failure;
 use crate::time::Time;
 
-use super::{Clock, Conn};
+use super::{Conn, ReadDeadlines};
 use crate::http::conn::limits::Limits;
-use certificate::Certificate;
-use sessions::{Desk, Sessions};
+use certificate::CertificateSummary;
+use sessions::{ConnSessions, SessionCache};
 #[cfg(test)]
-pub(crate) use verify::MOST_INTERMEDIATES;
+pub(crate) use verify::MAX_INTERMEDIATES;
 use words::{explain, tls};
 
 /// What TLS connections share: roots, versions, the cache of sessions. It is made by [`trust::Trust`].
 pub struct TlsConfig {
     /// Whom to believe, and as whom to speak.
     client: ClientConfig,
-    sessions: Arc<Sessions>,
+    sessions: Arc<SessionCache>,
 }
 
 impl TlsConfig {
     /// The same for one connection, which has a desk of its own for its sessions.
-    fn at(&self, desk: &Arc<Desk>) -> ClientConfig {
+    fn at(&self, desk: &Arc<ConnSessions>) -> ClientConfig {
         let mut client = self.client.clone();
-        client.resumption = Resumption::store(Arc::<Desk>::clone(desk));
+        client.resumption = Resumption::store(Arc::<ConnSessions>::clone(desk));
         client
     }
 }
 
 /// What a handshake agreed on, and with whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Secured {
+pub struct TlsInfo {
     /// `TLS 1.3`
     pub version: &'static str,
     pub cipher: &'static str,
     /// Whether an earlier handshake was gone on with.
     pub resumed: bool,
     /// The server's own certificate, as it describes itself.
-    pub certificate: Certificate,
+    pub certificate: CertificateSummary,
 }
 
 /// One TLS session.
 pub(super) struct Tls {
     session: ClientConnection,
-    desk: Arc<Desk>,
+    desk: Arc<ConnSessions>,
     record: Record,
     /// Ciphertext that is to be written, and how much of it was.
     out: Vec<u8>,
@@ -74,21 +74,21 @@ impl Conn {
         let bare = server_name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|_| tls(format!("{server_name:?} is not a name that a certificate can be for")))?;
-        let desk = Arc::new(Desk::new(&config.sessions));
+        let desk = Arc::new(ConnSessions::new(&config.sessions));
         let mut session = ClientConnection::new(Arc::new(config.at(&desk)), name).map_err(|error| explain(&error))?;
         session.set_buffer_limit(None);
         let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
         let mut tls = Box::new(Tls { session, desk, record, out, sent: 0, deadline, done: None, closed: false });
         tls.collect();
         let mut conn = Self::plain(limits, now);
-        conn.clock = Clock::new(Time::NEVER, now);
+        conn.clock = ReadDeadlines::new(Time::NEVER, now);
         conn.tls = Some(tls);
         Ok(conn)
     }
 
     /// What its handshake agreed on; none before its end, or without TLS.
-    pub fn secured(&self) -> Option<Secured> {
-        self.tls.as_ref()?.secured()
+    pub fn tls_info(&self) -> Option<TlsInfo> {
+        self.tls.as_ref()?.tls_info()
     }
 }
 
@@ -148,9 +148,9 @@ impl Tls {
         self.done
     }
 
-    fn secured(&self) -> Option<Secured> {
+    fn tls_info(&self) -> Option<TlsInfo> {
         let shown = self.session.peer_certificates().and_then(<[_]>::first);
-        Some(Secured {
+        Some(TlsInfo {
             version: match self.session.protocol_version()? {
                 ProtocolVersion::TLSv1_2 => "TLS 1.2",
                 ProtocolVersion::TLSv1_3 => "TLS 1.3",
@@ -158,7 +158,7 @@ impl Tls {
             },
             cipher: self.session.negotiated_cipher_suite()?.suite().as_str().unwrap_or("an unknown cipher"),
             resumed: self.session.handshake_kind() == Some(HandshakeKind::Resumed),
-            certificate: shown.map(|der| Certificate::read(der)).unwrap_or_default(),
+            certificate: shown.map(|der| CertificateSummary::read(der)).unwrap_or_default(),
         })
     }
 

@@ -1,11 +1,11 @@
-//! [`Sessions`]: what was agreed on with which host, so that a reconnect costs half a handshake.
+//! [`SessionCache`]: what was agreed on with which host, so that a reconnect costs half a handshake.
 //!
 //! The cache that rustls brings counts hosts, an eighth of what it is told, and forgets the one it met first. A crawl
 //! meets thousands and comes back to all of them; and what a session takes is up to the server, because its ticket may
 //! have 64 KiB, and the whole chain of certificates is kept with each. So this one counts bytes and forgets what was
 //! used least recently.
 //!
-//! Nobody but rustls knows how large a session is. But all of it came over the wire: each connection has a [`Desk`]
+//! Nobody but rustls knows how large a session is. But all of it came over the wire: each connection has a [`ConnSessions`]
 //! of its own, where it says how many bytes have arrived that were not the page, and a session weighs as much as all of
 //! them. A session that goes on from another one has its chain from there.
 //!
@@ -31,7 +31,7 @@ const SESSION: usize = 256;
 const HOST: usize = 256;
 
 /// The sessions of one identity: whoever speaks as somebody else has another cache.
-pub(super) struct Sessions {
+pub(super) struct SessionCache {
     kept: Mutex<Kept>,
     room: usize,
 }
@@ -92,7 +92,7 @@ impl Kept {
     }
 }
 
-impl Sessions {
+impl SessionCache {
     pub(super) fn new() -> Self {
         Self { kept: Mutex::default(), room: ROOM }
     }
@@ -107,16 +107,16 @@ impl Sessions {
 }
 
 /// Where one connection comes for sessions, and leaves its own.
-pub(super) struct Desk {
-    sessions: Arc<Sessions>,
+pub(super) struct ConnSessions {
+    sessions: Arc<SessionCache>,
     /// Bytes that arrived and were not the page: no less than what could be in a session.
     arrived: AtomicUsize,
     /// What the chain of the session takes that this connection goes on from.
     chain: AtomicUsize,
 }
 
-impl Desk {
-    pub(super) fn new(sessions: &Arc<Sessions>) -> Self {
+impl ConnSessions {
+    pub(super) fn new(sessions: &Arc<SessionCache>) -> Self {
         Self { sessions: Arc::clone(sessions), arrived: AtomicUsize::new(0), chain: AtomicUsize::new(0) }
     }
 
@@ -140,7 +140,7 @@ impl Desk {
     }
 }
 
-impl ClientSessionStore for Desk {
+impl ClientSessionStore for ConnSessions {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
         self.sessions.change(name, |host| host.group = Some(group));
     }
@@ -186,7 +186,7 @@ impl ClientSessionStore for Desk {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for ConnSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Desk")
     }
@@ -203,8 +203,8 @@ mod tests {
     /// A host costs its own bytes even without a session; with them it is tested in `tests/conn_trust.rs`.
     #[test]
     fn what_was_used_least_recently_goes_first() {
-        let sessions = Arc::new(Sessions { room: 3 * HOST, ..Sessions::new() });
-        let desk = Desk::new(&sessions);
+        let sessions = Arc::new(SessionCache { room: 3 * HOST, ..SessionCache::new() });
+        let desk = ConnSessions::new(&sessions);
         for number in [1, 2, 3, 1, 4] {
             desk.set_kx_hint(name(number), NamedGroup::X25519);
         }
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_session_weighs_what_came_for_it_and_the_chain_it_goes_on_from() {
-        let sessions = Arc::new(Sessions::new());
-        let desk = Desk::new(&sessions);
+        let sessions = Arc::new(SessionCache::new());
+        let desk = ConnSessions::new(&sessions);
         desk.arrived(5_000);
         desk.arrived(20_000);
         desk.was_page(20_000);
@@ -226,7 +226,7 @@ mod tests {
         // However often it is gone on from, nothing adds up.
         let mut last = first;
         for _ in 0..100 {
-            let desk = Desk::new(&sessions);
+            let desk = ConnSessions::new(&sessions);
             desk.goes_on_from(&last);
             desk.arrived(400);
             last = desk.weigh(());

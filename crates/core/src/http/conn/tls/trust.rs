@@ -15,7 +15,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, Error, RootCertStore};
 
 use super::TlsConfig;
-use super::sessions::Sessions;
+use super::sessions::SessionCache;
 use super::verify::Verifier;
 
 /// Whom to believe, and as whom to speak.
@@ -25,26 +25,26 @@ pub struct Trust {
     pub roots: Vec<Vec<u8>>,
     /// Believe everybody.
     pub insecure: bool,
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientIdentity>,
 }
 
 /// A client's certificate chain, and the key that proves it.
 #[derive(Clone)]
-pub struct Identity(Arc<SingleCertAndKey>);
+pub struct ClientIdentity(Arc<SingleCertAndKey>);
 
 /// Which part of an identity is wrong, and how.
 #[derive(Debug, PartialEq, Eq)]
-pub enum IdentityFault {
+pub enum ClientIdentityError {
     Certificate(String),
     Key(String),
 }
 
-impl Identity {
+impl ClientIdentity {
     /// Reads it from two PEM texts, which may be the same. The key may be PKCS #8, PKCS #1 or SEC 1.
-    pub fn read(chain: &[u8], key: &[u8]) -> Result<Self, IdentityFault> {
-        let chain = certificates(chain).map_err(IdentityFault::Certificate)?;
+    pub fn read(chain: &[u8], key: &[u8]) -> Result<Self, ClientIdentityError> {
+        let chain = certificates(chain).map_err(ClientIdentityError::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-            IdentityFault::Key(match error {
+            ClientIdentityError::Key(match error {
                 pem::Error::NoItemsFound => {
                     "it holds no private key in PEM (an encrypted one has to be decrypted first)".to_owned()
                 }
@@ -55,17 +55,17 @@ impl Identity {
         match CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()) {
             Ok(certified) => Ok(Self(Arc::new(SingleCertAndKey::from(certified)))),
             Err(Error::InconsistentKeys(_)) => {
-                Err(IdentityFault::Key("it is not the key of that certificate".to_owned()))
+                Err(ClientIdentityError::Key("it is not the key of that certificate".to_owned()))
             }
             Err(Error::InvalidCertificate(_)) => {
-                Err(IdentityFault::Certificate("it holds something that is no certificate".to_owned()))
+                Err(ClientIdentityError::Certificate("it holds something that is no certificate".to_owned()))
             }
-            Err(error) => Err(IdentityFault::Key(format!("it holds no key that can be used: {error}"))),
+            Err(error) => Err(ClientIdentityError::Key(format!("it holds no key that can be used: {error}"))),
         }
     }
 }
 
-impl fmt::Debug for Identity {
+impl fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity")
     }
@@ -102,7 +102,7 @@ impl Trust {
 
 fn config(
     roots: Option<RootCertStore>,
-    identity: Option<Identity>,
+    identity: Option<ClientIdentity>,
     time_of_day: TimeOfDay,
 ) -> Result<Arc<TlsConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
@@ -110,16 +110,16 @@ fn config(
         None => Verifier::credulous(&provider),
         Some(roots) => Verifier::believing(roots, &provider)?,
     };
-    let builder = ClientConfig::builder_with_details(provider, Arc::new(Clock(time_of_day)))
+    let builder = ClientConfig::builder_with_details(provider, Arc::new(ReadDeadlines(time_of_day)))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
     let client = match identity {
         None => builder.with_no_client_auth(),
-        Some(Identity(certified)) => builder.with_client_cert_resolver(certified),
+        Some(ClientIdentity(certified)) => builder.with_client_cert_resolver(certified),
     };
-    Ok(Arc::new(TlsConfig { client, sessions: Arc::new(Sessions::new()) }))
+    Ok(Arc::new(TlsConfig { client, sessions: Arc::new(SessionCache::new()) }))
 }
 
 /// The certificates in a PEM text, as DER.
@@ -177,15 +177,15 @@ impl fmt::Debug for TlsSource {
     }
 }
 
-struct Clock(TimeOfDay);
+struct ReadDeadlines(TimeOfDay);
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for ReadDeadlines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
     }
 }
 
-impl TimeProvider for Clock {
+impl TimeProvider for ReadDeadlines {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch((self.0)()))
     }

@@ -17,7 +17,7 @@ use super::certificate::is_self_issued;
 
 /// Certificates beside the server's own. Real chains have one to four, and the standard verifier follows none that has
 /// more than six.
-pub(crate) const MOST_INTERMEDIATES: usize = 32;
+pub(crate) const MAX_INTERMEDIATES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -48,7 +48,7 @@ pub(super) struct SelfSigned;
 
 /// The same for a chain that is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the server shows {0} certificates beside its own; more than {MOST_INTERMEDIATES} are no chain")]
+#[error("the server shows {0} certificates beside its own; more than {MAX_INTERMEDIATES} are no chain")]
 pub(super) struct LongChain(usize);
 
 impl ServerCertVerifier for Verifier {
@@ -60,7 +60,7 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if intermediates.len() > MOST_INTERMEDIATES {
+        if intermediates.len() > MAX_INTERMEDIATES {
             return Err(CertificateError::Other(OtherError(Arc::new(LongChain(intermediates.len())))).into());
         }
         let result = match &self.roots {

@@ -1,13 +1,13 @@
-//! [`Shelf`]: the archive's files as the keeper sees them: a number, an offset, and the payloads that are known.
+//! [`ArchiveLayout`]: the archive's files as the keeper sees them: a number, an offset, and the payloads that are known.
 
 use hashbrown::HashMap;
 
 use crate::budget::Held;
-use crate::output::record::Place;
+use crate::output::record::WarcLocation;
 use crate::rules::{RobotsPolicy, Rules};
 
-use super::record::{Id, Kind, Record, Sha1Sum};
-use super::{Exchange, Payload};
+use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
+use super::{Payload, WarcExchange};
 
 /// A file that has reached this size gets no more records.
 pub const FILE_SIZE: u64 = 1 << 30;
@@ -17,7 +17,7 @@ const PAYLOADS: usize = 50_000;
 
 /// Bytes to append to a file of the archive.
 #[derive(Debug)]
-pub struct Chunk {
+pub struct ArchiveChunk {
     /// Relative to the crawl directory.
     pub file: Box<str>,
     pub bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub struct Chunk {
 /// The bounded memory of payloads means that a page whose payload was last seen very long ago, or before the crawl was
 /// interrupted, is written in full once more. That costs room, nothing else.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct ArchiveLayout {
     /// The file being filled; zero where there is none yet.
     number: u32,
     /// Its length.
@@ -40,7 +40,7 @@ pub struct Shelf {
     payloads: Payloads,
 }
 
-impl Shelf {
+impl ArchiveLayout {
     pub fn new(rules: &Rules) -> Self {
         let robots = match rules.robots {
             RobotsPolicy::Obey => "obey",
@@ -65,7 +65,7 @@ impl Shelf {
     }
 
     /// The next place in the archive is this exchange's.
-    pub fn place(&mut self, exchange: Exchange) -> (Place, Chunk) {
+    pub fn place(&mut self, exchange: WarcExchange) -> (WarcLocation, ArchiveChunk) {
         if self.number == 0 || self.offset >= self.file_size {
             self.number += 1;
             self.offset = 0;
@@ -81,27 +81,28 @@ impl Shelf {
             None => exchange.response,
         };
         bytes.extend_from_slice(&exchange.request);
-        let place = Place { file: file.clone(), offset: self.offset + bytes.len() as u64, length: answer.len() as u64 };
+        let place =
+            WarcLocation { file: file.clone(), offset: self.offset + bytes.len() as u64, length: answer.len() as u64 };
         bytes.extend_from_slice(&answer);
         if original.is_none() && exchange.payload.is_whole {
             self.payloads
                 .remember(exchange.payload, Original { url: exchange.url, date: exchange.date, id: exchange.id });
         }
         self.offset += bytes.len() as u64;
-        (place, Chunk { file: file.into(), bytes, _held: exchange.held })
+        (place, ArchiveChunk { file: file.into(), bytes, _held: exchange.held })
     }
 
-    fn warcinfo(&self, first: &Exchange, file: &str) -> Vec<u8> {
-        let id = Id::new(first.key, &["warcinfo", file, &first.date]);
-        let mut info = Record::new(Kind::Warcinfo, id, &first.date);
+    fn warcinfo(&self, first: &WarcExchange, file: &str) -> Vec<u8> {
+        let id = WarcId::new(first.key, &["warcinfo", file, &first.date]);
+        let mut info = WarcRecord::new(WarcType::Warcinfo, id, &first.date);
         info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
         info.compress("application/warc-fields", &[self.about.as_bytes()])
     }
 }
 
 /// The head of the answer, and where its payload is.
-fn revisit(exchange: &Exchange, original: &Original) -> Vec<u8> {
-    let mut record = Record::new(Kind::Revisit, exchange.id, &exchange.date);
+fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
+    let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
     record.target(&exchange.url, exchange.ip);
     record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
     record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
@@ -127,7 +128,7 @@ fn file_number(name: &str) -> Option<u32> {
 struct Original {
     url: Box<str>,
     date: Box<str>,
-    id: Id,
+    id: WarcId,
 }
 
 /// The payloads seen lately, in two generations: when the younger one is full, the older one is forgotten.
@@ -138,7 +139,7 @@ struct Payloads {
 }
 
 impl Payloads {
-    fn original(&self, exchange: &Exchange) -> Option<&Original> {
+    fn original(&self, exchange: &WarcExchange) -> Option<&Original> {
         let sum = &exchange.payload.sum;
         let (payload, original) = self.young.get(sum).or_else(|| self.old.get(sum))?;
         (*payload == exchange.payload).then_some(original)

@@ -1,4 +1,4 @@
-//! [`Found`]: the links of one visit that are to be followed.
+//! [`FollowList`]: the links of one visit that are to be followed.
 //!
 //! A page leads to fifty addresses, nearly all of them known, and its links are made on one thread, offered on a second
 //! and dropped on a third. So they are two blocks of memory, however many they are: all texts, and where each ends.
@@ -6,12 +6,12 @@
 //! Invariant: all of them were found on the same page, at the same depth.
 
 use crate::page::link::LinkKind;
-use crate::page::url::{Marks, Url, UrlRef};
+use crate::page::url::{Url, UrlOffsets, UrlRef};
 use crate::schedule::frontier::LinkRef;
 
 /// Links to follow, all found on one page.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct FollowList {
     text: String,
     items: Vec<Item>,
     depth: u32,
@@ -22,10 +22,10 @@ pub struct Found {
 struct Item {
     end: u32,
     kind: LinkKind,
-    marks: Marks,
+    marks: UrlOffsets,
 }
 
-impl Found {
+impl FollowList {
     /// Links at this depth that may be redirected so often; room for so many, of so many bytes together.
     pub fn with_room(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
@@ -84,7 +84,7 @@ mod tests {
         let url = |text: &str| Url::parse(text).expect("an address");
         let urls = ["http://h/", "https://[::1]:81/p?q=é", "http://h:8080/a/b"].map(url);
         let page = url("http://page/");
-        let mut found = Found::with_room(3, 5, 1, 1);
+        let mut found = FollowList::with_room(3, 5, 1, 1);
         for (address, kind) in urls.iter().zip([LinkKind::Anchor, LinkKind::Frame, LinkKind::Asset]) {
             found.push(address.as_ref(), kind);
         }

@@ -1,4 +1,4 @@
-//! [`WrittenLinks`]: links as they are written in the page, before they are resolved.
+//! [`RawLinks`]: links as they are written in the page, before they are resolved.
 //!
 //! They are kept in bytes until the page ends, for two reasons: what they mean depends on the charset and on `base`, and
 //! both may be known late; and most pages write the same link many times, which is seen by its bytes, before any parsing.
@@ -14,16 +14,16 @@ use crate::page::link::LinkKind;
 
 /// A link as written: where its bytes are, what it is.
 #[derive(Clone)]
-pub struct Written {
+pub struct RawLink {
     pub bytes: Range<usize>,
     pub kind: LinkKind,
     pub nofollow: bool,
 }
 
 #[derive(Default)]
-pub struct WrittenLinks {
+pub struct RawLinks {
     text: Vec<u8>,
-    items: Vec<Written>,
+    items: Vec<RawLink>,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Links with a scheme that is not crawled.
@@ -33,7 +33,7 @@ pub struct WrittenLinks {
     pub full: bool,
 }
 
-impl WrittenLinks {
+impl RawLinks {
     /// Adds a link. Answers where its bytes are, if it is kept or was known.
     pub fn add(
         &mut self,
@@ -80,7 +80,7 @@ impl WrittenLinks {
         let number = u32::try_from(self.items.len()).ok()?;
         let bytes = self.text.len()..self.text.len() + href.len();
         self.text.extend_from_slice(href);
-        self.items.push(Written { bytes: bytes.clone(), kind, nofollow });
+        self.items.push(RawLink { bytes: bytes.clone(), kind, nofollow });
         let (text, items, hasher) = (&self.text, &self.items, &self.hasher);
         self.index.insert_unique(hash, number, |&index| {
             let Some(item) = items.get(index as usize) else { return 0 };
@@ -102,7 +102,7 @@ impl WrittenLinks {
         self.items.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Written)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &RawLink)> {
         self.items.iter().map(|item| (self.bytes(item.bytes.clone()), item))
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_same_bytes_are_held_once() {
-        let mut links = WrittenLinks::default();
+        let mut links = RawLinks::default();
         let mut add = |href: &str, kind, nofollow| links.add(href.as_bytes(), kind, nofollow, 3, 10).is_some();
         assert!(add(" /a#x ", LinkKind::Anchor, true));
         assert!(add("/a#y", LinkKind::Anchor, false));
