@@ -5,7 +5,7 @@
 //! tree builders quadratic: misnested formatting elements are closed instead of cloned, and content that is misplaced in a
 //! table stays there. Nodes are only ever appended to the innermost open element, so a subtree is a range of indices.
 
-use argiope_core::page::examine::tokenizer::{Content, Dialect, Sink, Tag, Tokenizer};
+use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 
 use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, TEXT, Tree};
@@ -37,7 +37,7 @@ pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static 
         body: None,
     };
     builder.open_element(names::HTML, (0, 0), false);
-    let mut tokenizer = Tokenizer::within(Dialect::Html, Content::Markup, b"");
+    let mut tokenizer = Tokenizer::within(Dialect::Html, TextMode::Markup, b"");
     tokenizer.feed(kept.as_bytes(), &mut builder);
     if builder.full {
         reason = Some("the page has more elements than are parsed");
@@ -287,17 +287,17 @@ impl Builder<'_> {
     }
 }
 
-impl Sink for Builder<'_> {
-    fn start(&mut self, tag: &Tag<'_>) -> Content {
+impl TokenHandler for Builder<'_> {
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
         if self.full {
-            return Content::PlainText;
+            return TextMode::PlainText;
         }
         if let Some(at) = self.position(tag.name) {
             self.flush_angles(at.saturating_sub(1));
         }
         if self.tree.nodes.len() + 4 >= self.max_nodes {
             self.full = true;
-            return Content::PlainText;
+            return TextMode::PlainText;
         }
         let name = self.name_of(tag.name);
         let attributes = self.attributes_of(tag);
@@ -312,21 +312,21 @@ impl Sink for Builder<'_> {
             match name {
                 names::HTML => {
                     self.merge(0, attributes);
-                    return Content::Markup;
+                    return TextMode::Markup;
                 }
                 names::HEAD_ => {
                     if !self.head && self.body.is_none() {
                         self.head = true;
                         self.open_element(name, attributes, false);
                     }
-                    return Content::Markup;
+                    return TextMode::Markup;
                 }
                 names::BODY => {
                     self.need_body();
                     if let Some(body) = self.body {
                         self.merge(body, attributes);
                     }
-                    return Content::Markup;
+                    return TextMode::Markup;
                 }
                 names::FRAMESET => self.close_from(1),
                 _ if self.body.is_none() => {
@@ -354,11 +354,11 @@ impl Sink for Builder<'_> {
         if void {
             let node = self.append(Node::element(name, attributes));
             self.tree.close(node);
-            return Content::Markup;
+            return TextMode::Markup;
         }
         self.open_element(name, attributes, is_foreign);
         if is_foreign || !name.has(RAW) {
-            return if name == names::PLAINTEXT { Content::PlainText } else { Content::Markup };
+            return if name == names::PLAINTEXT { TextMode::PlainText } else { TextMode::Markup };
         }
         if self.open.last().is_none_or(|open| open.name != name) {
             // Beyond the deepest nesting: the text of this element has no place.
@@ -448,11 +448,11 @@ impl Sink for Builder<'_> {
     }
 }
 
-fn raw_content(name: Name) -> Content {
+fn raw_content(name: Name) -> TextMode {
     match name {
-        names::TITLE | names::TEXTAREA => Content::RcData,
-        names::SCRIPT => Content::Script,
-        _ => Content::RawText,
+        names::TITLE | names::TEXTAREA => TextMode::RcData,
+        names::SCRIPT => TextMode::Script,
+        _ => TextMode::RawText,
     }
 }
 

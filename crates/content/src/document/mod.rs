@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use argiope_core::page::examine::{Place, resolve_references};
+use argiope_core::page::examine::{TextContext, resolve_references};
 use argiope_core::page::url::Url;
 
 mod build;
@@ -260,7 +260,7 @@ impl Document {
 
     /// The text of a text node.
     pub(crate) fn text_of(&self, node: &Node) -> Cow<'_, str> {
-        resolve_references(self.raw_text(node), Place::Text)
+        resolve_references(self.raw_text(node), TextContext::Text)
     }
 
     pub(crate) fn name_text(&self, name: Name) -> &str {
@@ -315,7 +315,7 @@ impl<'a> Element<'a> {
 
     /// The value of an attribute.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.written_attribute(name).map(|value| resolve_references(value, Place::Attribute))
+        self.written_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
     }
 
     /// Names (as written) and values of all attributes.
@@ -323,7 +323,7 @@ impl<'a> Element<'a> {
         let element = *self;
         self.written().iter().map(move |attribute| {
             let name = element.slice((attribute.name.0, attribute.name.1.into()));
-            (name, resolve_references(element.slice(attribute.value), Place::Attribute))
+            (name, resolve_references(element.slice(attribute.value), TextContext::Attribute))
         })
     }
 
