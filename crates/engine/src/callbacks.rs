@@ -1,80 +1,72 @@
-//! The `callbacks` engine: one thread, many sockets, and a table that says what to call when something happens.
+//! The `callbacks` engine: one thread, many sockets, and a table that says which function to call when something happens.
 //!
-//! Nothing here waits except [`Poller::wait`], and before it [`WakeDelay::delay`], for a moment. Whoever would have to wait
-//! writes down what it was doing, in the table, together with the function that goes on from there, and returns. When
-//! the kernel says that the socket is ready, or the clock that it is late, that function is called with the token, finds
-//! its state in the table, and goes on.
+//! Nothing here blocks except [`Poller::wait`]. Code that would have to wait stores its state in the table, together
+//! with the function that continues from there, and returns. When the kernel reports that the socket is ready, or a
+//! deadline passes, that function is called with the token, finds its state in the table, and continues.
 //!
-//! This is cheap: a fetch that waits costs its state and nothing else, no stack, no task. The price is paid by the
-//! reader. What was one function with local variables is torn into several with a struct between them; the order in
-//! which they run is nowhere in the text; and an error has forgotten how the program came here, because the stack
-//! above it is always the same: the loop. The `coroutines` engine has the same cost and gives the order back.
+//! This is cheap: a waiting fetch costs its state and nothing else, no stack, no task. The price is paid by the reader.
+//! What was one function with local variables becomes several functions with a struct between them; the order in which
+//! they run is nowhere in the text; and an error does not show how the program got there, because the stack above it is
+//! always the same: the loop. The `coroutines` engine costs the same and gives the order back.
 //!
-//! Invariant: an entry of the table holds all that its fetch is, and exactly one callback that goes on with it.
+//! Invariant: an entry of the table holds the whole state of its connection and exactly one callback that continues it.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::TcpStream;
 
-use argiope_core::http::conn::{Conn, Step};
-use argiope_core::http::fetch::{Fetch, Finished};
+use argiope_core::Time;
+use argiope_core::http::conn::Step;
+use argiope_core::http::session::{Completed, Session, SlotKey, slot_key};
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
-use argiope_core::{Race, RaceStep, Time};
 use slab::Slab;
 
 use crate::channel::StopMode;
+use crate::connecting::{ConnectStep, Connecting};
 use crate::epoll::{Interest, Poller};
-use crate::idle_pool::IdlePool;
-use crate::socket::{self, Attempts};
-use crate::wake_batcher::{WakeBatcher, WakeDelay};
-use crate::worker::{
-    ConnKey, IDLE_CHECK_INTERVAL, JOB_BUFFER_CAPACITY, KEEP_ALIVE, READ_BUFFER_SIZE, SHORTAGE_RETRY, SlotKey, Worker,
-    pause, slot_key,
-};
+use crate::resources::Resources;
+use crate::socket;
+use crate::worker::{JOB_BUFFER_CAPACITY, READ_BUFFER_SIZE, Worker};
 
 // anchor: callbacks-run
-/// Runs a worker until it is told to end.
+/// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
     table.worker.is_ready();
     let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        // 1. Nothing is left to do but wait. What was found out goes to the keeper first.
+        // 1. Nothing is left to do but wait. Results go to the keeper first.
         table.worker.visit_sender.send();
         let next = table.alarms.first().map_or(Time::NEVER, |(time, _)| *time);
-        if !std::mem::take(&mut table.has_more) {
-            table.moment.delay(table.worker.clock, next);
-        }
-        let timeout = table.worker.clock.until(next);
-        let glance = (!table.idle.is_empty()).then_some(IDLE_CHECK_INTERVAL);
-        table.poller.wait(&mut events, timeout.into_iter().chain(glance).min())?;
+        let timeout = table.resources.before_wait(next, std::mem::take(&mut table.has_more));
+        table.poller.wait(&mut events, timeout)?;
 
-        // 2. Sockets that are ready: go on where each of them stopped.
+        // 2. Sockets that are ready: continue where each of them stopped.
         for event in events.drain(..) {
-            table.call(event.token as usize, Why::Ready);
+            table.call(event.token as usize, Cause::Ready);
         }
 
-        // 3. Those that are late.
+        // 3. Deadlines that have passed.
         let now = table.worker.clock.now();
         late.extend(table.alarms.range(..=(now, usize::MAX)).map(|(_, token)| *token));
         for token in late.drain(..) {
-            table.silence(token);
-            table.call(token, Why::Late);
+            table.clear_alarm(token);
+            table.call(token, Cause::Late);
         }
-
-        while table.worker.file_shortage.is_active(now) && table.evict_idle() {}
+        table.evict_if_short(now);
 
         // 4. New jobs. They come last: an event of step 2 never finds another connection under its token.
-        let ending = table.worker.job_queue.take(&mut jobs);
-        if ending == Some(StopMode::Now) {
+        let stop = table.worker.job_queue.take(&mut jobs);
+        if stop == Some(StopMode::Now) {
             return Ok(());
         }
         for job in jobs.drain(..) {
+            table.in_flight += 1;
             table.start(Box::new(job));
         }
         jobs.shrink_to(JOB_BUFFER_CAPACITY);
-        if ending == Some(StopMode::Drain) && table.in_flight == 0 {
+        if stop == Some(StopMode::Drain) && table.in_flight == 0 {
             table.worker.visit_sender.send();
             return Ok(());
         }
@@ -84,54 +76,41 @@ pub fn run(worker: Worker) -> io::Result<()> {
 
 /// Why a callback is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Begin,
+enum Cause {
+    /// The engine itself continues.
+    Own,
     Ready,
     Late,
 }
 
 // anchor: callbacks-entry
-/// How a fetch goes on.
-type Callback = fn(&mut Table, usize, Why);
+/// The function that continues an entry.
+type Callback = fn(&mut Table, usize, Cause);
 
 struct Entry {
     callback: Callback,
     state: State,
-    /// When it wants to be called even if nothing happens; [`Time::NEVER`] where no alarm is set.
+    /// When it is called even if nothing happens; [`Time::NEVER`] if no alarm is set.
     alarm: Time,
 }
 // end: callbacks-entry
 
 enum State {
-    /// Large, and soon over: in a box, so that the others need not be as large.
-    Connecting(Box<Connecting>),
-    Fetching(Fetching),
-    IdleConn(IdleConn),
-    /// Only while a callback has the state in its hands.
-    Away,
+    /// Large and short-lived: in a box, so that the other states need not be as large.
+    Connecting(Box<Connecting<TcpStream>>),
+    Open(Open),
+    /// Only while a callback holds the state.
+    Taken,
 }
 
-struct Connecting {
-    job: Box<Job>,
-    started: Time,
-    race: Race,
-    /// Attempts under way, all of them under the token of this entry.
-    attempts: Attempts<TcpStream>,
-}
-
-struct Fetching {
+/// An established connection.
+struct Open {
     stream: TcpStream,
-    /// What the kernel was asked about the stream; none while the fetch is paused.
+    /// What the kernel was asked to report about the stream; none while the session is paused.
     interest: Option<Interest>,
-    fetch: Fetch,
-}
-
-/// A connection between two requests.
-struct IdleConn {
-    stream: TcpStream,
-    slot_key: SlotKey,
-    conn_key: ConnKey,
-    conn: Box<Conn>,
+    session: Session,
+    /// The slot under which it is in the pool.
+    pooled: Option<SlotKey>,
 }
 
 struct Table {
@@ -139,13 +118,11 @@ struct Table {
     poller: Poller,
     entries: Slab<Entry>,
     alarms: BTreeSet<(Time, usize)>,
-    /// Which entry is the connection that rests in a slot_key.
-    idle: IdlePool<usize>,
-    /// Jobs that have no visit yet.
+    /// Knows the connections with room for a job by their tokens.
+    resources: Resources<usize>,
+    /// Jobs without a visit yet.
     in_flight: usize,
-    wake_batcher: WakeBatcher,
-    moment: WakeDelay,
-    /// A read filled the buffer: there is more where that came from.
+    /// A read filled the buffer: more bytes are there already.
     has_more: bool,
     buffer: Box<[u8]>,
 }
@@ -153,221 +130,198 @@ struct Table {
 impl Table {
     fn new(worker: Worker) -> io::Result<Self> {
         let poller = Poller::new()?;
-        let bell = poller.bell();
-        worker.job_queue.set_waker(move || bell.wake());
-        let wake_batcher = WakeBatcher::default();
+        let waker = poller.waker();
+        worker.job_queue.set_waker(move || waker.wake());
         Ok(Self {
+            resources: Resources::new(&worker),
             worker,
             poller,
             entries: Slab::new(),
             alarms: BTreeSet::new(),
-            idle: IdlePool::default(),
             in_flight: 0,
-            moment: wake_batcher.moment(),
-            wake_batcher,
             has_more: false,
             buffer: vec![0; READ_BUFFER_SIZE].into_boxed_slice(),
         })
     }
 
-    /// Calls what an entry has written down for this moment.
-    fn call(&mut self, token: usize, why: Why) {
+    fn call(&mut self, token: usize, cause: Cause) {
         if let Some(entry) = self.entries.get(token) {
-            (entry.callback)(self, token, why);
+            (entry.callback)(self, token, cause);
         }
     }
 
-    /// A job begins: on the connection that rests in its slot_key, where there is one that leads to the same conn_key.
-    fn start(&mut self, job: Box<Job>) {
-        self.in_flight += 1;
+    /// Starts a job: on the connection with room in its slot if it leads to the same origin, else on a new connection.
+    fn start(&mut self, mut job: Box<Job>) {
         let now = self.worker.clock.now();
-        let kept = self.idle.remove(slot_key(&job)).and_then(|token| Some((token, self.take(token)?)));
-        match kept {
-            Some((token, State::IdleConn(rest))) if rest.conn_key == ConnKey::of(&job) => {
-                let fetch = self.worker.begin_again(job, *rest.conn, now);
-                let fetching = Fetching { stream: rest.stream, interest: Some(Interest::Readable), fetch };
-                self.put(token, State::Fetching(fetching), Self::drive);
-                self.drive(token, Why::Begin);
+        if let Some(token) = self.resources.pool().remove(slot_key(&job))
+            && let Some(Entry { state: State::Open(open), .. }) = self.entries.get_mut(token)
+        {
+            open.pooled = None;
+            match open.session.accept(job, &self.worker.rules, now) {
+                Ok(()) => return self.drive(token, Cause::Own),
+                Err(refused) => job = refused,
             }
-            kept => {
-                if let Some((token, _)) = kept {
-                    self.remove(token);
-                }
-                let entry = Entry { callback: Self::connect, state: State::Away, alarm: Time::NEVER };
-                let token = self.entries.insert(entry);
-                self.connect_anew(token, job, now);
-            }
-        }
-    }
-
-    fn connect_anew(&mut self, token: usize, job: Box<Job>, started: Time) {
-        let race = self.worker.race(&job, started);
-        let connecting = Box::new(Connecting { job, started, race, attempts: Attempts::default() });
-        self.put(token, State::Connecting(connecting), Self::connect);
-        self.connect(token, Why::Begin);
-    }
-
-    /// Called when the job begins, when an attempt has ended, and when the next address is due: what it is this time
-    /// can only be found out by looking.
-    fn connect(&mut self, token: usize, _why: Why) {
-        let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
-        let now = self.worker.clock.now();
-        let Connecting { job, started, race, attempts } = &mut *connecting;
-        if let Some((peer, stream)) = attempts.winner(race, now, socket::connected) {
-            // The other attempts are closed here, by being dropped.
-            return self.connected(token, connecting.job, connecting.started, peer.ip(), stream);
-        }
-        let wait_until = loop {
-            match race.next(now) {
-                RaceStep::Connect(address) => match socket::begin_connect(address) {
-                    Ok(stream) => match self.poller.add(&stream, token as u64, Interest::Writable) {
-                        Ok(()) => attempts.push(address, stream),
-                        Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
-                    },
-                    Err(error) if socket::is_shortage(&error) && attempts.is_empty() => {
-                        // Not the host's fault: the race begins anew when a file may be free.
-                        let again = if self.evict_idle() { now } else { now + SHORTAGE_RETRY };
-                        *started = again;
-                        *race = self.worker.race(job, again);
-                        self.worker.out_of_files(now);
-                    }
-                    Err(error) => race.failed(address, socket::connect_failure(address, &error), now),
-                },
-                RaceStep::Wait(until) => break until,
-                RaceStep::Lost(failure) => {
-                    let visit = self.worker.lost(connecting.job, failure, connecting.started);
-                    self.remove(token);
-                    return self.report(visit);
-                }
-            }
-        };
-        self.put(token, State::Connecting(connecting), Self::connect);
-        self.set_alarm(token, wait_until);
-    }
-
-    fn connected(&mut self, token: usize, job: Box<Job>, started: Time, ip: IpAddr, stream: TcpStream) {
-        let now = self.worker.clock.now();
-        match self.worker.begin(job, started, ip, now) {
-            Ok(fetch) => {
-                let fetching = Fetching { stream, interest: Some(Interest::Writable), fetch };
-                self.put(token, State::Fetching(fetching), Self::drive);
-                self.drive(token, Why::Begin);
-            }
-            Err(visit) => {
+            // The host's requests go to another port now.
+            if open.session.is_idle() {
                 self.remove(token);
-                self.report(visit);
+            }
+        }
+        let state = State::Connecting(Box::new(Connecting::new(&self.worker, job, now)));
+        let token = self.entries.insert(Entry { callback: Self::connect, state, alarm: Time::NEVER });
+        self.connect(token, Cause::Own);
+    }
+
+    /// Called when the job starts, when a connection attempt has ended, and when the next address is due. Which of these
+    /// it is can only be found out by looking.
+    fn connect(&mut self, token: usize, _cause: Cause) {
+        let Some(State::Connecting(mut connecting)) = self.take(token) else { return };
+        let Self { worker, poller, resources, entries, alarms, .. } = self;
+        let open = |address| {
+            let stream = socket::begin_connect(address)?;
+            poller.add(&stream, token as u64, Interest::Writable)?;
+            Ok(stream)
+        };
+        let evict = || {
+            let oldest = resources.pool().oldest(|token| is_idle(entries, *token));
+            let idle = oldest.and_then(|slot| resources.pool().remove(slot));
+            idle.inspect(|token| remove(entries, alarms, *token)).is_some()
+        };
+        match connecting.step(worker, open, socket::connected, evict) {
+            ConnectStep::Wait(until) => {
+                self.put(token, State::Connecting(connecting), Self::connect);
+                self.set_alarm(token, until);
+            }
+            ConnectStep::Connected(peer, stream) => match connecting.into_session(worker, peer) {
+                Ok(session) => {
+                    let open = Open { stream, interest: Some(Interest::Writable), session, pooled: None };
+                    self.put(token, State::Open(open), Self::drive);
+                    self.drive(token, Cause::Own);
+                }
+                Err(visit) => self.fail(token, visit),
+            },
+            ConnectStep::Failed(failure) => {
+                let visit = connecting.into_failure(worker, failure);
+                self.fail(token, visit);
             }
         }
     }
 
     // anchor: callbacks-drive
-    /// Does what the fetch wants, as far as that goes without waiting, then leaves word to be called again.
-    fn drive(&mut self, token: usize, why: Why) {
-        let Some(State::Fetching(mut fetching)) = self.take(token) else { return };
+    /// Does what the session needs, as far as possible without waiting, then arranges to be called again.
+    fn drive(&mut self, token: usize, cause: Cause) {
+        let Some(State::Open(mut open)) = self.take(token) else { return };
         let now = self.worker.clock.now();
-        let Fetching { stream, interest, fetch } = &mut fetching;
-        // Readiness is good for one read. What is left is announced again; meanwhile the others have their turn.
-        let mut readable = why != Why::Begin && *interest == Some(Interest::Readable);
-        let mut late = why == Why::Late;
+        let Open { stream, interest, session, pooled } = &mut open;
+        // Readiness is good for one read. What is left is reported again; meanwhile other connections are served.
+        let mut readable = cause != Cause::Own && *interest == Some(Interest::Readable);
+        let mut late = cause == Cause::Late;
         let wanted = loop {
-            let waits_for = match fetch.step() {
+            while let Some(completed) = session.finished(now) {
+                self.deliver(completed);
+            }
+            let waits_for = match session.step() {
                 Step::Write(bytes) => match stream.write(bytes) {
                     Ok(count) => {
-                        fetch.wrote(count, now);
+                        session.wrote(count, now);
                         continue;
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Interest::Writable),
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) => {
-                        fetch.broke(socket::broken(&error));
+                        session.broke(socket::broken(&error));
                         continue;
                     }
                 },
                 Step::Read if !readable => Some(Interest::Readable),
                 Step::Read => {
                     match stream.read(&mut self.buffer) {
-                        Ok(0) => fetch.closed(now),
+                        Ok(0) => session.closed(now),
                         Ok(count) => {
                             readable = false;
                             self.has_more |= count == READ_BUFFER_SIZE;
-                            fetch.feed(&self.buffer[..count], now);
+                            session.feed(&self.buffer[..count], now);
                         }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => readable = false,
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                        Err(error) => fetch.broke(socket::broken(&error)),
+                        Err(error) => session.broke(socket::broken(&error)),
                     }
                     continue;
                 }
                 Step::Pause => None,
-                Step::Done => return self.finish(token, fetching),
+                Step::Done => return self.close(token, *pooled),
             };
             if !late {
                 break waits_for;
             }
-            // Only now: what had come while this thread was busy with another page is not the host's silence.
+            // Only now: bytes that arrived while this thread was busy with another page are not the host's silence.
             late = false;
-            fetch.expire(now);
-            fetch.resume(now);
+            session.expire(now);
+            session.resume(now);
         };
-        let registered = register(&self.poller, stream, token, interest, wanted);
-        if let Err(error) = registered {
-            fetch.broke(socket::broken(&error));
-            return self.finish(token, fetching);
+        if let Err(error) = register(&self.poller, stream, token, interest, wanted) {
+            session.broke(socket::broken(&error));
+            return self.drive_again(token, open);
         }
-        let deadline = if wanted.is_none() { fetch.deadline().min(now + pause(fetch)) } else { fetch.deadline() };
-        self.put(token, State::Fetching(fetching), Self::drive);
+        let deadline = session.deadline();
+        let deadline = if wanted.is_none() { deadline.min(now + session.pause()) } else { deadline };
+        if session.room() > 0 && !self.offer(token, session, pooled, now) {
+            return self.close(token, *pooled);
+        }
+        self.put(token, State::Open(open), Self::drive);
         self.set_alarm(token, deadline);
     }
     // end: callbacks-drive
 
-    /// The fetch is over: its visit goes to the keeper, its connection stays for the next one, or is closed.
-    fn finish(&mut self, token: usize, fetching: Fetching) {
-        let now = self.worker.clock.now();
-        let Fetching { stream, mut interest, fetch } = fetching;
-        let (slot_key, conn_key) = (slot_key(fetch.job()), ConnKey::of(fetch.job()));
-        match fetch.finish(now) {
-            Finished::Visit(visit, conn) => {
-                let kept = conn.filter(|_| self.worker.may_keep_idle(now));
-                let watched = register(&self.poller, &stream, token, &mut interest, Some(Interest::Readable));
-                match (kept, watched) {
-                    (Some(conn), Ok(())) => {
-                        if self.worker.is_full(self.idle.len()) {
-                            self.evict_idle();
-                        }
-                        let idle = IdleConn { stream, slot_key, conn_key, conn };
-                        self.put(token, State::IdleConn(idle), Self::rest);
-                        self.set_alarm(token, now + KEEP_ALIVE);
-                        self.idle.insert(slot_key, token);
-                    }
-                    _ => self.remove(token),
-                }
-                self.report(visit);
-            }
-            Finished::Again(job) => {
-                drop(stream);
-                self.connect_anew(token, job, now);
-            }
-        }
+    /// Continues a session whose socket cannot be watched any more.
+    fn drive_again(&mut self, token: usize, open: Open) {
+        self.put(token, State::Open(open), Self::drive);
+        self.drive(token, Cause::Own);
     }
 
-    /// Something happened on a connection that nobody uses: the host closed it, or it has waited long enough.
-    fn rest(&mut self, token: usize, _why: Why) {
-        if let Some(State::IdleConn(idle)) = self.take(token)
-            && self.idle.get(idle.slot_key) == Some(&token)
-        {
-            self.idle.remove(idle.slot_key);
+    /// Enters a session with room in the pool. Says whether the connection stays open.
+    fn offer(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
+        let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
+        if !self.resources.may_keep(slot, now) {
+            return !session.is_idle();
         }
-        self.remove(token);
+        let Self { resources, entries, .. } = self;
+        let oldest = resources.evict_if_full(|token| is_idle(entries, *token));
+        if let Some(idle) = oldest.and_then(|slot| resources.pool().remove(slot)) {
+            self.remove(idle);
+        }
+        self.resources.pool().insert(slot, token);
+        *pooled = Some(slot);
+        true
+    }
+
+    fn deliver(&mut self, completed: Completed) {
+        match completed {
+            Completed::Visit(visit) => self.report(visit),
+            Completed::Retry(job) => self.start(job),
+        }
     }
 
     fn report(&mut self, visit: Box<Visit>) {
         self.in_flight -= 1;
-        self.wake_batcher.note(&visit, self.in_flight, self.worker.clock.now());
+        self.resources.note(&visit, self.in_flight);
         self.worker.visit_sender.push(visit);
     }
 
+    fn fail(&mut self, token: usize, visit: Box<Visit>) {
+        self.remove(token);
+        self.report(visit);
+    }
+
+    /// Removes an entry. Its socket is closed when the caller drops it.
+    fn close(&mut self, token: usize, pooled: Option<SlotKey>) {
+        if let Some(slot) = pooled {
+            self.resources.pool().remove(slot);
+        }
+        self.remove(token);
+    }
+
     fn take(&mut self, token: usize) -> Option<State> {
-        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Away))
+        self.entries.get_mut(token).map(|entry| std::mem::replace(&mut entry.state, State::Taken))
     }
 
     fn put(&mut self, token: usize, state: State, callback: Callback) {
@@ -378,12 +332,11 @@ impl Table {
     }
 
     fn remove(&mut self, token: usize) {
-        self.silence(token);
-        self.entries.try_remove(token);
+        remove(&mut self.entries, &mut self.alarms, token);
     }
 
-    /// An alarm that rings too early does no harm: the callback looks, and sets it anew. So it is moved only to an
-    /// earlier time, and a busy connection, whose deadline moves away with every byte, costs no timer work.
+    /// An alarm that fires too early does no harm: the callback looks, and sets it again. So an alarm is moved only to
+    /// an earlier time, and a busy connection, whose deadline moves with every byte, costs no timer work.
     fn set_alarm(&mut self, token: usize, time: Time) {
         if let Some(entry) = self.entries.get_mut(token)
             && time < entry.alarm
@@ -394,23 +347,37 @@ impl Table {
         }
     }
 
-    fn silence(&mut self, token: usize) {
+    fn clear_alarm(&mut self, token: usize) {
         if let Some(entry) = self.entries.get_mut(token) {
             self.alarms.remove(&(entry.alarm, token));
             entry.alarm = Time::NEVER;
         }
     }
 
-    fn evict_idle(&mut self) -> bool {
-        let longest = self.idle.longest(|_| true).and_then(|slot_key| self.idle.remove(slot_key));
-        if let Some(token) = longest {
-            self.remove(token);
+    /// Closes idle connections while file descriptors are short, for the sake of other workers.
+    fn evict_if_short(&mut self, now: Time) {
+        let Self { resources, entries, alarms, .. } = self;
+        while let Some(slot) = resources.evict_if_short(now, |token| is_idle(entries, *token)) {
+            if let Some(token) = resources.pool().remove(slot) {
+                remove(entries, alarms, token);
+            }
         }
-        longest.is_some()
     }
 }
 
-/// Asks the kernel about something else than before; nothing to do where it is the same.
+/// Whether a connection may be evicted.
+fn is_idle(entries: &Slab<Entry>, token: usize) -> bool {
+    matches!(entries.get(token), Some(Entry { state: State::Open(open), .. }) if open.session.is_idle())
+}
+
+/// Removes an entry with its alarm and its socket.
+fn remove(entries: &mut Slab<Entry>, alarms: &mut BTreeSet<(Time, usize)>, token: usize) {
+    if let Some(entry) = entries.try_remove(token) {
+        alarms.remove(&(entry.alarm, token));
+    }
+}
+
+/// Tells the kernel what to report about a stream, if that has changed.
 fn register(
     poller: &Poller,
     stream: &TcpStream,

@@ -38,16 +38,16 @@ pub struct Event {
 /// A set of sockets, each under a token of the engine's choice, and what to hear about each.
 pub struct Poller {
     epoll: OwnedFd,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
     raw: Vec<epoll::Event>,
 }
 
 impl Poller {
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &bell, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, bell: Arc::new(bell), raw: Vec::with_capacity(EVENTS_AT_ONCE) })
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &waker, EventData::new_u64(WAKE), EventFlags::IN)?;
+        Ok(Self { epoll, waker: Arc::new(waker), raw: Vec::with_capacity(EVENTS_AT_ONCE) })
     }
 
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
@@ -80,7 +80,7 @@ impl Poller {
             if token == WAKE {
                 let mut count = [0; 8];
                 // Empty already where two threads rang at once: nothing to do.
-                let _ = rustix::io::read(&*self.bell, &mut count);
+                let _ = rustix::io::read(&*self.waker, &mut count);
                 continue;
             }
             let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
@@ -94,8 +94,8 @@ impl Poller {
     }
 
     /// Something that other threads can interrupt `wait` with.
-    pub fn bell(&self) -> PollWaker {
-        PollWaker(Arc::clone(&self.bell))
+    pub fn waker(&self) -> PollWaker {
+        PollWaker(Arc::clone(&self.waker))
     }
 }
 
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_interrupts_once_and_is_not_forgotten() {
+    fn a_waker_interrupts_once_and_is_not_forgotten() {
         let mut poller = Poller::new().unwrap();
-        let bell = poller.bell();
-        bell.wake();
-        bell.wake();
+        let waker = poller.waker();
+        waker.wake();
+        waker.wake();
         assert!(wait(&mut poller, 60_000).is_empty());
-        let other = thread::spawn(move || bell.wake());
+        let other = thread::spawn(move || waker.wake());
         assert!(wait(&mut poller, 60_000).is_empty());
         other.join().unwrap();
     }

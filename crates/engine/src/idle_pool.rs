@@ -1,80 +1,79 @@
-//! [`IdlePool`]: the connections that rest, by slot_key, and which of them has rested longest.
+//! [`IdlePool`]: connections with room for a job, by slot, in LRU order.
 //!
-//! There is an end to the room for them. Whoever has just been used is likely to be used again soon, so it is the one
-//! that has rested longest that makes room: a newcomer that was turned away instead would be connected anew for its
-//! next job, and be turned away again.
+//! Eviction is least recently used: a connection that was just used is likely to be used again soon. If newcomers were
+//! refused instead, a host whose connection does not fit would reconnect for every request.
 //!
-//! Invariant: every guest stands in `order` once under its own number, unless it was asked to leave; numbers of those
-//! that have left are passed over, and cleared away before they are the most.
+//! Invariant: each entry is in `order` once under its own number, unless it was already named for eviction. Numbers of
+//! removed entries are skipped, and compacted before they outnumber the entries.
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::worker::SlotKey;
+use argiope_core::http::session::SlotKey;
 
-/// What rests, by slot_key.
+/// Entries by slot, with the order in which they were inserted.
 pub struct IdlePool<T> {
-    guests: HashMap<SlotKey, (u64, T)>,
-    /// In the order of arrival.
+    entries: HashMap<SlotKey, (u64, T)>,
+    /// In the order of insertion.
     order: VecDeque<(u64, SlotKey)>,
-    arrivals: u64,
+    insertions: u64,
 }
 
 impl<T> Default for IdlePool<T> {
     fn default() -> Self {
-        Self { guests: HashMap::new(), order: VecDeque::new(), arrivals: 0 }
+        Self { entries: HashMap::new(), order: VecDeque::new(), insertions: 0 }
     }
 }
 
 impl<T> IdlePool<T> {
     pub fn len(&self) -> usize {
-        self.guests.len()
+        self.entries.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.guests.is_empty()
+        self.entries.is_empty()
     }
 
-    pub fn get(&self, slot_key: SlotKey) -> Option<&T> {
-        self.guests.get(&slot_key).map(|(_, guest)| guest)
+    pub fn get(&self, slot: SlotKey) -> Option<&T> {
+        self.entries.get(&slot).map(|(_, entry)| entry)
     }
 
-    pub fn get_mut(&mut self, slot_key: SlotKey) -> Option<&mut T> {
-        self.guests.get_mut(&slot_key).map(|(_, guest)| guest)
+    pub fn get_mut(&mut self, slot: SlotKey) -> Option<&mut T> {
+        self.entries.get_mut(&slot).map(|(_, entry)| entry)
     }
 
-    /// Takes a slot_key. Gives back whoever sat there.
-    pub fn insert(&mut self, slot_key: SlotKey, guest: T) -> Option<T> {
-        self.arrivals += 1;
-        if self.order.len() > 2 * self.guests.len() + 16 {
-            let guests = &self.guests;
-            self.order.retain(|(number, slot_key)| guests.get(slot_key).is_some_and(|(own, _)| own == number));
+    /// Inserts an entry as the most recently used one. Returns the entry that was in the slot.
+    pub fn insert(&mut self, slot: SlotKey, entry: T) -> Option<T> {
+        self.insertions += 1;
+        if self.order.len() > 2 * self.entries.len() + 16 {
+            let entries = &self.entries;
+            self.order.retain(|(number, slot)| entries.get(slot).is_some_and(|(own, _)| own == number));
         }
-        self.order.push_back((self.arrivals, slot_key));
-        self.guests.insert(slot_key, (self.arrivals, guest)).map(|(_, before)| before)
+        self.order.push_back((self.insertions, slot));
+        self.entries.insert(slot, (self.insertions, entry)).map(|(_, before)| before)
     }
 
-    pub fn remove(&mut self, slot_key: SlotKey) -> Option<T> {
-        self.guests.remove(&slot_key).map(|(_, guest)| guest)
+    pub fn remove(&mut self, slot: SlotKey) -> Option<T> {
+        self.entries.remove(&slot).map(|(_, entry)| entry)
     }
 
-    /// Who has rested longest, of those that may leave. Each is named once.
-    pub fn longest(&mut self, may_leave: impl Fn(&T) -> bool) -> Option<SlotKey> {
-        while let Some((number, slot_key)) = self.order.pop_front() {
-            let guest = self.guests.get(&slot_key).filter(|(own, _)| *own == number);
-            if guest.is_some_and(|(_, guest)| may_leave(guest)) {
-                return Some(slot_key);
+    /// The least recently used entry among those that may leave. Each entry is named at most once.
+    pub fn oldest(&mut self, may_leave: impl Fn(&T) -> bool) -> Option<SlotKey> {
+        while let Some((number, slot)) = self.order.pop_front() {
+            let entry = self.entries.get(&slot).filter(|(own, _)| *own == number);
+            if entry.is_some_and(|(_, entry)| may_leave(entry)) {
+                return Some(slot);
             }
         }
         None
     }
 
-    /// Keeps those that `stays` says of.
-    pub fn retain(&mut self, mut stays: impl FnMut(&mut T) -> bool) {
-        self.guests.retain(|_, (_, guest)| stays(guest));
+    /// Keeps the entries for which `keep` is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        self.entries.retain(|_, (_, entry)| keep(entry));
     }
 
     pub fn clear(&mut self) {
-        self.guests.clear();
+        self.entries.clear();
         self.order.clear();
     }
 }
@@ -84,34 +83,34 @@ mod tests {
     use super::*;
     use argiope_core::LaneId;
 
-    fn slot_key(number: u16) -> SlotKey {
+    fn slot(number: u16) -> SlotKey {
         (LaneId(7), number)
     }
 
     #[test]
-    fn who_has_rested_longest_leaves_first() {
-        let mut idle_pool = IdlePool::default();
+    fn the_least_recently_used_one_leaves_first() {
+        let mut pool = IdlePool::default();
         for number in 0..4 {
-            assert_eq!(idle_pool.insert(slot_key(number), number), None);
+            assert_eq!(pool.insert(slot(number), number), None);
         }
-        // Used again, and resting again: it is the last now.
-        assert_eq!(idle_pool.remove(slot_key(0)), Some(0));
-        assert_eq!(idle_pool.insert(slot_key(0), 0), None);
-        assert_eq!(idle_pool.longest(|guest| *guest != 1), Some(slot_key(2)));
-        assert_eq!(idle_pool.remove(slot_key(2)), Some(2));
-        assert_eq!(idle_pool.longest(|_| true), Some(slot_key(3)), "one that may not leave is passed over");
-        assert_eq!(idle_pool.longest(|_| true), Some(slot_key(0)));
-        assert_eq!(idle_pool.longest(|_| true), None, "each is named once");
-        assert_eq!((idle_pool.len(), idle_pool.get_mut(slot_key(1))), (3, Some(&mut 1)));
+        // Used again: it is the most recent one now.
+        assert_eq!(pool.remove(slot(0)), Some(0));
+        assert_eq!(pool.insert(slot(0), 0), None);
+        assert_eq!(pool.oldest(|entry| *entry != 1), Some(slot(2)));
+        assert_eq!(pool.remove(slot(2)), Some(2));
+        assert_eq!(pool.oldest(|_| true), Some(slot(3)), "one that may not leave is skipped");
+        assert_eq!(pool.oldest(|_| true), Some(slot(0)));
+        assert_eq!(pool.oldest(|_| true), None, "each is named once");
+        assert_eq!((pool.len(), pool.get_mut(slot(1))), (3, Some(&mut 1)));
     }
 
     #[test]
-    fn a_seat_that_is_used_again_and_again_takes_no_room() {
-        let mut idle_pool = IdlePool::default();
+    fn a_slot_that_is_used_again_and_again_takes_no_room() {
+        let mut pool = IdlePool::default();
         for round in 0..10_000 {
-            idle_pool.insert(slot_key(round % 8), round);
-            idle_pool.remove(slot_key(round % 8));
+            pool.insert(slot(round % 8), round);
+            pool.remove(slot(round % 8));
         }
-        assert!(idle_pool.is_empty() && idle_pool.order.len() < 64, "{}", idle_pool.order.len());
+        assert!(pool.is_empty() && pool.order.len() < 64, "{}", pool.order.len());
     }
 }

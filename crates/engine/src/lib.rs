@@ -8,11 +8,14 @@
 pub mod callbacks;
 pub mod channel;
 pub mod clock;
+pub mod connecting;
 pub mod coroutines;
 pub mod epoll;
 pub mod idle_pool;
 pub mod resolver;
+pub mod resources;
 pub mod socket;
+mod task_slots;
 pub mod threads;
 pub mod timers;
 pub mod tokio;

@@ -1,12 +1,12 @@
-//! [`WakeBatcher`]: when a worker may look away for a moment.
+//! [`WakeBatcher`]: wake-up coalescing for workers whose responses are all slow.
 //!
-//! To be woken up costs more than to read an answer: the kernel changes threads, and what the processor had at hand of
-//! this one is gone. A worker that is woken for each of ten thousand slow answers pays that ten thousand times. Where the
-//! quickest answer takes a second, nobody notices a millisecond: so with many fetches in hand a worker lets what comes
-//! gather for a small part of the time that answers take, and then serves all of it in one go.
+//! A wake-up costs more than reading a response: the kernel switches threads, and this thread's caches are cold. A worker
+//! that is woken for each of ten thousand slow responses pays that ten thousand times. Where the fastest response takes
+//! a second, a delay of a millisecond does not matter: with many fetches in flight a worker sleeps for a small fraction
+//! of the response time before it waits for sockets, and then serves everything that became ready meanwhile.
 //!
-//! Invariant: a moment is never longer than a 512th of the quickest answer of the last second, and nobody looks away
-//! while there is something to do. An engine that knows its next alarm does not look away beyond it.
+//! Invariant: the delay is at most a 512th of the fastest response of the last second, and a worker that has something to
+//! do never sleeps. An engine that knows its next deadline does not sleep past it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,87 +18,96 @@ use argiope_core::visit::Visit;
 
 use crate::Clock;
 
-/// The quickest answer takes so many times longer than a moment of wake_batcher.
-const PART: u32 = 512;
-/// Shorter moments gather nothing, ...
-const SHORTEST: Duration = Duration::from_micros(200);
-/// ... and longer ones hardly more.
-const LONGEST: Duration = Duration::from_millis(2);
-/// With fewer fetches in hand there is little to gather.
-const MANY: usize = 64;
-/// For so long at least, and for less than three times that, a quick answer is remembered.
-const MEMORY: Duration = Duration::from_secs(1);
+/// The delay is the fastest response time divided by this.
+const FRACTION: u32 = 512;
+/// Shorter delays do not coalesce anything, ...
+const MIN_DELAY: Duration = Duration::from_micros(200);
+/// ... and longer ones hardly coalesce more.
+const MAX_DELAY: Duration = Duration::from_millis(2);
+/// With fewer fetches in flight there is little to coalesce.
+const MIN_IN_FLIGHT: usize = 64;
+/// A fast response is remembered for at least this long, and for less than three times as long.
+const WINDOW: Duration = Duration::from_secs(1);
 
-/// What a worker knows about how long its answers take.
+/// Computes the delay from the response times of one worker.
 #[derive(Debug, Default)]
 pub struct WakeBatcher {
-    /// The quickest since `since`, and the one of the time before.
-    quickest: Option<Duration>,
-    before: Option<Duration>,
+    /// The fastest response since `since`, and that of the window before.
+    fastest: Option<Duration>,
+    previous: Option<Duration>,
     since: Time,
-    moment: WakeDelay,
+    delay: WakeDelay,
 }
 
-/// For how long to look away. It can be asked for from wherever the worker goes to sleep.
+/// Handle to the current delay, for the place where the worker goes to sleep.
 #[derive(Clone, Debug, Default)]
-pub struct WakeDelay(Arc<Span>);
+pub struct WakeDelay(Arc<SharedDelay>);
 
 #[derive(Debug, Default)]
-struct Span {
+struct SharedDelay {
     micros: AtomicU64,
-    /// When the worker was about to sleep last.
+    /// When the worker was last about to sleep.
     last: AtomicU64,
 }
 
 impl WakeBatcher {
-    /// A fetch has ended, and so many are still in hand. What it took counts where it brought an answer: a connection that
-    /// is refused at once is waited for by nobody.
-    pub fn note(&mut self, visit: &Visit, in_hand: usize, now: Time) {
+    /// A fetch has ended, and `in_flight` others have not. Its time counts if it brought a response: connections that
+    /// are refused at once say nothing about response times.
+    pub fn note(&mut self, visit: &Visit, in_flight: usize, now: Time) {
         let took = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
-        self.remember(took, in_hand, now);
+        self.remember(took, in_flight, now);
     }
 
-    fn remember(&mut self, took: Option<Duration>, in_hand: usize, now: Time) {
-        if now >= self.since + MEMORY {
-            let is_fresh = now < self.since + 2 * MEMORY;
-            self.before = self.quickest.take().filter(|_| is_fresh);
+    fn remember(&mut self, took: Option<Duration>, in_flight: usize, now: Time) {
+        if now >= self.since + WINDOW {
+            let is_recent = now < self.since + 2 * WINDOW;
+            self.previous = self.fastest.take().filter(|_| is_recent);
             self.since = now;
         }
-        self.quickest = self.quickest.into_iter().chain(took).min();
-        let quickest = self.quickest.into_iter().chain(self.before).min();
-        let moment = quickest.map_or(Duration::ZERO, |quickest| moment(quickest, in_hand));
-        self.moment.0.micros.store(u64::try_from(moment.as_micros()).unwrap_or(0), Ordering::Relaxed);
+        self.fastest = self.fastest.into_iter().chain(took).min();
+        let fastest = self.fastest.into_iter().chain(self.previous).min();
+        let delay = fastest.map_or(Duration::ZERO, |fastest| delay_for(fastest, in_flight));
+        self.delay.0.micros.store(u64::try_from(delay.as_micros()).unwrap_or(0), Ordering::Relaxed);
     }
 
-    pub fn moment(&self) -> WakeDelay {
-        self.moment.clone()
+    pub fn wake_delay(&self) -> WakeDelay {
+        self.delay.clone()
+    }
+
+    /// See [`WakeDelay::delay`].
+    pub fn delay(&self, clock: Clock, next: Time) -> bool {
+        self.delay.delay(clock, next)
     }
 }
 
-/// How long a worker may look away, with so many fetches in hand, of which the quickest took so long.
-fn moment(quickest: Duration, in_hand: usize) -> Duration {
-    let moment = (quickest / PART).min(LONGEST);
-    if in_hand >= MANY && moment >= SHORTEST { moment } else { Duration::ZERO }
+/// The delay with this many fetches in flight, of which the fastest took this long.
+fn delay_for(fastest: Duration, in_flight: usize) -> Duration {
+    let delay = (fastest / FRACTION).min(MAX_DELAY);
+    if in_flight >= MIN_IN_FLIGHT && delay >= MIN_DELAY { delay } else { Duration::ZERO }
 }
 
 impl WakeDelay {
-    /// Looks away before the worker sleeps, where that does no harm, and no further than to the next alarm. So a worker is
-    /// woken about once in a moment: where the last time is longer ago than that, whether it worked or waited meanwhile,
-    /// it does not look away. Says whether it did.
+    /// Sleeps before the worker waits for sockets, not past the `next` deadline. The worker is woken about once per
+    /// delay: if the last call is longer ago than that, whether it worked or waited meanwhile, this does not sleep. Says
+    /// whether it did.
     pub fn delay(&self, clock: Clock, next: Time) -> bool {
-        let moment = self.0.micros.load(Ordering::Relaxed);
-        if moment == 0 {
+        let delay = self.0.micros.load(Ordering::Relaxed);
+        if delay == 0 {
             return false;
         }
-        let now = clock.now();
-        let since_last = now.as_micros().saturating_sub(self.0.last.load(Ordering::Relaxed));
-        let span = Duration::from_micros(moment).min(next.since(now));
-        let looks_away = since_last < moment && !span.is_zero();
-        if looks_away {
+        let span = self.span(delay, clock.now(), next);
+        if let Some(span) = span {
             thread::sleep(span);
         }
         self.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
-        looks_away
+        span.is_some()
+    }
+
+    /// How long to sleep now, if at all.
+    fn span(&self, delay: u64, now: Time, next: Time) -> Option<Duration> {
+        let since_last = now.as_micros().saturating_sub(self.0.last.load(Ordering::Relaxed));
+        let span = Duration::from_micros(delay).min(next.since(now));
+        (since_last < delay && !span.is_zero()).then_some(span)
     }
 }
 
@@ -106,58 +115,62 @@ impl WakeDelay {
 mod tests {
     use super::*;
 
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
     #[test]
     fn only_many_slow_fetches_leave_time() {
-        let after = |millis, in_hand| moment(Duration::from_millis(millis), in_hand);
-        assert_eq!(after(1_024, MANY), LONGEST);
-        assert_eq!(after(60_000, MANY), LONGEST);
-        assert_eq!(after(512, MANY), Duration::from_millis(1));
-        assert_eq!(after(102, MANY), Duration::ZERO);
-        assert!(after(103, MANY) >= SHORTEST);
-        assert_eq!(after(1_024, MANY - 1), Duration::ZERO);
+        let after = |millis, in_flight| delay_for(Duration::from_millis(millis), in_flight);
+        assert_eq!(after(1_024, MIN_IN_FLIGHT), MAX_DELAY);
+        assert_eq!(after(60_000, MIN_IN_FLIGHT), MAX_DELAY);
+        assert_eq!(after(512, MIN_IN_FLIGHT), Duration::from_millis(1));
+        assert_eq!(after(102, MIN_IN_FLIGHT), Duration::ZERO);
+        assert!(after(103, MIN_IN_FLIGHT) >= MIN_DELAY);
+        assert_eq!(after(1_024, MIN_IN_FLIGHT - 1), Duration::ZERO);
     }
 
     #[test]
-    fn whoever_has_just_looked_looks_away() {
-        let (clock, moment) = (Clock::start(), WakeDelay::default());
-        assert!(!moment.delay(clock, Time::NEVER), "there is no time for it");
-        moment.0.micros.store(2_000, Ordering::Relaxed);
-        moment.0.last.store(clock.now().as_micros(), Ordering::Relaxed);
+    fn the_delay_is_slept_and_its_end_remembered() {
+        let (clock, delay) = (Clock::start(), WakeDelay::default());
+        assert!(!delay.delay(clock, Time::NEVER), "there is no delay yet");
+        delay.0.micros.store(2_000, Ordering::Relaxed);
+        // In the future, so that no time passes since however slow the machine is.
+        delay.0.last.store(u64::MAX, Ordering::Relaxed);
         let before = clock.now();
-        assert!(moment.delay(clock, Time::NEVER));
-        assert!(clock.now() >= before + LONGEST);
-        assert!(moment.0.last.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
+        assert!(delay.delay(clock, Time::NEVER));
+        assert!(clock.now() >= before + MAX_DELAY);
+        assert!(delay.0.last.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
     }
 
     #[test]
-    fn nobody_looks_away_when_something_is_due_or_much_time_has_passed() {
-        let (clock, moment) = (Clock::start(), WakeDelay::default());
-        moment.0.micros.store(2_000, Ordering::Relaxed);
-        moment.0.last.store(u64::MAX, Ordering::Relaxed);
-        assert!(!moment.delay(clock, Time::ZERO));
-        moment.0.micros.store(1, Ordering::Relaxed);
-        moment.0.last.store(0, Ordering::Relaxed);
-        while clock.now() <= Time::from_micros(1) {}
-        assert!(!moment.delay(clock, Time::NEVER));
+    fn a_worker_does_not_sleep_past_a_deadline_or_after_a_long_time() {
+        let delay = WakeDelay::default();
+        delay.0.last.store(1_000, Ordering::Relaxed);
+        let span = |now, next| delay.span(2_000, at(now), next);
+        assert_eq!(span(1_500, Time::NEVER), Some(Duration::from_millis(2)));
+        assert_eq!(span(2_999, at(3_099)), Some(Duration::from_micros(100)), "no further than to the deadline");
+        assert_eq!(span(1_500, at(1_500)), None, "something is due");
+        assert_eq!(span(3_000, Time::NEVER), None, "the last time is long ago");
     }
 
     #[test]
-    fn one_quick_answer_is_enough_and_is_forgotten_in_time() {
-        let mut wake_batcher = WakeBatcher::default();
-        let moment = wake_batcher.moment();
-        let mut micros = |took: u64, at: u64| {
-            wake_batcher.remember(Some(Duration::from_millis(took)), MANY, Time::from_micros(at * 1_000));
-            moment.0.micros.load(Ordering::Relaxed)
+    fn one_fast_response_is_enough_and_is_forgotten_in_time() {
+        let mut batcher = WakeBatcher::default();
+        let delay = batcher.wake_delay();
+        let mut micros = |took: u64, millis: u64| {
+            batcher.remember(Some(Duration::from_millis(took)), MIN_IN_FLIGHT, at(millis * 1_000));
+            delay.0.micros.load(Ordering::Relaxed)
         };
         assert_eq!(micros(2_000, 2_000), 2_000);
         assert_eq!(micros(2_000, 3_500), 2_000);
         assert_eq!(micros(5, 3_600), 0);
         assert_eq!(micros(2_000, 4_400), 0);
-        // A second after it began to be remembered; it counts as what was before, for one second more.
+        // The window ends; for one more window it counts as the previous one.
         assert_eq!(micros(2_000, 4_600), 0);
         assert_eq!(micros(2_000, 5_500), 0);
         assert_eq!(micros(2_000, 5_700), 2_000);
-        // Long silence: nothing of before counts.
+        // After a long silence the previous window does not count.
         assert_eq!(micros(5, 5_800), 0);
         assert_eq!(micros(2_000, 9_000), 2_000);
     }

@@ -151,7 +151,7 @@ impl TraceWriter {
                     "connecting" => "connect: the kernel says EINPROGRESS; await until it can be written",
                     "reading" => "the request is written; await until there is something to read",
                     "writing" => "the socket is full; await until it takes more",
-                    "resting" => "the page is whole, its visit goes out; await the next job, with the connection kept",
+                    "idle" => "the page is whole, its visit goes out; await the next job, with the connection kept",
                     other => other,
                 };
                 self.say(true, awaits.to_owned());

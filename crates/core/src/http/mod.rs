@@ -1,7 +1,8 @@
 //! HTTP: connections, fetches, proxies, cookies, and which addresses may be connected to.
 //!
 //! [`conn`] is the protocol state of one connection, TLS included. [`fetch`] drives one request over a connection and
-//! produces a visit. [`h2`] is HTTP/2. [`race`] decides which of a host's addresses is tried when.
+//! produces a visit. [`h2`] is HTTP/2. [`session`] is what engines drive: a connection with the jobs it carries.
+//! [`race`] decides which of a host's addresses is tried when.
 
 pub mod address;
 pub mod conn;
@@ -10,3 +11,4 @@ pub mod fetch;
 pub mod h2;
 pub mod proxy;
 pub mod race;
+pub mod session;

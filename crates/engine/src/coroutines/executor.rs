@@ -55,7 +55,7 @@ pub enum TaskEvent {
     Wakes,
 }
 
-type Onlooker = Box<dyn Fn(TaskEvent)>;
+type Observer = Box<dyn Fn(TaskEvent)>;
 
 struct Task {
     serial: u32,
@@ -79,14 +79,14 @@ pub struct Executor {
     queue: Arc<RunQueue>,
     reactor: Rc<Reactor>,
     timers: Rc<Timers>,
-    observer: RefCell<Option<Onlooker>>,
-    moment: RefCell<WakeDelay>,
+    observer: RefCell<Option<Observer>>,
+    wake_delay: RefCell<WakeDelay>,
 }
 
 impl Executor {
     pub fn new(clock: Clock) -> io::Result<Rc<Self>> {
         let reactor = Reactor::new()?;
-        let queue = Arc::new(RunQueue { ready: Mutex::default(), bell: reactor.bell() });
+        let queue = Arc::new(RunQueue { ready: Mutex::default(), waker: reactor.waker() });
         Ok(Rc::new(Self {
             clock,
             tasks: RefCell::default(),
@@ -97,18 +97,18 @@ impl Executor {
             reactor: Rc::new(reactor),
             timers: Rc::default(),
             observer: RefCell::new(None),
-            moment: RefCell::default(),
+            wake_delay: RefCell::default(),
         }))
     }
 
     /// From now on `observer` is told what happens.
-    pub fn watch(&self, observer: impl Fn(TaskEvent) + 'static) {
+    pub fn observe(&self, observer: impl Fn(TaskEvent) + 'static) {
         *self.observer.borrow_mut() = Some(Box::new(observer));
     }
 
     /// From now on it looks away for such a moment before it waits for sockets.
-    pub fn set_wake_delay(&self, moment: WakeDelay) {
-        *self.moment.borrow_mut() = moment;
+    pub fn set_wake_delay(&self, wake_delay: WakeDelay) {
+        *self.wake_delay.borrow_mut() = wake_delay;
     }
 
     // anchor: executor-run
@@ -268,7 +268,7 @@ impl Executor {
         let busy = !self.queue.may_sleep();
         if !busy {
             self.tell(TaskEvent::Sleeps);
-            self.moment.borrow().delay(self.clock, self.timers.next());
+            self.wake_delay.borrow().delay(self.clock, self.timers.next());
         }
         let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         self.reactor.wait(timeout)?;
@@ -298,7 +298,7 @@ impl Executor {
 /// a swap.
 struct RunQueue {
     ready: Mutex<Ready>,
-    bell: PollWaker,
+    waker: PollWaker,
 }
 
 #[derive(Default)]
@@ -315,7 +315,7 @@ impl RunQueue {
         let asleep = std::mem::take(&mut ready.asleep);
         drop(ready);
         if asleep {
-            self.bell.wake();
+            self.waker.wake();
         }
     }
 
@@ -325,7 +325,7 @@ impl RunQueue {
         std::mem::swap(&mut ready.ids, into);
     }
 
-    /// Whether nothing can go on. If so, the next push rings the bell.
+    /// Whether nothing can go on. If so, the next push wakes the thread.
     fn may_sleep(&self) -> bool {
         let mut ready = self.lock();
         ready.asleep = ready.ids.is_empty();
@@ -374,18 +374,18 @@ pub async fn yield_now() {
 }
 // end: executor-yield
 
-/// The result of [`first`].
-pub enum First<A, B> {
+/// The result of [`select`].
+pub enum Either<A, B> {
     A(A),
     B(B),
 }
 
 /// Waits for two things at once. Whichever comes first is the result, and the other one is dropped.
-pub async fn first<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> First<A, B> {
+pub async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> Either<A, B> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(First::A(value)),
-        Poll::Pending => b.as_mut().poll(cx).map(First::B),
+        Poll::Ready(value) => Poll::Ready(Either::A(value)),
+        Poll::Pending => b.as_mut().poll(cx).map(Either::B),
     })
     .await
 }

@@ -33,8 +33,8 @@ impl Reactor {
         Ok(Self { poller: RefCell::new(Poller::new()?), sources: RefCell::default(), events: RefCell::default() })
     }
 
-    pub fn bell(&self) -> PollWaker {
-        self.poller.borrow().bell()
+    pub fn waker(&self) -> PollWaker {
+        self.poller.borrow().waker()
     }
 
     /// Sleeps until something happens, and wakes those who waited for it.

@@ -227,7 +227,7 @@ fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
     let socket = Socket::new(near, executor.reactor());
     let sleeps = Rc::new(Cell::new(0));
     let count = Rc::clone(&sleeps);
-    executor.watch(move |event| count.set(count.get() + u32::from(event == TaskEvent::Sleeps)));
+    executor.observe(move |event| count.set(count.get() + u32::from(event == TaskEvent::Sleeps)));
     let own = Rc::clone(&executor);
     executor
         .run(async move {
@@ -279,7 +279,7 @@ fn a_place_survives_the_awaits_that_follow_it() {
     let executor = executor();
     let waits = Rc::new(RefCell::new(Vec::new()));
     let log = Rc::clone(&waits);
-    executor.watch(move |event| {
+    executor.observe(move |event| {
         if let TaskEvent::Waits(_, place) = event {
             log.borrow_mut().push(place);
         }

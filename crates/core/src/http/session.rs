@@ -1,0 +1,364 @@
+//! [`Session`]: one connection to a host and the jobs it carries. Every engine drives sessions and nothing else.
+//!
+//! An engine owns a socket per session and repeats these steps; HTTP, TLS and proxies are the session's business:
+//!
+//! 1. Drain [`Session::finished`]: a visit goes to the keeper, a job to retry gets a new connection.
+//! 2. Ask [`Session::step`]: write these bytes and report how many were taken (`wrote`); or wait until the socket is
+//!    readable and pass on what was read (`feed`, `closed`); or pause, then `resume`; or close the socket.
+//! 3. When [`Session::deadline`] has passed, call `expire`. Bytes that arrived before the deadline are fed first.
+//! 4. While [`Session::room`] is above zero, hand over further jobs for the same origin ([`Session::accept`]). This may
+//!    happen at any time, also while other jobs are in flight.
+//!
+//! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
+//! awaits a response. A protocol with streams has room for more at once. Engines do not depend on the number.
+//!
+//! Invariant: every accepted job comes back exactly once from `finished`, as a visit or as a job to retry.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::http::conn::{Conn, Step, Tunnel};
+use crate::http::fetch::{Fetch, FetchStart, Finished};
+use crate::http::race::Race;
+use crate::outcome::{ErrorKind, Failure};
+use crate::rules::Rules;
+use crate::schedule::job::{Job, LaneId};
+use crate::time::Time;
+use crate::visit::Visit;
+
+/// How long a connection waits for its next request before it is closed. Most servers close theirs after 5 to 75
+/// seconds; a server that closes earlier is noticed.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// How long a session that must not read because of backpressure waits before it checks again.
+const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
+
+/// The place of a connection: a lane has at most one connection per slot.
+pub type SlotKey = (LaneId, u16);
+
+/// The slot in which a job's connection belongs.
+pub fn slot_key(job: &Job) -> SlotKey {
+    (job.lane, job.slot)
+}
+
+/// What a kept-alive connection leads to, besides the host that its lane stands for.
+///
+/// Host, scheme and port are the origin. Within one crawl everything else that distinguishes connections follows from
+/// the origin: proxy, credentials, trusted certificates, client certificate. Crawls share neither connections nor TLS
+/// sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnKey {
+    pub https: bool,
+    pub port: u16,
+}
+
+impl ConnKey {
+    pub fn of(job: &Job) -> Self {
+        Self { https: job.link.url.is_https(), port: job.link.url.port() }
+    }
+}
+
+/// What became of a job.
+pub enum Completed {
+    Visit(Box<Visit>),
+    /// The kept-alive connection was closed by the peer before the response began. Send the request again over a new
+    /// connection; this does not count as an attempt.
+    Retry(Box<Job>),
+}
+
+/// One connection and the jobs it carries. Two words: an engine holds one per connection, most of them waiting.
+pub struct Session(State);
+
+enum State {
+    /// HTTP/1.1 with a request in flight.
+    Busy(Fetch),
+    /// HTTP/1.1 between two requests.
+    Idle(Box<Idle>),
+    Closed,
+}
+
+struct Idle {
+    conn: Box<Conn>,
+    slot: SlotKey,
+    key: ConnKey,
+    until: Time,
+}
+
+impl Session {
+    /// Sends the first request over a new connection to `peer`. The error is the job's visit.
+    pub fn open(job: Box<Job>, rules: &Arc<Rules>, started: Time, peer: IpAddr, now: Time) -> Result<Self, Box<Visit>> {
+        let ip = told_address(&job, rules, peer);
+        match connection(&job, rules, ip, now) {
+            Ok(conn) => {
+                let start = FetchStart { started, connected: Some(now) };
+                Ok(Self(State::Busy(Fetch::new(job, conn, Arc::clone(rules), start, now))))
+            }
+            Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
+        }
+    }
+
+    /// How many more jobs the connection takes now.
+    pub fn room(&self) -> usize {
+        usize::from(self.is_idle())
+    }
+
+    /// Whether the connection is open and no job is in flight.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.0, State::Idle(_))
+    }
+
+    /// The slot it belongs to; none once it is closed.
+    pub fn slot(&self) -> Option<SlotKey> {
+        match &self.0 {
+            State::Busy(fetch) => Some(slot_key(fetch.job())),
+            State::Idle(idle) => Some(idle.slot),
+            State::Closed => None,
+        }
+    }
+
+    /// What it leads to; none once it is closed.
+    pub fn key(&self) -> Option<ConnKey> {
+        match &self.0 {
+            State::Busy(fetch) => Some(ConnKey::of(fetch.job())),
+            State::Idle(idle) => Some(idle.key),
+            State::Closed => None,
+        }
+    }
+
+    /// Takes on a job for the same [`ConnKey`]. Without room the job comes back to be retried elsewhere.
+    pub fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, now: Time) -> Result<(), Box<Job>> {
+        match std::mem::replace(&mut self.0, State::Closed) {
+            State::Idle(idle) if idle.key == ConnKey::of(&job) => {
+                let start = FetchStart { started: now, connected: None };
+                self.0 = State::Busy(Fetch::new(job, *idle.conn, Arc::clone(rules), start, now));
+                Ok(())
+            }
+            state => {
+                self.0 = state;
+                Err(job)
+            }
+        }
+    }
+
+    /// The next job that has ended. Drain it after every input, before the next [`Session::step`].
+    pub fn finished(&mut self, now: Time) -> Option<Completed> {
+        let State::Busy(fetch) = &mut self.0 else { return None };
+        if fetch.step() != Step::Done {
+            return None;
+        }
+        let State::Busy(fetch) = std::mem::replace(&mut self.0, State::Closed) else { return None };
+        let (slot, key) = (slot_key(fetch.job()), ConnKey::of(fetch.job()));
+        Some(match fetch.finish(now) {
+            Finished::Visit(visit, conn) => {
+                if let Some(conn) = conn {
+                    self.0 = State::Idle(Box::new(Idle { conn, slot, key, until: now + KEEP_ALIVE }));
+                }
+                Completed::Visit(visit)
+            }
+            Finished::Again(job) => Completed::Retry(job),
+        })
+    }
+
+    /// What the connection needs next. `Read` while idle too: the server may close it. `Done`: close the socket.
+    pub fn step(&mut self) -> Step<'_> {
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.step(),
+            State::Idle(_) => Step::Read,
+            State::Closed => Step::Done,
+        }
+    }
+
+    /// This many bytes of [`Step::Write`] were written.
+    pub fn wrote(&mut self, count: usize, now: Time) {
+        if let State::Busy(fetch) = &mut self.0 {
+            fetch.wrote(count, now);
+        }
+    }
+
+    /// Bytes that were read. An idle HTTP/1.1 connection expects none: it is closed.
+    pub fn feed(&mut self, bytes: &[u8], now: Time) {
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.feed(bytes, now),
+            State::Idle(_) | State::Closed => self.0 = State::Closed,
+        }
+    }
+
+    /// The peer closed its side.
+    pub fn closed(&mut self, now: Time) {
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.closed(now),
+            State::Idle(_) | State::Closed => self.0 = State::Closed,
+        }
+    }
+
+    /// The socket failed.
+    pub fn broke(&mut self, failure: Failure) {
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.broke(failure),
+            State::Idle(_) | State::Closed => self.0 = State::Closed,
+        }
+    }
+
+    /// When [`Session::expire`] is due, unless something happens before.
+    pub fn deadline(&self) -> Time {
+        match &self.0 {
+            State::Busy(fetch) => fetch.deadline(),
+            State::Idle(idle) => idle.until,
+            State::Closed => Time::NEVER,
+        }
+    }
+
+    pub fn expire(&mut self, now: Time) {
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.expire(now),
+            State::Idle(idle) if now < idle.until => {}
+            State::Idle(_) | State::Closed => self.0 = State::Closed,
+        }
+    }
+
+    /// How long [`Step::Pause`] lasts. Zero: the session only yields to others and continues after them.
+    pub fn pause(&self) -> Duration {
+        match &self.0 {
+            State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
+            State::Busy(_) | State::Idle(_) | State::Closed => Duration::ZERO,
+        }
+    }
+
+    /// After a pause: continues where there is room in the memory budget.
+    pub fn resume(&mut self, now: Time) {
+        if let State::Busy(fetch) = &mut self.0 {
+            fetch.resume(now);
+        }
+    }
+}
+
+/// The connection attempts for a job: to the host, or to its proxy.
+pub fn race(job: &Job, rules: &Rules, started: Time) -> Race {
+    let (addresses, port) = match rules.proxies.of(job.link.url.as_ref()) {
+        Some(proxy) => (Arc::clone(&proxy.addresses), proxy.port),
+        None => (Arc::clone(&job.addresses), job.link.url.port()),
+    };
+    Race::new(addresses, port, started, rules.connect_timeout)
+}
+
+/// The visit of a job that never got a connection.
+pub fn unconnected(job: Job, rules: &Rules, mut failure: Failure, started: Time, now: Time) -> Box<Visit> {
+    if let Some(proxy) = rules.proxies.of(job.link.url.as_ref()) {
+        failure.message = format!("the proxy {proxy}: {}", failure.message).into();
+    }
+    Box::new(Visit::failed(job, failure, started, now))
+}
+
+/// The host's own address, for a socket connected to `peer`; none where a proxy resolves the name.
+fn told_address(job: &Job, rules: &Rules, peer: IpAddr) -> Option<IpAddr> {
+    match rules.proxies.of(job.link.url.as_ref()) {
+        None => Some(peer),
+        Some(proxy) if proxy.resolves() => None,
+        // A proxy is told one address. The next attempt uses the next address.
+        Some(_) => job.addresses.iter().copied().cycle().nth(usize::from(job.link.tries)),
+    }
+}
+
+/// The protocol state of a new connection: proxy, TLS with or without a client certificate, or plain text.
+fn connection(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> Result<Conn, Failure> {
+    let url = &job.link.url;
+    let conn = if url.is_https() {
+        let config = rules.tls.config(rules.identifies_to(url)).map_err(|why| Failure::new(ErrorKind::Tls, why))?;
+        Conn::tls(Arc::clone(config), url.host(), Arc::clone(&rules.limits), now)?
+    } else {
+        Conn::plain(Arc::clone(&rules.limits), now)
+    };
+    let proxy = rules.proxies.of(url.as_ref());
+    let tunnel = proxy.and_then(|proxy| Tunnel::new(proxy, url.as_ref(), ip, now + rules.connect_timeout));
+    let mut conn = conn.through(tunnel);
+    conn.peer = ip;
+    Ok(conn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::link::Link;
+    use crate::page::url::Url;
+    use crate::rules::Config;
+    use crate::schedule::job::Purpose;
+
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+
+    fn rules() -> Arc<Rules> {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        Arc::new(config.compile(0).unwrap())
+    }
+
+    fn job(url: &str) -> Box<Job> {
+        let link = Link::root(Url::parse(url).unwrap(), 1);
+        let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
+        Box::new(Job { link, purpose: Purpose::Page, lane: LaneId(7), slot: 2, addresses, rare: None })
+    }
+
+    fn open(rules: &Arc<Rules>) -> Session {
+        let opened = Session::open(job("http://h/"), rules, Time::ZERO, [192, 0, 2, 1].into(), Time::ZERO);
+        opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error))
+    }
+
+    fn answered(session: &mut Session, now: Time) -> Option<Completed> {
+        while let Step::Write(bytes) = session.step() {
+            let count = bytes.len();
+            session.wrote(count, now);
+        }
+        session.feed(OK, now);
+        session.finished(now)
+    }
+
+    #[test]
+    fn a_session_is_two_words() {
+        assert_eq!(size_of::<Session>(), 2 * size_of::<usize>());
+    }
+
+    #[test]
+    fn a_connection_has_room_for_one_job_while_it_is_idle() {
+        let (rules, now) = (rules(), Time::ZERO);
+        let mut session = open(&rules);
+        assert_eq!((session.room(), session.slot()), (0, Some((LaneId(7), 2))));
+        assert!(session.accept(job("http://h/2"), &rules, now).is_err(), "HTTP/1.1 carries one request at a time");
+        assert!(matches!(answered(&mut session, now), Some(Completed::Visit(_))));
+        assert!(session.finished(now).is_none());
+        assert_eq!(session.room(), 1);
+        assert_eq!(session.step(), Step::Read);
+        assert!(session.accept(job("http://h:81/"), &rules, now).is_err(), "it leads to another port");
+        assert!(session.accept(job("http://h/2"), &rules, now).is_ok());
+        assert!(matches!(answered(&mut session, now), Some(Completed::Visit(_))));
+    }
+
+    #[test]
+    fn an_idle_connection_ends_with_time_with_bytes_and_with_its_peer() {
+        let rules = rules();
+        let ends: [fn(&mut Session); 4] = [
+            |session| session.expire(session.deadline()),
+            |session| session.feed(b"?", Time::ZERO),
+            |session| session.closed(Time::ZERO),
+            |session| session.broke(Failure::new(ErrorKind::Reset, "")),
+        ];
+        for end in ends {
+            let mut session = open(&rules);
+            assert!(answered(&mut session, Time::ZERO).is_some());
+            session.expire(Time::ZERO);
+            assert!(session.is_idle());
+            end(&mut session);
+            assert_eq!((session.room(), session.slot()), (0, None));
+            assert_eq!(session.step(), Step::Done);
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_that_was_closed_gives_its_job_back() {
+        let (rules, now) = (rules(), Time::ZERO);
+        let mut session = open(&rules);
+        assert!(answered(&mut session, now).is_some());
+        assert!(session.accept(job("http://h/2"), &rules, now).is_ok());
+        session.closed(now);
+        assert!(matches!(session.finished(now), Some(Completed::Retry(job)) if job.link.url.path() == "/2"));
+        assert_eq!(session.step(), Step::Done);
+    }
+}

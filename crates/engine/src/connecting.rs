@@ -1,0 +1,91 @@
+//! [`Connecting`]: a job without a connection yet. It runs the race between the host's addresses for every engine.
+//!
+//! Engines differ in how they open a socket and how they wait for several of them; the rest is the same and stands here.
+//! A shortage of file descriptors is not the host's fault: the race starts again when one may be free.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use argiope_core::http::session::{self, Session};
+use argiope_core::schedule::job::Job;
+use argiope_core::visit::Visit;
+use argiope_core::{Failure, Race, RaceStep, Time};
+
+use crate::socket::{self, Attempts};
+use crate::worker::Worker;
+
+/// How long a fetch waits when no file descriptor is left for its socket.
+const SHORTAGE_RETRY: Duration = Duration::from_millis(250);
+
+/// How long it waits when an idle connection was evicted for it: its owner must run to close the socket.
+const EVICTION_RETRY: Duration = Duration::from_millis(1);
+
+/// A job whose connection is being established. `S` is the engine's socket.
+pub struct Connecting<S> {
+    job: Box<Job>,
+    started: Time,
+    race: Race,
+    attempts: Attempts<S>,
+}
+
+/// What happens next.
+pub enum ConnectStep<S> {
+    /// One attempt has succeeded. The others are cancelled by dropping the [`Connecting`].
+    Connected(SocketAddr, S),
+    /// Wait until one of [`Connecting::sockets`] is writable, or until this time.
+    Wait(Time),
+    Failed(Failure),
+}
+
+impl<S> Connecting<S> {
+    pub fn new(worker: &Worker, job: Box<Job>, now: Time) -> Self {
+        let race = session::race(&job, &worker.rules, now);
+        Self { job, started: now, race, attempts: Attempts::default() }
+    }
+
+    /// Moves on as far as possible without waiting. `open` starts a non-blocking connect, `connected` says how one
+    /// stands, and `evict` has an idle connection closed, if there is one.
+    pub fn step(
+        &mut self,
+        worker: &Worker,
+        mut open: impl FnMut(SocketAddr) -> io::Result<S>,
+        connected: impl Fn(&S) -> io::Result<bool>,
+        mut evict: impl FnMut() -> bool,
+    ) -> ConnectStep<S> {
+        let now = worker.clock.now();
+        if let Some((peer, socket)) = self.attempts.winner(&mut self.race, now, connected) {
+            return ConnectStep::Connected(peer, socket);
+        }
+        loop {
+            match self.race.next(now) {
+                RaceStep::Connect(address) => match open(address) {
+                    Ok(socket) => self.attempts.push(address, socket),
+                    Err(error) if socket::is_shortage(&error) && self.attempts.is_empty() => {
+                        worker.out_of_files(now);
+                        self.started = now + if evict() { EVICTION_RETRY } else { SHORTAGE_RETRY };
+                        self.race = session::race(&self.job, &worker.rules, self.started);
+                    }
+                    Err(error) => self.race.failed(address, socket::connect_failure(address, &error), now),
+                },
+                RaceStep::Wait(until) => return ConnectStep::Wait(until),
+                RaceStep::Lost(failure) => return ConnectStep::Failed(failure),
+            }
+        }
+    }
+
+    /// The sockets of the attempts under way.
+    pub fn sockets(&self) -> impl Iterator<Item = &S> {
+        self.attempts.sockets()
+    }
+
+    /// The session over the connection to `peer`. The error is the job's visit.
+    pub fn into_session(self, worker: &Worker, peer: SocketAddr) -> Result<Session, Box<Visit>> {
+        Session::open(self.job, &worker.rules, self.started, peer.ip(), worker.clock.now())
+    }
+
+    /// The visit of a job for which no connection could be established.
+    pub fn into_failure(self, worker: &Worker, failure: Failure) -> Box<Visit> {
+        session::unconnected(*self.job, &worker.rules, failure, self.started, worker.clock.now())
+    }
+}

@@ -1,0 +1,89 @@
+//! [`Resources`]: what keeps a worker with many connections within the machine's limits, apart from the engines' loops.
+//!
+//! Three concerns, none of which an engine's loop decides on:
+//!
+//! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). At most `max(256, --concurrency)`;
+//!   beyond that the least recently used one is evicted.
+//! - **File shortage.** When a socket is refused because the process has no file descriptor left, idle connections of
+//!   all workers are closed and the fetch waits ([`FileShortage`]).
+//! - **Wake-up coalescing.** With many slow responses outstanding, the worker sleeps a little before it waits for
+//!   sockets, so that one wake-up serves several of them ([`WakeBatcher`]).
+
+use std::time::Duration;
+
+use argiope_core::Time;
+use argiope_core::http::session::SlotKey;
+use argiope_core::visit::Visit;
+
+use crate::Clock;
+use crate::idle_pool::IdlePool;
+use crate::wake_batcher::{WakeBatcher, WakeDelay};
+use crate::worker::{FileShortage, Worker};
+
+/// This many connections may stay idle in any case. Fetches move between hosts all the time: with room only for as
+/// many as are used at once, connections of one host would be closed in favour of another's.
+const MIN_IDLE: usize = 256;
+
+/// How often a worker checks whether another worker needs the file descriptors of its idle connections.
+pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The idle pool, file shortage and wake-up coalescing of one worker. `C` is how the engine finds a connection again.
+pub struct Resources<C> {
+    pool: IdlePool<C>,
+    max_idle: usize,
+    file_shortage: FileShortage,
+    wake_batcher: WakeBatcher,
+    clock: Clock,
+}
+
+impl<C> Resources<C> {
+    pub fn new(worker: &Worker) -> Self {
+        Self {
+            pool: IdlePool::default(),
+            max_idle: worker.rules.concurrency.max(MIN_IDLE),
+            file_shortage: worker.file_shortage.clone(),
+            wake_batcher: WakeBatcher::default(),
+            clock: worker.clock,
+        }
+    }
+
+    /// The connections with room for a job.
+    pub fn pool(&mut self) -> &mut IdlePool<C> {
+        &mut self.pool
+    }
+
+    /// Whether the pool takes this connection: its slot is free, and no file descriptor is needed elsewhere.
+    pub fn may_keep(&self, slot: SlotKey, now: Time) -> bool {
+        !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()
+    }
+
+    /// The connection to evict before one more is kept, if the pool is full.
+    pub fn evict_if_full(&mut self, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
+        if self.pool.len() < self.max_idle { None } else { self.pool.oldest(may_leave) }
+    }
+
+    /// The next connection to evict while file descriptors are short.
+    pub fn evict_if_short(&mut self, now: Time, may_leave: impl Fn(&C) -> bool) -> Option<SlotKey> {
+        if self.file_shortage.is_active(now) { self.pool.oldest(may_leave) } else { None }
+    }
+
+    /// A fetch has ended; `in_flight` others have not.
+    pub fn note(&mut self, visit: &Visit, in_flight: usize) {
+        self.wake_batcher.note(visit, in_flight, self.clock.now());
+    }
+
+    /// The handle that delays wake-ups, for engines whose wait is elsewhere.
+    pub fn wake_delay(&self) -> WakeDelay {
+        self.wake_batcher.wake_delay()
+    }
+
+    /// Coalesces wake-ups unless something is `ready`, then says how long to wait for sockets: until the `next`
+    /// deadline or the next check for a file shortage.
+    pub fn before_wait(&self, next: Time, ready: bool) -> Option<Duration> {
+        if !ready {
+            self.wake_batcher.delay(self.clock, next);
+        }
+        let check = (!self.pool.is_empty()).then_some(IDLE_CHECK_INTERVAL);
+        self.clock.until(next).into_iter().chain(check).min()
+    }
+}
