@@ -321,6 +321,7 @@ impl Explanation {
     /// One word for the whole: the outcome, or where it is on the way to one.
     pub fn verdict(&self) -> String {
         match &self.fate {
+            UrlState::Settled(line, _) if line.is_skip() => "excluded".to_owned(),
             UrlState::Settled(line, _) => line.outcome.unwrap_or(Outcome::Failed).to_string(),
             UrlState::Queued { .. } => "queued".to_owned(),
             UrlState::NeverSeen if self.scope.rejected.is_some() => "out_of_scope".to_owned(),

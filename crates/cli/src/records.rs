@@ -85,6 +85,11 @@ impl StoredRecord {
         })
     }
 
+    /// Whether this stands for a URL that was excluded while the crawl was running.
+    pub fn is_skip(&self) -> bool {
+        self.r#type == "skip"
+    }
+
     pub fn is_page(&self) -> bool {
         self.r#type == "page"
     }
@@ -132,9 +137,14 @@ pub fn walk(
     }
 }
 
+/// How the fate of a URL begins that was excluded while the crawl was running.
+const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
+
 /// Tells all records of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk(directory, |event| match event {
+        // A URL that was excluded while the crawl was running has no record.
+        HistoryEvent::Fate { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
         HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => each(line),
         HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => Ok(()),
     })

@@ -4,13 +4,13 @@
 //! JSON form of this type is part of the public interface (`/api/v1/status`).
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{ErrorKind, Outcome};
 use crate::rules::Pace;
+pub use crate::schedule::wait::WaitReason;
 
 /// A running crawl at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Status {
     #[serde(rename = "elapsed_seconds", with = "seconds")]
     pub elapsed: Duration,
     /// URLs that this run settled, by outcome.
-    pub outcomes: Outcomes,
+    pub outcomes: OutcomeCounts,
     /// Responses with a status of 1xx, 2xx, 3xx, 4xx, and 5xx or above.
     pub status_classes: [u64; 5],
     /// Errors by kind.
@@ -42,7 +42,7 @@ pub struct Status {
     pub slowest: Vec<HostStatus>,
     /// What holds the crawl up, if anything does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<HostWait>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,
     #[serde(rename = "max_time_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
@@ -108,42 +108,11 @@ pub struct HostStatus {
 
 /// Why the crawl starts no request at a host now, and until when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct HostWait {
     pub host: Box<str>,
     pub reason: WaitReason,
     #[serde(rename = "next_in_seconds", with = "seconds")]
     pub next_in: Duration,
-}
-
-/// Why no request to a host starts yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// robots.txt asks for a delay.
-    CrawlDelay,
-    /// `--delay`, or the pace.
-    Delay,
-    /// The host answered 429 or 503, or failed.
-    BackOff,
-    /// An attempt failed; the next one is due later.
-    Retry,
-    /// All its connections wait for responses.
-    Responses,
-    /// Its address is being looked up.
-    Dns,
-}
-
-impl fmt::Display for WaitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CrawlDelay => "Crawl-delay",
-            Self::Delay => "delay between requests",
-            Self::BackOff => "backing off",
-            Self::Retry => "retry",
-            Self::Responses => "slow responses",
-            Self::Dns => "DNS",
-        })
-    }
 }
 
 /// A URL that could not be fetched.
@@ -162,9 +131,9 @@ pub struct RecentError {
 
 /// How many URLs ended with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcomes([u64; Outcome::ALL.len()]);
+pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
 
-impl Outcomes {
+impl OutcomeCounts {
     pub fn add(&mut self, outcome: Outcome) {
         if let Some(count) = self.0.get_mut(outcome as usize) {
             *count += 1;
@@ -184,13 +153,13 @@ impl Outcomes {
         self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
     }
 
-    /// Outcomes with a count above zero, in the order of the record format.
+    /// OutcomeCounts with a count above zero, in the order of the record format.
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
     }
 }
 
-impl FromIterator<(Outcome, u64)> for Outcomes {
+impl FromIterator<(Outcome, u64)> for OutcomeCounts {
     fn from_iter<I: IntoIterator<Item = (Outcome, u64)>>(counts: I) -> Self {
         let mut outcomes = Self::default();
         for (outcome, count) in counts {
@@ -203,13 +172,13 @@ impl FromIterator<(Outcome, u64)> for Outcomes {
 }
 
 /// An object with one key for every outcome, zeros included.
-impl Serialize for Outcomes {
+impl Serialize for OutcomeCounts {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Outcome::ALL.iter().map(|outcome| (outcome.as_str(), self.get(*outcome))))
     }
 }
 
-impl<'de> Deserialize<'de> for Outcomes {
+impl<'de> Deserialize<'de> for OutcomeCounts {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let counts = BTreeMap::<Outcome, u64>::deserialize(deserializer)?;
         Ok(counts.into_iter().collect())
@@ -253,13 +222,13 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_own_count() {
-        let mut outcomes = Outcomes::default();
+        let mut outcomes = OutcomeCounts::default();
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
         assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
         assert!(outcomes.iter().all(|(_, count)| count == 1));
-        let one: Outcomes = [(Outcome::Robots, 3)].into_iter().collect();
+        let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);
     }
 
@@ -277,7 +246,7 @@ mod tests {
                 next_in: Duration::from_millis(500),
                 ..HostStatus::default()
             }],
-            waiting: Some(Waiting { host: "h".into(), reason: WaitReason::Dns, next_in: Duration::ZERO }),
+            waiting: Some(HostWait { host: "h".into(), reason: WaitReason::Dns, next_in: Duration::ZERO }),
             max_time: Some(Duration::from_secs(60)),
             rate: Some(2.5),
             excludes: vec!["/private".into()],

@@ -6,7 +6,8 @@ const OUTCOMES = [
   ["failed", "failed"], ["robots", "robots.txt"], ["refused", "refused"],
 ];
 const WAITS = {
-  crawl_delay: "Crawl-delay", delay: "delay", back_off: "back-off", retry: "retry", responses: "responses", dns: "DNS",
+  crawl_delay: "Crawl-delay", delay: "delay", retry_after: "Retry-After", back_off: "back-off", retry: "retry",
+  rate: "rate limit", responses: "responses", dns: "DNS",
 };
 const SVG = "http://www.w3.org/2000/svg";
 const CHART_POINTS = 1440;

@@ -65,7 +65,10 @@ impl Directory {
     /// Queues everything again that a finished crawl has, to learn what has changed; gives how many links there are.
     /// Limits on pages and bytes are counted anew.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
-        let progress = Progress { changes: Some(Changes::default()), ..Progress::default() };
+        // What was excluded while the crawl was running stays so.
+        let before = self.frontier.note(None)?.and_then(|note| serde_json::from_slice::<Progress>(&note).ok());
+        let steering = before.unwrap_or_default().steering;
+        let progress = Progress { changes: Some(Changes::default()), steering, ..Progress::default() };
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         self.frontier.begin_round()
     }

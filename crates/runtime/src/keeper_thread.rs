@@ -3,17 +3,19 @@
 //! All deciding is [`Keeper`]'s; this file only carries messages and waits. Everything that happens arrives in one
 //! inbox, so there is one place to wait, and a crawl ends the moment that nothing is left to wait for.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use argiope_core::control::Control;
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::schedule::job::Job;
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
+use argiope_core::status::Status;
 use argiope_core::visit::Visit;
 use argiope_core::{LaneId, Link, Time, Url};
 use argiope_engine::{Clock, DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
@@ -21,15 +23,12 @@ use argiope_engine::{Clock, DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode,
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::run_lines;
-use crate::status::Status;
-use crate::tally::{Tally, snapshot};
+use crate::status::{self, Tally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
 /// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
 /// waiting.
 const AT_ONCE: usize = 4;
-/// How often the live status is renewed.
-const PICTURE_EVERY: Duration = Duration::from_millis(100);
 /// How often the frontier is weighed.
 const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
@@ -49,6 +48,10 @@ pub enum KeeperMessage {
     Fault(Error),
     /// Hand out no more work; leave when what is under way has ended, or after the drain time.
     Stop(End),
+    /// Answer with the crawl's status.
+    Status(Sender<Status>),
+    /// Make a change, and answer whether it was made.
+    Control(Control, Sender<Result<(), String>>),
     /// Leave now.
     Leave,
 }
@@ -65,7 +68,6 @@ pub trait VisitConsumer: Send {
 /// A crawl that runs.
 pub struct KeeperHandle {
     pub inbox: Sender<KeeperMessage>,
-    pub status: Arc<Mutex<Status>>,
     thread: JoinHandle<Result<Summary, Error>>,
 }
 
@@ -106,13 +108,11 @@ impl KeeperHandle {
         T: VisitConsumer + 'static,
     {
         let (inbox, mail) = channel();
-        let status = Arc::new(Mutex::new(Status::default()));
-        let shared = Arc::clone(&status);
         let mut running = Running::new(setting, &inbox)?;
         // How long there is nothing more to do, the thread asks for itself.
         let _ = running.hand_out(running.clock.now())?;
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail, &shared));
-        Ok(Self { inbox, status, thread: thread.map_err(Error::no_thread)? })
+        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail));
+        Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
     }
 
     /// Waits for the end.
@@ -143,7 +143,6 @@ struct Running<F> {
     leave_at: Time,
     delivered: u64,
     open: bool,
-    next_picture: Time,
     next_weighing: Time,
     /// Visits that have come and are not taken up yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
@@ -211,7 +210,6 @@ impl<F: CommitFrontier> Running<F> {
             leave_at: Time::NEVER,
             delivered: 0,
             open,
-            next_picture: Time::ZERO,
             next_weighing: Time::ZERO,
             visits: FairQueue::default(),
             batches: (0..pool.len()).map(|_| Vec::new()).collect(),
@@ -222,15 +220,14 @@ impl<F: CommitFrontier> Running<F> {
     }
 
     /// The keeper's thread, from the first order to the last commit.
-    fn keep(mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<Summary, Error> {
+    fn keep(mut self, mail: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
         let clock = self.clock;
-        let end = self.run(mail, status);
+        let end = self.run(mail);
         let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
         let ending = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
         if ending == StopMode::Now {
             self.pool.end(ending);
         }
-        self.paint(status, clock.now(), true);
         let left = self.keeper.unfinished();
         let elapsed = clock.now() - Time::ZERO;
         let Self { mut keeper, mut outbox, tally, pool, tells_runs, .. } = self;
@@ -282,7 +279,7 @@ impl<F: CommitFrontier> Running<F> {
         Ok(wait)
     }
 
-    fn run(&mut self, mail: &Receiver<KeeperMessage>, status: &Mutex<Status>) -> Result<End, Error> {
+    fn run(&mut self, mail: &Receiver<KeeperMessage>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
             let wait = match self.hand_out(now)? {
@@ -300,7 +297,6 @@ impl<F: CommitFrontier> Running<F> {
                 self.outbox.send(self.keeper.frontier_mut())?;
             }
             self.weigh(now)?;
-            self.paint(status, now, false);
             if self.pool.has_dead_worker() {
                 return Err(Error::engine("a worker thread died; run the same command to resume", None));
             }
@@ -308,7 +304,7 @@ impl<F: CommitFrontier> Running<F> {
                 return Ok(End::Interrupted);
             }
             if self.visits.is_empty() {
-                let until = wait.min(self.deadline).min(self.leave_at).min(self.next_picture).min(self.outbox.due());
+                let until = wait.min(self.deadline).min(self.leave_at).min(self.outbox.due());
                 let first = match self.clock.until(until) {
                     None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(span) => mail.recv_timeout(span),
@@ -373,6 +369,22 @@ impl<F: CommitFrontier> Running<F> {
                 self.keeper.stop(end);
                 self.leave_at = self.leave_at.min(now + self.drain_time);
             }
+            KeeperMessage::Status(answer) => {
+                // Whoever asked may have left meanwhile.
+                let _ = answer.send(status::take(&self.keeper, &mut self.tally, &self.rules, now));
+            }
+            KeeperMessage::Control(Control::Stop, answer) => {
+                let _ = answer.send(Ok(()));
+                return self.receive(KeeperMessage::Stop(End::Interrupted));
+            }
+            KeeperMessage::Control(control, answer) => {
+                let made = self.keeper.control(&control, now)?;
+                if made.is_ok() {
+                    self.keeper.note_progress(now)?;
+                    self.outbox.send(self.keeper.frontier_mut())?;
+                }
+                let _ = answer.send(made);
+            }
             KeeperMessage::Leave => return Ok(true),
         }
         Ok(false)
@@ -401,15 +413,6 @@ impl<F: CommitFrontier> Running<F> {
         let message = "so many hosts are known that --max-memory has no room for their names and robots.txt; what was \
                        committed is safe: run the same command again with a higher --max-memory";
         Err(StoreError::new(StoreErrorKind::Full, message).into())
-    }
-
-    fn paint(&mut self, status: &Mutex<Status>, now: Time, always: bool) {
-        if !always && now < self.next_picture {
-            return;
-        }
-        self.next_picture = now + PICTURE_EVERY;
-        let snapshot = snapshot(&self.keeper, &mut self.tally, &self.rules, !self.leave_at.is_never(), now);
-        *status.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
     }
 }
 
@@ -471,7 +474,7 @@ mod tests {
         // Some wait for their turn, and some have only just come.
         running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
         inbox.send(KeeperMessage::Visits(visits)).expect("somebody reads it");
-        let end = running.run(&mail, &Mutex::default()).expect("nothing fails in memory");
+        let end = running.run(&mail).expect("nothing fails in memory");
         assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
         running.clear_away(&mail).expect("nothing fails in memory");
         assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));

@@ -11,7 +11,6 @@ pub mod keeper_thread;
 mod proxies;
 pub mod run_lines;
 pub mod status;
-mod tally;
 mod trust;
 pub mod writer_thread;
 

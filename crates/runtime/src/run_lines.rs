@@ -9,7 +9,7 @@ use argiope_core::schedule::keeper::{Changes, End};
 use argiope_core::schedule::trap::Cut;
 use serde::Serialize;
 
-use crate::status::OutcomeCounts;
+use argiope_core::status::OutcomeCounts;
 
 #[derive(Serialize)]
 struct First<'a> {

@@ -1,117 +1,240 @@
-//! [`Status`]: a crawl at one moment, as plain data. Whoever shows progress needs nothing else.
+//! [`Tally`]: what the keeper counts, and how a [`Status`] is taken.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::time::Duration;
 
-use argiope_core::Outcome;
-pub use argiope_core::schedule::wait::WaitReason;
+use argiope_core::Time;
+use argiope_core::outcome::{ErrorKind, Outcome};
+use argiope_core::rules::Rules;
+use argiope_core::schedule::frontier::Frontier;
+use argiope_core::schedule::keeper::Keeper;
+use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, RecentError, Status, WaitReason};
+use argiope_core::visit::Visit;
 
-/// A crawl at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
-    /// Since this run began.
-    pub elapsed: Duration,
-    /// URLs whose fate is settled.
+/// The window of the rates.
+const RATE_WINDOW: Duration = Duration::from_secs(5);
+/// Hosts in a status.
+const BUSIEST: usize = 50;
+const SLOWEST: usize = 5;
+/// Errors in a status.
+const ERRORS: usize = 50;
+
+/// What the keeper counts.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
     pub outcomes: OutcomeCounts,
-    /// Answers with a status of 1xx, 2xx, … 5xx (and beyond).
-    pub classes: [u64; 5],
-    pub in_flight: usize,
-    /// Known, and not taken up yet.
-    pub queued: u64,
-    /// Bytes from the wire.
+    pub status_classes: [u64; 5],
+    pub error_kinds: BTreeMap<ErrorKind, u64>,
+    /// Bytes received, robots.txt and sitemaps included.
     pub bytes: u64,
-    /// Pages and bytes a second, over the last few seconds.
-    pub pages_per_second: f64,
-    pub bytes_per_second: f64,
-    /// Hosts seen so far.
-    pub hosts: u64,
-    /// Those with the most fetches in flight, the first the busiest.
-    pub busiest: Vec<HostStatus>,
-    /// Those that answer slowest, the first the slowest.
-    pub slowest: Vec<HostStatus>,
-    /// What the crawl waits for, where nothing else keeps it busy.
-    pub waiting: Option<HostWait>,
-    pub max_pages: Option<u64>,
-    pub max_time: Option<Duration>,
-    /// An interrupt came: nothing new is started.
-    pub draining: bool,
+    errors: VecDeque<RecentError>,
+    /// Time, pages and bytes when statuses were taken in the last few seconds.
+    past: VecDeque<(Time, u64, u64)>,
 }
 
-/// One host at one moment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HostStatus {
-    pub host: Box<str>,
-    pub in_flight: usize,
-    pub queued: u64,
-    pub done: u64,
-    /// How long it takes to answer, lately; none where it has not answered yet.
-    pub typical: Option<Duration>,
-}
-
-/// Why nothing is being fetched from a host now, and until when.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostWait {
-    pub host: Box<str>,
-    pub reason: WaitReason,
-    pub next_in: Duration,
-    /// How many other hosts wait as well.
-    pub others: u64,
-}
-
-/// How many URLs met each fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
-
-impl OutcomeCounts {
-    pub fn add(&mut self, outcome: Outcome) {
-        if let Some(count) = self.0.get_mut(outcome as usize) {
-            *count += 1;
+impl Tally {
+    pub fn count(&mut self, visit: &Visit) {
+        self.bytes += visit.facts.bytes_wire;
+        if !visit.is_page() {
+            return;
         }
-    }
-
-    pub fn get(&self, outcome: Outcome) -> u64 {
-        self.0.get(outcome as usize).copied().unwrap_or(0)
-    }
-
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Those that were asked for: what robots.txt forbids and what is refused never is.
-    pub fn fetched(&self) -> u64 {
-        self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
-    }
-
-    /// Those that happened, in the order of the record format.
-    pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
-        Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
-    }
-}
-
-impl FromIterator<(Outcome, u64)> for OutcomeCounts {
-    fn from_iter<I: IntoIterator<Item = (Outcome, u64)>>(counts: I) -> Self {
-        let mut outcomes = Self::default();
-        for (outcome, count) in counts {
-            if let Some(slot) = outcomes.0.get_mut(outcome as usize) {
-                *slot += count;
+        self.outcomes.add(visit.facts.outcome);
+        if let Some(status) = visit.facts.status {
+            let class = usize::from(status / 100).clamp(1, 5) - 1;
+            if let Some(count) = self.status_classes.get_mut(class) {
+                *count += 1;
             }
         }
-        outcomes
+        if let Some(error) = &visit.facts.error {
+            *self.error_kinds.entry(error.kind).or_default() += 1;
+        }
+        if visit.facts.error.is_some() || matches!(visit.facts.outcome, Outcome::HttpError | Outcome::Failed) {
+            self.errors.truncate(ERRORS - 1);
+            self.errors.push_front(RecentError {
+                url: visit.link.url.as_str().into(),
+                outcome: visit.facts.outcome,
+                status: visit.facts.status,
+                kind: visit.facts.error.as_ref().map(|error| error.kind),
+                at: visit.facts.ended - Time::ZERO,
+            });
+        }
     }
+
+    /// Pages, as the report counts them.
+    pub fn pages(&self) -> u64 {
+        self.outcomes.fetched()
+    }
+
+    fn rates(&mut self, now: Time) -> (f64, f64) {
+        if self.past.is_empty() {
+            self.past.push_back((Time::ZERO, 0, 0));
+        }
+        let (pages, bytes) = (self.pages(), self.bytes);
+        self.past.push_back((now, pages, bytes));
+        while self.past.len() > 2 && self.past.front().is_some_and(|(at, ..)| now - *at > RATE_WINDOW) {
+            self.past.pop_front();
+        }
+        let Some((at, old_pages, old_bytes)) = self.past.front().copied() else {
+            return (0.0, 0.0);
+        };
+        let span = (now - at).as_secs_f64();
+        if span <= 0.0 {
+            return (0.0, 0.0);
+        }
+        ((pages - old_pages) as f64 / span, (bytes - old_bytes) as f64 / span)
+    }
+}
+
+/// The crawl now. Memory and disk are measured by whoever asks, who is not in a hurry: see [`measure`].
+pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut Tally, rules: &Rules, now: Time) -> Status {
+    let (pages_per_second, bytes_per_second) = tally.rates(now);
+    let bench = keeper.bench();
+    let mut busiest = Vec::new();
+    let mut slowest = Vec::new();
+    for (id, lane) in bench.lanes() {
+        let (in_flight, queued) = (lane.in_flight(), lane.left());
+        if in_flight == 0 && queued == 0 {
+            continue;
+        }
+        keep_top(&mut busiest, BUSIEST, ((in_flight, queued), id));
+        if let Some(typical) = lane.pace.typical().filter(|_| in_flight > 0) {
+            keep_top(&mut slowest, SLOWEST, (typical, id));
+        }
+    }
+    let host = |id| {
+        let lane = bench.lane(id)?;
+        let wait = bench.wait_of(id, now);
+        Some(HostStatus {
+            host: lane.name.as_ref().into(),
+            in_flight: lane.in_flight(),
+            width: lane.pace.width(),
+            queued: lane.left(),
+            typical: lane.pace.typical(),
+            reason: wait.map(|(reason, _)| reason),
+            next_in: wait.map(|(_, next_in)| next_in).unwrap_or_default(),
+        })
+    };
+    let busiest: Vec<HostStatus> = busiest.into_iter().filter_map(|(_, id)| host(id)).collect();
+    Status {
+        state: match (bench.is_draining(), bench.is_paused()) {
+            (true, _) => CrawlState::Draining,
+            (false, true) => CrawlState::Paused,
+            (false, false) => CrawlState::Running,
+        },
+        elapsed: now - Time::ZERO,
+        outcomes: tally.outcomes,
+        status_classes: tally.status_classes,
+        error_kinds: tally.error_kinds.clone(),
+        in_flight: bench.in_flight(),
+        queued: keeper.unfinished().saturating_sub(bench.in_flight() as u64),
+        bytes: tally.bytes,
+        pages_per_second,
+        bytes_per_second,
+        hosts: bench.hosts() as u64,
+        waiting: waiting(keeper, busiest.first(), now),
+        busiest,
+        slowest: slowest.into_iter().filter_map(|(_, id)| host(id)).collect(),
+        max_pages: keeper.max_pages(),
+        max_time: rules.max_time,
+        pace: bench.pace(),
+        rate: bench.rate(),
+        excludes: keeper.steering().excludes.iter().map(|pattern| pattern.as_str().into()).collect(),
+        memory_bytes: 0,
+        disk_bytes: 0,
+        errors: tally.errors.iter().cloned().collect(),
+    }
+}
+
+/// Adds what the process and the crawl directory take.
+pub fn measure(status: &mut Status, directory: Option<&Path>) {
+    status.memory_bytes = resident_memory();
+    status.disk_bytes = directory.map_or(0, folder_size);
+}
+
+/// Keeps the largest entries, the largest first.
+fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, most: usize, entry: T) {
+    if top.len() >= most && top.last().is_some_and(|last| *last >= entry) {
+        return;
+    }
+    let place = top.partition_point(|other| *other > entry);
+    top.insert(place, entry);
+    top.truncate(most);
+}
+
+fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: Time) -> Option<HostWait> {
+    if keeper.bench().is_paused() {
+        return None;
+    }
+    if let Some((host, reason, next_in)) = keeper.bench().waits_for(now) {
+        return Some(HostWait { host: host.as_ref().into(), reason, next_in });
+    }
+    let host = busiest.filter(|host| host.in_flight > 0)?;
+    Some(HostWait { host: host.host.clone(), reason: WaitReason::Responses, next_in: Duration::ZERO })
+}
+
+/// Resident memory of this process; zero where the system does not say.
+fn resident_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|number| number.trim().parse().ok());
+    kilobytes.map_or(0, |kilobytes: u64| kilobytes << 10)
+}
+
+/// The size of a folder's files; folders in it included, links not followed.
+fn folder_size(folder: &Path) -> u64 {
+    let mut size = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) if metadata.is_file() => size += metadata.len(),
+                _ => {}
+            }
+        }
+    }
+    size
 }
 
 #[cfg(test)]
 mod tests {
+    use argiope_core::page::link::Link;
+    use argiope_core::page::url::Url;
+
     use super::*;
 
     #[test]
-    fn every_outcome_has_its_own_count() {
-        let mut outcomes = OutcomeCounts::default();
-        for outcome in Outcome::ALL {
-            outcomes.add(*outcome);
+    fn pages_that_were_not_requested_do_not_count() {
+        let visit = |outcome| {
+            let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+            Visit::unasked(link, outcome, None, Time::ZERO)
+        };
+        let mut tally = Tally::default();
+        Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
+        assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
+        assert_eq!(tally.errors.len(), 2);
+        tally.rates(Time::ZERO + Duration::from_secs(10));
+        tally.rates(Time::ZERO + Duration::from_secs(20));
+        tally.count(&visit(Outcome::Robots));
+        assert!(tally.rates(Time::ZERO + Duration::from_secs(21)).0 <= 0.0, "nothing was fetched");
+    }
+
+    #[test]
+    fn only_the_latest_errors_are_kept() {
+        let mut tally = Tally::default();
+        for number in 0..3 * ERRORS {
+            let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("an address"), 1);
+            tally.count(&Visit::unasked(link, Outcome::Failed, None, Time::ZERO));
         }
-        assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
-        assert!(outcomes.iter().all(|(_, count)| count == 1));
-        let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
-        assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);
+        assert_eq!(tally.errors.len(), ERRORS);
+        assert_eq!(&*tally.errors[0].url, "http://h/149");
+    }
+
+    #[test]
+    fn the_largest_are_kept_in_order() {
+        let mut top = Vec::new();
+        [3, 9, 1, 7, 8, 2].into_iter().for_each(|number| keep_top(&mut top, 3, number));
+        assert_eq!(top, [9, 8, 7]);
     }
 }

@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
 use argiope_core::rules::{Config, FailOn, Rules};
@@ -16,19 +15,20 @@ use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
-use argiope_runtime::status::Status;
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 use argiope_store::MemoryFrontier;
 
+use super::control_socket::ControlSocket;
+use super::handle::CrawlHandle;
 use super::interrupt::Interrupt;
 use super::record_stream::RecordStream;
 use super::visit_reporter::{Verbosity, VisitReporter};
-use super::{FAILED, INSECURE, USAGE, print_error, report};
+use super::{FAILED, INSECURE, USAGE, print_error, report, serve};
 use crate::flags::config_file::UsageError;
 use crate::screen::json_log;
 use crate::screen::live::{Live, View};
-use crate::screen::wording;
+use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
 /// `--fail-on broken` found something.
@@ -115,10 +115,10 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         // Whom to trust is no matter of tone: this is said even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
     }
-    let shown = CrawlHandle::default();
-    let status = shown.clone();
+    let handle = CrawlHandle::new(folder.map(Path::to_owned));
+    let glance = handle.clone();
     let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
-    let live = match Live::start(view, move || status.snapshot()) {
+    let live = match Live::start(view, move || glance.glance()) {
         Ok(live) => Arc::new(live),
         Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
     };
@@ -126,10 +126,28 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         Ok(signals) => signals,
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
-    let stop = shown.clone();
+    let name = folder.map_or_else(|| "practice web".to_owned(), report::name_of);
+    let server = match config.serve {
+        None => None,
+        Some(address) => {
+            let source = Arc::new(handle.clone());
+            match serve::start(address, config.serve_token_file.as_deref(), &name, source) {
+                Ok(Ok(server)) => Some(server),
+                Ok(Err(why)) => return fail(config, &why),
+                Err(UsageError(why)) => {
+                    fail(config, &why);
+                    return ExitCode::from(USAGE);
+                }
+            }
+        }
+    };
+    if let Some(server) = &server {
+        live.say(in_tone(config, "", &serve::address_line(server)));
+    }
+    let stop = handle.clone();
     let verbosity = Verbosity { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
     let reporter = VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), move || {
-        stop.tell(KeeperMessage::Leave);
+        stop.send(KeeperMessage::Leave);
     });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
     let started = KeeperHandle::start(CrawlSetup {
@@ -145,14 +163,32 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         Ok(keeping) => keeping,
         Err(error) => return refuse(config, &error),
     };
-    shown.set(&keeping);
-    let drain = shown.clone();
+    handle.set(&keeping);
+    let draining = handle.clone();
+    let drain = move || {
+        // A crawl that has ended needs no telling.
+        let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
+    };
+    let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), config.log_json);
+    let say_status = move || {
+        if let Some(live) = weak.upgrade() {
+            let status = glance.glance();
+            live.say(if tone { json_log::progress(&status) } else { view::plain(&status) });
+        }
+    };
     // The thread for it begins when the crawl has: the first request does not wait for it.
-    let interrupt = match Interrupt::watch(signals, move || drain.tell(KeeperMessage::Stop(End::Interrupted))) {
+    let interrupt = match Interrupt::watch(signals, drain, say_status) {
         Ok(interrupt) => interrupt,
         Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
     };
+    let control = folder.map(|folder| ControlSocket::serve(folder, Arc::new(handle.clone())));
+    if let Some(Err(error)) = &control {
+        // Some file systems have no sockets. The crawl works without being controlled.
+        live.say(in_tone(config, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
+    }
     let ended = keeping.join();
+    drop(control);
+    drop(server);
     let reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner).take();
     let summary = match ended {
         Ok(summary) => summary,
@@ -301,49 +337,6 @@ fn fail(config: &Config, why: &str) -> ExitCode {
         print_error(&escape::visible(why));
     }
     ExitCode::from(FAILED)
-}
-
-/// What other threads may ask of the crawl; what they say before it runs waits for it.
-#[derive(Clone, Default)]
-struct CrawlHandle(Arc<Mutex<CrawlState>>);
-
-#[derive(Default)]
-enum CrawlState {
-    #[default]
-    NotYet,
-    /// This was said before it ran.
-    Early(KeeperMessage),
-    Runs(Sender<KeeperMessage>, Arc<Mutex<Status>>),
-}
-
-impl CrawlHandle {
-    fn set(&self, keeping: &KeeperHandle) {
-        let runs = CrawlState::Runs(keeping.inbox.clone(), Arc::clone(&keeping.status));
-        if let CrawlState::Early(mail) = std::mem::replace(&mut *self.state(), runs) {
-            self.tell(mail);
-        }
-    }
-
-    fn tell(&self, mail: KeeperMessage) {
-        match &mut *self.state() {
-            CrawlState::Runs(inbox, _) => {
-                // A crawl that is over needs no telling.
-                let _ = inbox.send(mail);
-            }
-            before => *before = CrawlState::Early(mail),
-        }
-    }
-
-    fn snapshot(&self) -> Status {
-        match &*self.state() {
-            CrawlState::Runs(_, status) => status.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            CrawlState::NotYet | CrawlState::Early(_) => Status::default(),
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, CrawlState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 struct SharedReporter(Arc<Mutex<Option<VisitReporter>>>);

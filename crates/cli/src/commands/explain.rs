@@ -45,7 +45,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
 }
 
 /// The explanation, a line for each part of it.
-fn render(explanation: &Explanation) -> String {
+pub fn render(explanation: &Explanation) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<12}{value}");
@@ -76,6 +76,9 @@ fn fate(fate: &UrlState) -> String {
         }
         UrlState::Queued { tries: 0 } => "queued: found, and not asked for yet".into(),
         UrlState::Queued { tries } => format!("queued: asked for {}, and to be asked again", times((*tries).into())),
+        UrlState::Settled(line, _) if line.is_skip() => {
+            "excluded while the crawl was running: found, and not fetched".into()
+        }
         UrlState::Settled(line, records) => {
             let mut text = settled(line);
             if *records > 1 {

@@ -1,9 +1,9 @@
-//! Ctrl-C and `kill`: the first asks the crawl to drain, the second leaves at once.
+//! Signals: the first Ctrl-C or `kill` asks the crawl to drain, the second ends it at once; SIGUSR1 prints a status line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 /// Which signal came first; 0 while none has.
@@ -13,17 +13,25 @@ pub struct Interrupt(Arc<AtomicI32>);
 impl Interrupt {
     /// From here on signals are heard. They wait until somebody watches for them.
     pub fn listen() -> std::io::Result<Signals> {
-        Signals::new([SIGINT, SIGTERM])
+        Signals::new([SIGINT, SIGTERM, SIGUSR1])
     }
 
-    /// Calls `drain` at the first signal. At the second the process ends there and then: nothing that it holds needs
+    /// Calls `drain` at the first signal, and `say_status` at every SIGUSR1. At the second the process ends there and then: nothing that it holds needs
     /// more than what a crash leaves behind.
-    pub fn watch(mut signals: Signals, drain: impl FnOnce() + Send + 'static) -> std::io::Result<Self> {
+    pub fn watch(
+        mut signals: Signals,
+        drain: impl FnOnce() + Send + 'static,
+        say_status: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let interrupt = Self::default();
         let seen = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             let mut drain = Some(drain);
             for signal in signals.forever() {
+                if signal == SIGUSR1 {
+                    say_status();
+                    continue;
+                }
                 match drain.take() {
                     Some(drain) => {
                         seen.0.store(signal, Ordering::SeqCst);
@@ -62,7 +70,7 @@ mod tests {
         let signals = Interrupt::listen().unwrap();
         // It waits for whoever watches.
         signal_hook::low_level::raise(SIGTERM).unwrap();
-        let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap()).unwrap();
+        let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap(), || ()).unwrap();
         drained.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(interrupt.code(), Some(143));
     }

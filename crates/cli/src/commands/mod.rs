@@ -6,16 +6,21 @@
 //! [`escape`]: argiope_core::output::escape
 
 mod changes;
+mod control_socket;
 mod crawl;
+pub mod ctl;
 pub mod exhibition;
 pub mod explain;
 pub mod export;
 mod fetch;
+mod handle;
 mod interrupt;
 mod record_stream;
 pub mod report;
 mod report_page;
 pub mod robots;
+pub mod serve;
+mod source;
 mod visit_reporter;
 
 use std::ffi::OsString;
@@ -52,6 +57,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::CrawlReport(args) => report::run(args),
         Command::Export(args) => export::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Ctl(args) => ctl::run(args),
         Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
     };

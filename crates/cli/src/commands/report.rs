@@ -44,9 +44,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     let written = match &args.html {
         None => std::io::stdout().write_all(render(&report, true).as_bytes()),
         Some(file) => {
-            let path = args.directory.canonicalize().unwrap_or_else(|_| args.directory.clone());
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let page = report_page::page(&report, name.strip_suffix(".crawl").unwrap_or(&name));
+            let page = report_page::page(&report, &name_of(&args.directory));
             if file == Path::new("-") {
                 std::io::stdout().write_all(page.as_bytes())
             } else {
@@ -63,6 +61,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// What a crawl directory is called: its name without `.crawl`.
+pub fn name_of(directory: &Path) -> String {
+    let path = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.strip_suffix(".crawl").map(ToOwned::to_owned).unwrap_or(name)
 }
 
 /// The whole report. With `all`, lists are as long as they were kept.

@@ -128,8 +128,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use argiope_core::rules::Config;
+    use argiope_core::status::Status;
     use argiope_core::{FollowList, Link, Outcome, Time, Url};
-    use argiope_runtime::status::Status;
 
     use super::*;
     use crate::screen::live::View;

@@ -55,7 +55,7 @@ macro_rules! lay {
 }
 
 /// A parser for a closed set of words, so that help, completions and messages know them.
-fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+pub fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = BadValue> + Clone + Send + Sync + 'static,
 {
@@ -350,6 +350,30 @@ pub struct OutputFlags {
 impl OutputFlags {
     pub fn apply_to(&self, config: &mut Config) {
         lay!(self, config, jsonl with warc max_memory drain_time);
+    }
+}
+
+/// An address to listen at. `localhost` is 127.0.0.1.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numeric.as_deref().unwrap_or(text);
+    address.parse().map_err(|_| "write ADDR:PORT, such as 127.0.0.1:8642 or [::1]:8642".to_owned())
+}
+
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Watch")]
+pub struct WatchFlags {
+    /// Serve a dashboard, /metrics and /api/v1 at this address while the crawl runs
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen)]
+    serve: Option<SocketAddr>,
+    /// Ask every client of the dashboard for the token in this file; required unless ADDR is loopback
+    #[arg(long, value_name = "FILE")]
+    serve_token_file: Option<PathBuf>,
+}
+
+impl WatchFlags {
+    pub fn apply_to(&self, config: &mut Config) {
+        lay!(self, config, serve serve_token_file);
     }
 }
 

@@ -9,13 +9,16 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::ctl::CtlArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
 use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
+use crate::commands::serve::ServeArgs;
 pub use groups::{
-    DirectoryFlags, EngineFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags, TrustFlags,
+    DirectoryFlags, EngineFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags, TrustFlags, WatchFlags,
+    listen, one_of,
 };
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
@@ -53,6 +56,10 @@ pub enum Command {
     CrawlReport(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
+    /// Watch a crawl directory in a browser: live view and report
+    Serve(ServeArgs),
+    /// Control a running crawl: pause, resume, stop, status, pace, rate, exclude
+    Ctl(CtlArgs),
     /// See what waiting costs: chess, and four engines on slow servers
     Exhibition(ExhibitionArgs),
     /// Print a completion script for a shell
@@ -80,6 +87,8 @@ pub struct CrawlArgs {
     trust: TrustFlags,
     #[command(flatten)]
     keep: OutputFlags,
+    #[command(flatten)]
+    watch: WatchFlags,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
@@ -114,6 +123,7 @@ impl CrawlArgs {
         self.exchange.apply_to(config)?;
         self.trust.apply_to(config);
         self.keep.apply_to(config);
+        self.watch.apply_to(config);
         self.engine.apply_to(config);
         self.tell.apply_to(config);
         Ok(())
@@ -161,6 +171,8 @@ pub struct DemoArgs {
     #[command(flatten)]
     keep: OutputFlags,
     #[command(flatten)]
+    watch: WatchFlags,
+    #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
     tell: MessageFlags,
@@ -170,6 +182,7 @@ impl DemoArgs {
     pub fn apply_to(&self, config: &mut Config) {
         self.pace.apply_to(config);
         self.keep.apply_to(config);
+        self.watch.apply_to(config);
         self.engine.apply_to(config);
         self.tell.apply_to(config);
     }

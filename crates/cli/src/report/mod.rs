@@ -16,7 +16,7 @@ use argiope_core::schedule::trap::{Cut, Recent};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
-use argiope_runtime::status::OutcomeCounts;
+use argiope_core::status::OutcomeCounts;
 
 pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;

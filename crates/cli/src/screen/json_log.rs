@@ -5,7 +5,7 @@
 
 use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;
-use argiope_runtime::status::{OutcomeCounts, Status};
+use argiope_core::status::{CrawlState, OutcomeCounts, Status};
 use serde_json::{Map, Value, json};
 
 use argiope_core::output::escape;
@@ -28,7 +28,8 @@ pub fn progress(snapshot: &Status) -> String {
         "queued": snapshot.queued,
         "hosts": snapshot.hosts,
         "outcomes": outcomes(&snapshot.outcomes),
-        "draining": snapshot.draining,
+        "draining": snapshot.state == CrawlState::Draining,
+        "paused": snapshot.state == CrawlState::Paused,
     }))
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use argiope_runtime::status::Status;
+use argiope_core::status::Status;
 
 use super::{json_log, view};
 

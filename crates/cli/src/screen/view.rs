@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_runtime::status::{HostStatus, HostWait, OutcomeCounts, Status};
+use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Status};
 
 use super::wording;
 use argiope_core::output::escape::visible;
@@ -37,12 +37,12 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     ));
     lines.push(format!(
         "{}{} in flight   {} queued   {}",
-        label(if snapshot.draining { "draining" } else { "now" }),
+        label(state(snapshot.state)),
         wording::count(snapshot.in_flight as u64),
         wording::count(snapshot.queued),
         wording::plural(snapshot.hosts, "host"),
     ));
-    let fates = fates(&snapshot.outcomes, &snapshot.classes)
+    let fates = fates(&snapshot.outcomes, &snapshot.status_classes)
         .map(|(outcome, text)| {
             paint(
                 match outcome {
@@ -77,9 +77,31 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     lines
 }
 
+/// Everything for `argiope ctl DIR status`.
+pub fn status(status: &Status) -> String {
+    let mut text = lines(status, usize::MAX, false).join("\n");
+    let mut line = |name: &str, value: String| text.push_str(&format!("\n{name:>9}  {value}"));
+    line("pace", status.pace.to_string());
+    line("rate", status.rate.map_or_else(|| "no limit".to_owned(), |rate| format!("{rate} pages/s")));
+    line("memory", wording::bytes(status.memory_bytes));
+    line("disk", wording::bytes(status.disk_bytes));
+    for pattern in &status.excludes {
+        line("excluded", visible(pattern).into_owned());
+    }
+    text + "\n"
+}
+
+fn state(state: CrawlState) -> &'static str {
+    match state {
+        CrawlState::Running => "now",
+        CrawlState::Paused => "paused",
+        CrawlState::Draining => "draining",
+    }
+}
+
 /// The same in one line, for a log.
 pub fn plain(snapshot: &Status) -> String {
-    let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.classes).map(|(_, text)| text).collect();
+    let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.status_classes).map(|(_, text)| text).collect();
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
         wording::clock(snapshot.elapsed),
@@ -111,7 +133,7 @@ fn fates(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (
 }
 
 fn hosts(hosts: &[HostStatus], say: fn(&HostStatus) -> String) -> Option<String> {
-    let said: Vec<String> = hosts.iter().take(HOSTS).map(say).collect();
+    let said: Vec<String> = hosts.iter().filter(|host| host.in_flight > 0).take(HOSTS).map(say).collect();
     (!said.is_empty()).then(|| said.join("   "))
 }
 
@@ -130,11 +152,7 @@ fn waiting(waiting: &HostWait) -> String {
     } else {
         format!(", next in {:.1} s", waiting.next_in.as_secs_f64())
     };
-    let others = match waiting.others {
-        0 => String::new(),
-        others => format!(" (and {} more)", wording::plural(others, "host")),
-    };
-    format!("for {}: {}{next}{others}", visible(&waiting.host), waiting.reason)
+    format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
 }
 
 /// How long it will still take, where that can be said honestly. A queue only grows until it shrinks, so what is queued
@@ -142,7 +160,8 @@ fn waiting(waiting: &HostWait) -> String {
 fn estimate(snapshot: &Status) -> Option<String> {
     let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
-    let settled = snapshot.elapsed >= SETTLED && snapshot.pages_per_second > 0.0 && !snapshot.draining;
+    let settled =
+        snapshot.elapsed >= SETTLED && snapshot.pages_per_second > 0.0 && snapshot.state == CrawlState::Running;
     #[allow(clippy::cast_precision_loss)]
     let time_for = |pages: u64| Duration::try_from_secs_f64(pages as f64 / snapshot.pages_per_second).ok();
     let time_left = snapshot.max_time.map(|limit| limit.saturating_sub(snapshot.elapsed));
@@ -170,7 +189,7 @@ fn whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_runtime::status::WaitReason;
+    use argiope_core::status::WaitReason;
 
     use super::*;
 
@@ -179,15 +198,15 @@ mod tests {
             host: host.into(),
             in_flight,
             queued,
-            done: 0,
             typical: Some(Duration::from_millis(millis)),
+            ..HostStatus::default()
         };
         Status {
             elapsed: Duration::from_secs(75),
             outcomes: [(Outcome::Ok, 1_200), (Outcome::Redirect, 20), (Outcome::HttpError, 30), (Outcome::Robots, 4)]
                 .into_iter()
                 .collect(),
-            classes: [0, 1_200, 20, 28, 2],
+            status_classes: [0, 1_200, 20, 28, 2],
             in_flight: 64,
             queued: 2_311,
             bytes: 45_100_000,
@@ -200,11 +219,8 @@ mod tests {
                 host: "example.net".into(),
                 reason: WaitReason::CrawlDelay,
                 next_in: Duration::from_millis(3_200),
-                others: 1,
             }),
-            max_pages: None,
-            max_time: None,
-            draining: false,
+            ..Status::default()
         }
     }
 
@@ -216,7 +232,7 @@ mod tests {
    so far  ok 1,200   redirects 20   errors 30 (28 4xx, 2 5xx)   robots 4
   busiest  www.example.org 6 in flight, 2,000 queued   b.example 2 in flight, 311 queued
   slowest  b.example 3.2 s
-  waiting  for example.net: Crawl-delay, next in 3.2 s (and 1 host more)
+  waiting  for example.net: Crawl-delay, next in 3.2 s
     to go  at least 23.0 s, for what is known now";
         assert_eq!(lines(&snapshot(), 100, false).join("\n"), expected);
     }
@@ -253,7 +269,7 @@ mod tests {
         assert_eq!(
             plain(&snapshot()),
             "1:15  1,250 pages, 103/s, 64 in flight, 2,311 queued, 45.1 MB (ok 1,200, redirects 20, \
-             errors 30 (28 4xx, 2 5xx), robots 4); waiting for example.net: Crawl-delay, next in 3.2 s (and 1 host more)"
+             errors 30 (28 4xx, 2 5xx), robots 4); waiting for example.net: Crawl-delay, next in 3.2 s"
         );
     }
 
@@ -270,7 +286,7 @@ mod tests {
         assert_eq!(of(|s| s.max_time = Some(Duration::from_secs(100))).unwrap(), "at most 25.0 s");
         assert_eq!(of(|s| s.elapsed = Duration::from_secs(1)), None);
         assert_eq!(of(|s| s.pages_per_second = 0.0), None);
-        assert_eq!(of(|s| s.draining = true), None);
+        assert_eq!(of(|s| s.state = CrawlState::Draining), None);
     }
 
     #[test]

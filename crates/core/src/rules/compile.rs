@@ -79,6 +79,7 @@ impl Config {
             concurrency,
             per_host,
             per_ip,
+            given_widths: (self.per_host, self.per_ip),
             delay: self.delay.0,
             rate: self.rate.map(|rate| rate.per_second),
             max_crawl_delay: self.max_crawl_delay.0,
@@ -172,18 +173,7 @@ impl Config {
         if self.per_host == Some(0) {
             return Err(Self::error("per-host", 0, "write a whole number from 1 on"));
         }
-        let per_host = match self.pace {
-            Pace::Gentle => 1,
-            Pace::Steady => self.per_host.unwrap_or(PER_HOST),
-            Pace::Full => self.per_host.unwrap_or(self.concurrency),
-        };
-        let per_host = per_host.min(self.concurrency).min(MOST_PER_HOST);
-        let per_ip = match self.per_ip {
-            Some(0) => None,
-            Some(cap) => Some(cap),
-            // Who opens one host wider than the usual cap has that host's address in mind as well.
-            None => Some(PER_IP.max(per_host)),
-        };
+        let (per_host, per_ip) = widths(self.pace, self.concurrency, (self.per_host, self.per_ip));
         Ok((self.concurrency, per_host, per_ip))
     }
 
@@ -372,4 +362,25 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
             Err(Config::error(key, pattern, problem))
         }
     }
+}
+
+/// Connections to one host and to one address, with the defaults of a pace.
+pub(super) fn widths(
+    pace: Pace,
+    concurrency: usize,
+    (per_host, per_ip): (Option<usize>, Option<usize>),
+) -> (usize, Option<usize>) {
+    let per_host = match pace {
+        Pace::Gentle => 1,
+        Pace::Steady => per_host.unwrap_or(PER_HOST),
+        Pace::Full => per_host.unwrap_or(concurrency),
+    };
+    let per_host = per_host.min(concurrency).min(MOST_PER_HOST);
+    let per_ip = match per_ip {
+        Some(0) => None,
+        Some(cap) => Some(cap),
+        // A host that is opened wider than the usual cap needs its address to be open as wide.
+        None => Some(PER_IP.max(per_host)),
+    };
+    (per_host, per_ip)
 }

@@ -135,6 +135,14 @@ pub struct Config {
     pub max_memory: Option<Size>,
     pub drain_time: Span,
 
+    // Watch
+    /// Where the dashboard listens.
+    #[serde(skip_serializing)]
+    pub serve: Option<SocketAddr>,
+    /// The file with the token that its clients need.
+    #[serde(skip_serializing)]
+    pub serve_token_file: Option<PathBuf>,
+
     // Engine
     pub engine: EngineName,
 
@@ -213,6 +221,8 @@ impl Default for Config {
             warc: false,
             max_memory: None,
             drain_time: Span::from_secs(30),
+            serve: None,
+            serve_token_file: None,
             engine: EngineName::Tokio,
             quiet: false,
             verbose: 0,

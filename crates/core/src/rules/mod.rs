@@ -61,6 +61,8 @@ pub struct Rules {
     pub per_host: usize,
     /// Connections to one address; none is no cap.
     pub per_ip: Option<usize>,
+    /// `--per-host` and `--per-ip` as the user gave them: the defaults depend on the pace.
+    given_widths: (Option<usize>, Option<usize>),
     /// From the start of a request to a host to the start of the next.
     pub delay: Duration,
     /// Pages a second, over all hosts.
@@ -193,6 +195,13 @@ impl Rules {
         let bare = host.trim_end_matches('.');
         let mut given = self.resolve.iter().filter(|given| given.port == port);
         given.find(|given| given.host.trim_end_matches('.').eq_ignore_ascii_case(bare)).map(|given| &*given.addresses)
+    }
+
+    /// The same rules with another pace, and the widths that belong to it.
+    #[must_use]
+    pub fn with_pace(&self, pace: Pace) -> Self {
+        let (per_host, per_ip) = compile::widths(pace, self.concurrency, self.given_widths);
+        Self { pace, per_host, per_ip, ..self.clone() }
     }
 
     /// Whether this host and port may turn out to be on a private network.

@@ -10,13 +10,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::output::record::WallClock;
+use crate::rules::Pace;
 use crate::schedule::keeper::Changes;
 use crate::schedule::lane::ROBOTS_LIFE;
 use crate::schedule::retry::LONGEST_RETRY_AFTER;
 use crate::time::Time;
 
 /// How far the crawl came, over all its runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
     /// Pages that were fetched and are settled: what `--max-pages` counts.
@@ -28,6 +29,30 @@ pub struct Progress {
     /// How pages compare with the last time, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// What was changed while the crawl was running.
+    #[serde(skip_serializing_if = "Steering::is_empty")]
+    pub steering: Steering,
+}
+
+/// Changes that a person made to a running crawl and that hold for its later runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Steering {
+    /// The pace of the command line at that time, and the one chosen instead. A command with another pace wins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<(Pace, Pace)>,
+    /// The same for the rate, in pages a second; none is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<(Option<f64>, Option<f64>)>,
+    /// URLs that match one of these are not fetched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub excludes: Vec<String>,
+}
+
+impl Steering {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What is known of a lane's host.

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Why the next request to a host is not due yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WaitReason {
     /// `Crawl-delay` in robots.txt.
     CrawlDelay,
@@ -18,9 +21,9 @@ pub enum WaitReason {
     /// `--rate`.
     Rate,
     /// All connections to the host await a response.
-    Answers,
+    Responses,
     /// The host name is being resolved.
-    Name,
+    Dns,
 }
 
 impl fmt::Display for WaitReason {
@@ -32,8 +35,8 @@ impl fmt::Display for WaitReason {
             Self::BackOff => "backing off",
             Self::Retry => "before the next try",
             Self::Rate => "rate limit",
-            Self::Answers => "slow answers",
-            Self::Name => "looking up its address",
+            Self::Responses => "slow responses",
+            Self::Dns => "looking up its address",
         })
     }
 }

@@ -190,7 +190,7 @@ fn the_openapi_document_describes_what_is_served() {
     status.rate = Some(1.0);
     status.max_pages = Some(1);
     status.max_time = Some(std::time::Duration::from_secs(1));
-    status.waiting = Some(argiope_core::status::Waiting {
+    status.waiting = Some(argiope_core::status::HostWait {
         host: "h".into(),
         reason: argiope_core::status::WaitReason::Dns,
         next_in: std::time::Duration::ZERO,

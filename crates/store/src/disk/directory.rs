@@ -26,6 +26,9 @@ const LOCK: &str = "lock";
 const ARCHIVE: &str = "archive";
 /// What the last run said at its end.
 pub const REPORT: &str = "report.txt";
+/// The socket of a running crawl, and the folder in which it is made: nothing of theirs lasts.
+pub const SOCKET: &str = "control.sock";
+pub const SOCKET_FOLDER: &str = "control.new";
 
 /// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
 /// list of values, as texts.
@@ -236,7 +239,7 @@ pub fn open_within(
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| unopened(files, "", "list", &error))?;
     let ours = |name: &String| {
-        [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT].contains(&name.as_str())
+        [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT, SOCKET, SOCKET_FOLDER].contains(&name.as_str())
             || name.starts_with(snapshot::NAME)
             || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
     };

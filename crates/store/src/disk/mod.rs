@@ -46,8 +46,8 @@ mod spill;
 mod taking;
 
 pub use directory::{
-    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, crawled_by, cut_back, is_inside, open, open_in, open_within,
-    remove, start_over, start_over_in,
+    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, cut_back, is_inside, open,
+    open_in, open_within, remove, start_over, start_over_in,
 };
 pub use fault::failed;
 pub use files::{File, Files, OsFiles};

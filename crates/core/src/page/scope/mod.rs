@@ -320,7 +320,8 @@ fn directory(path: &str) -> &str {
     path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/")
 }
 
-fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
+/// Compiles patterns that may match anywhere in a URL; none where there are none.
+pub(crate) fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
     if texts.is_empty() {
         return Ok(None);
     }

@@ -1,6 +1,7 @@
 //! Which of the links that a page brought enter the frontier: [`crate::schedule::trap`] judges, this file does as it says.
 
 use super::Keeper;
+use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
 use crate::schedule::frontier::{Frontier, LaneId, Put, StoreError};
 use crate::schedule::trap::{Cut, Traps};
@@ -17,6 +18,12 @@ impl<F: Frontier> Keeper<F> {
         let mut judging = self.traps.open(visit);
         let found = std::mem::take(&mut visit.message.found);
         for link in found.links(&visit.link.url) {
+            if self.is_excluded(link.url.as_str()) {
+                if self.rules.log_skips {
+                    visit.findings.skipped.push((link.url.as_str().into(), ScopeRule::Exclude.as_str()));
+                }
+                continue;
+            }
             let is_known = || self.frontier.is_known(link.url, link.kind);
             if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
                 if self.rules.log_skips {

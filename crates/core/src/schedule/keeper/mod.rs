@@ -11,11 +11,14 @@ mod admitting;
 mod again;
 mod cookies;
 mod remembering;
+mod steering;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use regex::RegexSet;
 
 pub use again::{Change, Changes};
 
@@ -73,6 +76,8 @@ pub struct Keeper<F> {
     /// `--max-time`: what is under way then is given up.
     deadline: Time,
     ended: Option<End>,
+    /// What was excluded while the crawl was running.
+    excludes: Option<RegexSet>,
     /// Whether more links may come from outside.
     open: bool,
     /// Whether everything that is settled opens it.
@@ -153,6 +158,7 @@ impl<F: Frontier> Keeper<F> {
             progress: Progress::default(),
             pages_before: 0,
             ended: None,
+            excludes: None,
             open: false,
             fed: false,
         }
@@ -161,6 +167,7 @@ impl<F: Frontier> Keeper<F> {
     /// Puts the roots of the rules, and takes up what the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
         self.recall_progress()?;
+        self.recall_steering(now);
         self.recall_traps()?;
         let rules = Arc::clone(&self.rules);
         let mut roots = Vec::new();
@@ -322,6 +329,8 @@ impl<F: Frontier> Keeper<F> {
                             self.give_back()?;
                             Order::Done(end)
                         }
+                        // Links that were excluded are taken out of the queues a portion at a time.
+                        None if self.bench.is_hungry() => Order::Wait((now + BREATH).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
                 }
@@ -382,7 +391,7 @@ impl<F: Frontier> Keeper<F> {
 
     fn feed_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.hungry() {
-            let links = self.frontier.take(lane, HELPING)?;
+            let links = self.take_included(lane, HELPING)?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.give(lane, links, backlog, now);
         }

@@ -150,6 +150,20 @@ impl LanePace {
         }
     }
 
+    /// Changes the pace of a host that is known already: its width starts as a new host's would, and what was learnt
+    /// about delays, failures and response times stays.
+    pub fn set_mode(&mut self, rules: &Rules) {
+        let fresh = Self::new(rules);
+        if self.mode == fresh.mode {
+            return;
+        }
+        (self.mode, self.window, self.local) = (fresh.mode, fresh.window, fresh.local);
+        self.gate.pause = match (fresh.mode, self.gate.last_start) {
+            (Pace::Gentle, Some(start)) => start + GENTLE_PAUSE,
+            _ => Time::ZERO,
+        };
+    }
+
     /// How many requests may be in flight.
     pub fn width(&self) -> usize {
         if self.gate.crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }

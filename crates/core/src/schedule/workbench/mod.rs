@@ -42,7 +42,7 @@ use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
-use crate::rules::Rules;
+use crate::rules::{Pace, Rules};
 use crate::schedule::job::{Job, LaneId, Purpose, Rare};
 use crate::schedule::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::schedule::retry;
@@ -84,6 +84,7 @@ pub struct Workbench {
     held: usize,
     seq: u64,
     draining: bool,
+    paused: bool,
 }
 
 /// What to do next.
@@ -133,6 +134,7 @@ impl Workbench {
             held: 0,
             seq: 0,
             draining: false,
+            paused: false,
         }
     }
 
@@ -315,6 +317,77 @@ impl Workbench {
         self.draining = true;
     }
 
+    /// Starts nothing while paused; what is in flight may end.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Changes the pace of all hosts.
+    pub fn set_pace(&mut self, pace: Pace, now: Time) {
+        self.rules = Arc::new(self.rules.with_pace(pace));
+        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
+        for id in ids {
+            if let Some(entry) = self.lanes.get_mut(&id) {
+                entry.lane.pace.set_mode(&self.rules);
+            }
+            self.place(id, now);
+        }
+    }
+
+    pub fn pace(&self) -> Pace {
+        self.rules.pace
+    }
+
+    /// Changes the limit on pages a second; none removes it.
+    pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
+        Arc::make_mut(&mut self.rules).rate = rate;
+        let spacing = rate.map_or(Duration::ZERO, spacing);
+        self.next_start = self.next_start.min(now + spacing);
+    }
+
+    /// Pages a second, where they are limited.
+    pub fn rate(&self) -> Option<f64> {
+        self.rules.rate
+    }
+
+    /// Takes links off the bench that are not in flight.
+    pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
+        let mut removed = Vec::new();
+        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
+        for id in ids {
+            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+            let before = removed.len();
+            let (out, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&is_meant);
+            entry.lane.queue.extend(kept);
+            removed.extend(out);
+            for Reverse(retry) in std::mem::take(&mut entry.lane.retries) {
+                if !matches!(retry.purpose, Purpose::Robots(_)) && is_meant(&retry.link) {
+                    removed.push(retry.link);
+                } else {
+                    entry.lane.retries.push(Reverse(retry));
+                }
+            }
+            if removed.len() > before {
+                self.held -= removed.len() - before;
+                self.place(id, now);
+            }
+        }
+        removed
+    }
+
+    /// Whether lanes wait for links from the frontier.
+    pub fn is_hungry(&self) -> bool {
+        !self.hungry.is_empty()
+    }
+
     /// How many fetches are under way.
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -354,6 +427,10 @@ impl Workbench {
         self.lanes.iter().map(|(id, entry)| (*id, &entry.lane))
     }
 
+    pub fn lane(&self, id: LaneId) -> Option<&Lane> {
+        self.lanes.get(&id).map(|entry| &entry.lane)
+    }
+
     /// Lowers how many fetches may be under way: the system has no more to give.
     pub fn limit_concurrency(&mut self, concurrency: usize) {
         self.concurrency = self.concurrency.min(concurrency.max(1));
@@ -377,7 +454,7 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            if self.draining || self.in_flight >= self.concurrency {
+            if self.draining || self.paused || self.in_flight >= self.concurrency {
                 return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
@@ -454,7 +531,7 @@ impl Workbench {
                 self.pages_left = self.pages_left.saturating_sub(1);
             }
             if let Some(rate) = self.rules.rate {
-                self.next_start = now + Duration::from_secs_f64(1.0 / rate.max(1e-6));
+                self.next_start = now + spacing(rate);
             }
         }
         self.in_flight += 1;
@@ -478,6 +555,11 @@ impl Workbench {
             Entry { lane, seat: Seat::Nowhere, is_hungry: false, called_by: None }
         })
     }
+}
+
+/// From one page to the next, at a rate of pages a second.
+fn spacing(rate: f64) -> Duration {
+    Duration::from_secs_f64(1.0 / rate.max(1e-6))
 }
 
 /// The state after a robots.txt was given up on: every link of its origin ends with this outcome.

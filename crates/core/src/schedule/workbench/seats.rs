@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Workbench;
+use super::{Entry, Workbench};
 use crate::schedule::job::LaneId;
+use crate::schedule::lane::{Addresses, Lane};
 use crate::schedule::wait::WaitReason;
 use crate::time::Time;
 
@@ -183,15 +184,31 @@ impl Workbench {
     pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, WaitReason, Duration)> {
         let (time, id) = self.later.first()?;
         let lane = &self.lanes.get(id)?.lane;
-        let why = if lane.pace.rests_until() > now {
-            WaitReason::BackOff
-        } else if lane.pace.has_crawl_delay() {
-            WaitReason::CrawlDelay
-        } else if !lane.pace.delay().is_zero() {
-            WaitReason::Delay
-        } else {
-            WaitReason::Retry
-        };
-        Some((Arc::clone(&lane.name), why, *time - now))
+        Some((Arc::clone(&lane.name), reason(lane, now), *time - now))
+    }
+
+    /// What a lane waits for, and how long at least; zero where only an event can help.
+    pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
+        let Entry { lane, seat, .. } = self.lanes.get(&id)?;
+        match seat {
+            _ if matches!(lane.addresses, Addresses::Asked { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
+            Seat::Later(time) => Some((reason(lane, now), *time - now)),
+            Seat::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
+            Seat::Rated => Some((WaitReason::Rate, self.next_start - now)),
+            Seat::Nowhere | Seat::Ready(_) | Seat::Queued => None,
+        }
+    }
+}
+
+/// Why a lane that waits for a time does.
+fn reason(lane: &Lane, now: Time) -> WaitReason {
+    if lane.pace.rests_until() > now {
+        WaitReason::BackOff
+    } else if lane.pace.has_crawl_delay() {
+        WaitReason::CrawlDelay
+    } else if lane.pace.due() > now {
+        WaitReason::Delay
+    } else {
+        WaitReason::Retry
     }
 }

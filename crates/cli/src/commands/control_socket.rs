@@ -1,0 +1,218 @@
+//! The Unix socket in a crawl directory, by which `argiope ctl` and `argiope serve` reach the crawl that runs there.
+//!
+//! A client sends one JSON object on a line and gets one back. Only the user who runs the crawl can connect: the socket
+//! has mode 0600 from the moment it has its name.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::control::Control;
+use argiope_core::status::Status;
+use argiope_dashboard::CrawlSource;
+use argiope_store::disk::{SOCKET, SOCKET_FOLDER as MAKING};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a request.
+const MAX_REQUEST: u64 = 64 << 10;
+/// Bytes of a response.
+const MAX_RESPONSE: u64 = 16 << 20;
+/// For one request, so that a client that says nothing does not keep others waiting.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest path that a socket address holds.
+const MAX_PATH: usize = 100;
+
+/// What a client asks for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    Status,
+    Control(Control),
+}
+
+/// What it is told.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Response {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+}
+
+/// A socket that exists as long as this does.
+pub struct ControlSocket(PathBuf);
+
+impl ControlSocket {
+    /// Makes the socket of a crawl directory that this process holds, and answers on a thread of its own.
+    pub fn serve(directory: &Path, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
+        // What a process that was killed left behind. Only the holder of the directory's lock comes here.
+        remove(directory);
+        let making = directory.join(MAKING);
+        DirBuilder::new().mode(0o700).create(&making)?;
+        let made = bind(&making.join(SOCKET)).and_then(|listener| {
+            // Nobody else can reach it before it has its mode.
+            std::fs::set_permissions(making.join(SOCKET), Permissions::from_mode(0o600))?;
+            std::fs::rename(making.join(SOCKET), directory.join(SOCKET))?;
+            Ok(listener)
+        });
+        let _ = std::fs::remove_dir(&making);
+        let listener = made?;
+        let socket = Self(directory.to_owned());
+        std::thread::Builder::new().name("control".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A client that went away gets no answer.
+                let _ = answer(stream, &*source);
+            }
+        })?;
+        Ok(socket)
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// Removes the socket, if there is one.
+fn remove(directory: &Path) {
+    let _ = std::fs::remove_file(directory.join(SOCKET));
+    let _ = std::fs::remove_file(directory.join(MAKING).join(SOCKET));
+    let _ = std::fs::remove_dir(directory.join(MAKING));
+}
+
+/// A socket address holds about a hundred bytes; longer paths go through a descriptor of their folder.
+fn with_short_path<T>(path: &Path, use_path: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    if path.as_os_str().len() <= MAX_PATH {
+        return use_path(path);
+    }
+    let folder = File::open(path.parent().unwrap_or(Path::new(".")))?;
+    let name = path.file_name().unwrap_or_default();
+    use_path(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name))
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    with_short_path(path, |path| UnixListener::bind(path))
+}
+
+fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut line)?;
+    let response = match serde_json::from_str(&line) {
+        Ok(Request::Status) => Response { status: source.status(), error: None },
+        Ok(Request::Control(control)) => Response { error: source.control(control).err(), status: None },
+        Err(error) => Response { error: Some(format!("the request cannot be read: {error}")), status: None },
+    };
+    let mut text = serde_json::to_vec(&response)?;
+    text.push(b'\n');
+    stream.write_all(&text)
+}
+
+/// Asks the crawl that runs in a directory. The error is for people.
+pub fn ask(directory: &Path, request: &Request) -> Result<Response, String> {
+    let failed = |error: &io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no crawl is running in {}", directory.display())
+        }
+        _ => format!("the crawl in {} cannot be reached: {error}", directory.display()),
+    };
+    let response = exchange(directory, request).map_err(|error| failed(&error))?;
+    match response.error {
+        Some(error) => Err(error),
+        None => Ok(response),
+    }
+}
+
+fn exchange(directory: &Path, request: &Request) -> io::Result<Response> {
+    let mut stream = with_short_path(&directory.join(SOCKET), |path| UnixStream::connect(path))?;
+    stream.set_read_timeout(Some(2 * PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut text = serde_json::to_vec(request)?;
+    text.push(b'\n');
+    stream.write_all(&text)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_RESPONSE)).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Source(Mutex<Vec<Control>>);
+
+    impl CrawlSource for Source {
+        fn status(&self) -> Option<Status> {
+            Some(Status { queued: 7, ..Status::default() })
+        }
+
+        fn control(&self, control: Control) -> Result<(), String> {
+            self.0.lock().unwrap().push(control);
+            Ok(())
+        }
+
+        fn explain(&self, _: &str) -> Result<String, String> {
+            Err(String::new())
+        }
+
+        fn report(&self) -> Result<String, String> {
+            Err(String::new())
+        }
+    }
+
+    fn serves_in(directory: &Path) {
+        let source = Arc::new(Source::default());
+        let socket = ControlSocket::serve(directory, Arc::clone(&source) as Arc<dyn CrawlSource>).unwrap();
+        let mode = std::fs::metadata(directory.join(SOCKET)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(ask(directory, &Request::Status).unwrap().status.unwrap().queued, 7);
+        ask(directory, &Request::Control(Control::Pause)).unwrap();
+        assert_eq!(*source.0.lock().unwrap(), [Control::Pause]);
+        drop(socket);
+        assert!(ask(directory, &Request::Status).unwrap_err().contains("no crawl is running"));
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_crawl_is_asked_through_its_socket() {
+        serves_in(tempfile::tempdir().unwrap().path());
+    }
+
+    #[test]
+    fn a_path_longer_than_a_socket_address_works() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(120)).join("e".repeat(120));
+        std::fs::create_dir_all(&deep).unwrap();
+        serves_in(&deep);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
+        std::fs::create_dir(folder.path().join(MAKING)).unwrap();
+        assert!(ask(folder.path(), &Request::Status).unwrap_err().contains("no crawl is running"));
+        serves_in(folder.path());
+    }
+
+    #[test]
+    fn a_request_that_is_not_one_is_answered_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let _socket = ControlSocket::serve(folder.path(), Arc::new(Source::default())).unwrap();
+        let mut stream = UnixStream::connect(folder.path().join(SOCKET)).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("cannot be read"), "{answer}");
+    }
+}

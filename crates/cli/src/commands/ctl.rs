@@ -1,0 +1,118 @@
+//! `argiope ctl DIR ...`: control of a running crawl.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use argiope_core::control::Control;
+use argiope_core::rules::{Pace, Rate};
+use argiope_core::status::Status;
+use clap::{Args, Subcommand};
+
+use super::control_socket::{self, Request};
+use super::{FAILED, print_error};
+use crate::flags;
+use crate::flags::config_file::UsageError;
+use crate::screen::view;
+use argiope_core::output::escape::visible;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  argiope ctl ./example.com.crawl status\n  \
+                        argiope ctl ./example.com.crawl rate 2/s\n  \
+                        argiope ctl ./example.com.crawl exclude '/calendar/'\n\n\
+                        Pace, rate and excludes hold for later runs of the crawl too; a pause does not.")]
+pub struct CtlArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    #[command(subcommand)]
+    pub action: CtlAction,
+}
+
+#[derive(Subcommand, Debug)]
+#[command(disable_help_subcommand = true)]
+pub enum CtlAction {
+    /// Start no request until the crawl is resumed
+    Pause,
+    /// Continue after a pause
+    Resume,
+    /// End the crawl when requests in flight have ended; the same command resumes it
+    Stop,
+    /// Show what the crawl is doing
+    Status {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change the pace of all hosts: gentle, steady or full
+    Pace {
+        #[arg(value_name = "PACE", value_parser = flags::one_of::<Pace>(Pace::WORDS))]
+        pace: Pace,
+    },
+    /// Change the limit on pages over all hosts: 5/s, 30/m, or none
+    Rate {
+        #[arg(value_name = "N/s|none", value_parser = rate)]
+        rate: RateLimit,
+    },
+    /// Fetch no URL that matches this regular expression from now on
+    Exclude {
+        #[arg(value_name = "RE")]
+        pattern: String,
+    },
+}
+
+/// A rate, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit(Option<Rate>);
+
+fn rate(text: &str) -> Result<RateLimit, String> {
+    match text {
+        "none" | "0" | "0/s" => Ok(RateLimit(None)),
+        text => text
+            .parse()
+            .map(|rate| RateLimit(Some(rate)))
+            .map_err(|error: argiope_core::rules::BadValue| error.to_string()),
+    }
+}
+
+/// Sends one request to the crawl and shows the answer.
+pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
+    let control = match &args.action {
+        CtlAction::Pause => Control::Pause,
+        CtlAction::Resume => Control::Resume,
+        CtlAction::Stop => Control::Stop,
+        CtlAction::Pace { pace } => Control::Pace { pace: *pace },
+        CtlAction::Rate { rate } => Control::Rate { rate: rate.0 },
+        CtlAction::Exclude { pattern } => Control::Exclude { pattern: pattern.clone() },
+        CtlAction::Status { json } => {
+            return Ok(match control_socket::ask(&args.directory, &Request::Status) {
+                Ok(response) => print_status(&response.status.unwrap_or_default(), *json),
+                Err(why) => failed(&why),
+            });
+        }
+    };
+    let done = control.to_string();
+    match control_socket::ask(&args.directory, &Request::Control(control)) {
+        Ok(_) => {
+            // Where standard error is closed, the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "{}", visible(&done));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => Ok(failed(&why)),
+    }
+}
+
+fn print_status(status: &Status, json: bool) -> ExitCode {
+    let text = if json { serde_json::to_string(status).unwrap_or_default() + "\n" } else { view::status(status) };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            failed(&format!("standard output cannot be written: {error}"))
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    print_error(&visible(why));
+    ExitCode::from(FAILED)
+}

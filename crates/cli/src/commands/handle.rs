@@ -1,0 +1,129 @@
+//! [`CrawlHandle`]: what other threads may ask of a running crawl. Live view, dashboard, control socket and signals all
+//! go through it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use argiope_core::control::Control;
+use argiope_core::status::Status;
+use argiope_dashboard::CrawlSource;
+use argiope_runtime::keeper_thread::{KeeperHandle, KeeperMessage};
+use argiope_runtime::status;
+
+use super::source;
+
+/// How long the live view waits for a status. It must not wait long: the keeper may wait for the writer, and the writer
+/// for the live view.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long other views wait; then they show the last status.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long memory and disk are believed.
+const MEASURED_FOR: Duration = Duration::from_secs(2);
+
+/// A running crawl, for other threads.
+#[derive(Clone)]
+pub struct CrawlHandle(Arc<Shared>);
+
+struct Shared {
+    /// The crawl directory, where there is one.
+    directory: Option<PathBuf>,
+    state: Mutex<State>,
+    /// The last status, and when memory and disk were measured for it.
+    last: Mutex<(Status, Option<Instant>)>,
+}
+
+enum State {
+    /// What was sent before the crawl started.
+    NotYet(Vec<KeeperMessage>),
+    Running(Sender<KeeperMessage>),
+}
+
+impl CrawlHandle {
+    pub fn new(directory: Option<PathBuf>) -> Self {
+        Self(Arc::new(Shared { directory, state: Mutex::new(State::NotYet(Vec::new())), last: Mutex::default() }))
+    }
+
+    /// The crawl runs: what was sent before reaches it now.
+    pub fn set(&self, keeping: &KeeperHandle) {
+        let before = std::mem::replace(&mut *self.state(), State::Running(keeping.inbox.clone()));
+        if let State::NotYet(early) = before {
+            for mail in early {
+                self.send(mail);
+            }
+        }
+    }
+
+    /// Sends a message; says whether the crawl is there to read it.
+    pub fn send(&self, mail: KeeperMessage) -> bool {
+        match &mut *self.state() {
+            State::NotYet(early) => {
+                early.push(mail);
+                true
+            }
+            State::Running(inbox) => inbox.send(mail).is_ok(),
+        }
+    }
+
+    /// The status for the live view: the last one where the crawl does not answer at once.
+    pub fn glance(&self) -> Status {
+        self.ask(GLANCE).unwrap_or_else(|| self.last().0.clone())
+    }
+
+    /// The crawl now; none where it has ended.
+    fn ask(&self, patience: Duration) -> Option<Status> {
+        let (sender, answer) = channel();
+        if matches!(&*self.state(), State::NotYet(_)) {
+            return Some(Status::default());
+        }
+        if !self.send(KeeperMessage::Status(sender)) {
+            return None;
+        }
+        let status = match answer.recv_timeout(patience) {
+            Ok(status) => status,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => return Some(self.last().0.clone()),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return None,
+        };
+        let mut last = self.last();
+        let (memory, disk) = (last.0.memory_bytes, last.0.disk_bytes);
+        last.0 = Status { memory_bytes: memory, disk_bytes: disk, ..status };
+        Some(last.0.clone())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last(&self) -> MutexGuard<'_, (Status, Option<Instant>)> {
+        self.0.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CrawlSource for CrawlHandle {
+    fn status(&self) -> Option<Status> {
+        self.ask(PATIENCE)?;
+        let mut last = self.last();
+        if last.1.is_none_or(|measured| measured.elapsed() >= MEASURED_FOR) {
+            status::measure(&mut last.0, self.0.directory.as_deref());
+            last.1 = Some(Instant::now());
+        }
+        Some(last.0.clone())
+    }
+
+    fn control(&self, control: Control) -> Result<(), String> {
+        let (sender, answer) = channel();
+        if !self.send(KeeperMessage::Control(control, sender)) {
+            return Err("the crawl has ended".to_owned());
+        }
+        answer.recv_timeout(PATIENCE).unwrap_or_else(|_| Err("the crawl did not answer in time".to_owned()))
+    }
+
+    fn explain(&self, url: &str) -> Result<String, String> {
+        source::explain(self.0.directory.as_deref(), url)
+    }
+
+    fn report(&self) -> Result<String, String> {
+        source::report(self.0.directory.as_deref())
+    }
+}

@@ -1,0 +1,84 @@
+//! `argiope serve DIR` and `crawl --serve`: the dashboard's server.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use argiope_dashboard::{CrawlSource, Server, ServerOptions};
+use clap::Args;
+
+use super::source::DirectorySource;
+use super::{FAILED, print_error, report};
+use crate::flags;
+use crate::flags::config_file::UsageError;
+use argiope_core::output::escape::visible;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  argiope serve ./example.com.crawl\n\n\
+                        The page shows the live view while a crawl runs in the directory, and its report otherwise.")]
+pub struct ServeArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::listen)]
+    pub address: SocketAddr,
+    /// Ask every client for the token in this file; required unless ADDR is loopback
+    #[arg(long, value_name = "FILE", alias = "token-file")]
+    pub serve_token_file: Option<PathBuf>,
+}
+
+/// Serves a crawl directory until the process is ended.
+pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
+    if !args.directory.join("crawl.json").is_file() {
+        print_error(&visible(&format!("{} is not a crawl directory", args.directory.display())));
+        return Ok(ExitCode::from(FAILED));
+    }
+    let source = Arc::new(DirectorySource(args.directory.clone()));
+    let name = report::name_of(&args.directory);
+    match start(args.address, args.serve_token_file.as_deref(), &name, source)? {
+        Ok(server) => {
+            let _ = writeln!(std::io::stderr(), "{}; Ctrl-C ends it", address_line(&server));
+            server.join();
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            print_error(&visible(&why));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+/// Where to look.
+pub fn address_line(server: &Server) -> String {
+    format!("serving http://{}/", server.address())
+}
+
+/// Starts a server. The outer error is bad usage.
+pub fn start(
+    address: SocketAddr,
+    token_file: Option<&Path>,
+    name: &str,
+    source: Arc<dyn CrawlSource>,
+) -> Result<Result<Server, String>, UsageError> {
+    let token = match token_file {
+        None => None,
+        Some(file) => match std::fs::read_to_string(file) {
+            Ok(text) => Some(text.trim().to_owned()),
+            Err(error) => {
+                return Err(UsageError(format!(
+                    "--serve-token-file: {} cannot be read: {error}",
+                    visible(&file.display().to_string())
+                )));
+            }
+        },
+    };
+    let options = ServerOptions { address, token, name: name.to_owned() };
+    match Server::start(options, source) {
+        Ok(server) => Ok(Ok(server)),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(UsageError(error.to_string())),
+        Err(error) => Ok(Err(format!("the dashboard cannot be served at {address}: {error}"))),
+    }
+}

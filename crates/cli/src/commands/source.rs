@@ -1,0 +1,48 @@
+//! A crawl directory as something to serve: explanations, the report, and the crawl that runs in it, if one does.
+
+use std::path::{Path, PathBuf};
+
+use argiope_core::control::Control;
+use argiope_core::status::Status;
+use argiope_dashboard::CrawlSource;
+
+use super::control_socket::{self, Request};
+use super::{explain, report, report_page};
+use crate::report::CrawlReport;
+
+/// A crawl directory, and through its socket the crawl that runs in it.
+pub struct DirectorySource(pub PathBuf);
+
+impl CrawlSource for DirectorySource {
+    fn status(&self) -> Option<Status> {
+        control_socket::ask(&self.0, &Request::Status).ok()?.status
+    }
+
+    fn control(&self, control: Control) -> Result<(), String> {
+        control_socket::ask(&self.0, &Request::Control(control)).map(drop)
+    }
+
+    fn explain(&self, url: &str) -> Result<String, String> {
+        explain(Some(&self.0), url)
+    }
+
+    fn report(&self) -> Result<String, String> {
+        report(Some(&self.0))
+    }
+}
+
+const NO_DIRECTORY: &str = "this crawl has no crawl directory";
+
+/// Why a URL was or was not fetched.
+pub fn explain(directory: Option<&Path>, url: &str) -> Result<String, String> {
+    let directory = directory.ok_or(NO_DIRECTORY)?;
+    let explanation = crate::explain::explain(directory, url.trim()).map_err(|error| error.to_string())?;
+    Ok(explain::render(&explanation))
+}
+
+/// The report of what is committed, as an HTML page.
+pub fn report(directory: Option<&Path>) -> Result<String, String> {
+    let directory = directory.ok_or(NO_DIRECTORY)?;
+    let report = CrawlReport::from_directory(directory).map_err(|error| error.to_string())?;
+    Ok(report_page::page(&report, &report::name_of(directory)))
+}

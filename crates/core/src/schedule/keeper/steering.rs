@@ -1,0 +1,129 @@
+//! Changes to a running crawl: pause, pace, rate and excludes.
+//!
+//! Pace, rate and excludes are kept with the crawl's progress, so that a resumed crawl has them. A pause is not: a crawl
+//! that is started again runs.
+
+use super::Keeper;
+use crate::control::Control;
+use crate::outcome::Outcome;
+use crate::output::record;
+use crate::page::link::Link;
+use crate::page::scope::{self, ScopeRule};
+use crate::schedule::carryover::Steering;
+use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::schedule::keeper::End;
+use crate::time::Time;
+
+/// Patterns that may be excluded while a crawl is running: every URL is matched against all of them.
+const MAX_EXCLUDES: usize = 1_000;
+/// Excluded links that leave a queue before other work has its turn.
+const DISMISSED_AT_ONCE: usize = 4_096;
+
+impl<F: Frontier> Keeper<F> {
+    /// Makes a change; the inner error says why it cannot be made.
+    pub fn control(&mut self, control: &Control, now: Time) -> Result<Result<(), String>, StoreError> {
+        match control {
+            Control::Pause => self.bench.set_paused(true),
+            Control::Resume => self.bench.set_paused(false),
+            Control::Stop => self.stop(End::Interrupted),
+            Control::Pace { pace } => {
+                self.progress.steering.pace = Some((self.rules.pace, *pace));
+                self.bench.set_pace(*pace, now);
+            }
+            Control::Rate { rate } => {
+                let rate = rate.map(|rate| rate.per_second);
+                self.progress.steering.rate = Some((self.rules.rate, rate));
+                self.bench.set_rate(rate, now);
+            }
+            Control::Exclude { .. } | Control::ExcludeHost { .. } => {
+                let pattern = control.exclude_pattern().unwrap_or_default();
+                return self.exclude(pattern, now);
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What was changed while the crawl was running, in this run and earlier ones.
+    pub fn steering(&self) -> &Steering {
+        &self.progress.steering
+    }
+
+    fn exclude(&mut self, pattern: String, now: Time) -> Result<Result<(), String>, StoreError> {
+        let excludes = &self.progress.steering.excludes;
+        if excludes.contains(&pattern) {
+            return Ok(Ok(()));
+        }
+        if excludes.len() >= MAX_EXCLUDES {
+            return Ok(Err(format!("{MAX_EXCLUDES} patterns are excluded already")));
+        }
+        let mut all = excludes.clone();
+        all.push(pattern);
+        match scope::patterns(&all) {
+            Ok(compiled) => self.excludes = compiled,
+            Err(bad) => return Ok(Err(bad.to_string())),
+        }
+        self.progress.steering.excludes = all;
+        let excludes = self.excludes.clone();
+        let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| set.is_match(link.url.as_str()));
+        for link in self.bench.remove(is_excluded, now) {
+            self.dismiss(&link)?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Applies the changes of earlier runs. What the command line says anew wins over a change to what it said before.
+    pub(super) fn recall_steering(&mut self, now: Time) {
+        let steering = self.progress.steering.clone();
+        if let Some((was, pace)) = steering.pace {
+            if was == self.rules.pace {
+                self.bench.set_pace(pace, now);
+            } else {
+                self.progress.steering.pace = None;
+            }
+        }
+        if let Some((was, rate)) = steering.rate {
+            if was == self.rules.rate {
+                self.bench.set_rate(rate, now);
+            } else {
+                self.progress.steering.rate = None;
+            }
+        }
+        // Patterns were checked when they came.
+        self.excludes = scope::patterns(&steering.excludes).unwrap_or_default();
+    }
+
+    pub(super) fn is_excluded(&self, url: &str) -> bool {
+        self.excludes.as_ref().is_some_and(|set| set.is_match(url))
+    }
+
+    /// Leases links of a lane that are not excluded. Those that are leave the queue without having been fetched.
+    pub(super) fn take_included(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        let mut links = self.frontier.take(lane, room)?;
+        if self.excludes.is_none() {
+            return Ok(links);
+        }
+        let mut dismissed = 0;
+        loop {
+            let taken = links.len();
+            let (out, kept): (Vec<Link>, Vec<Link>) =
+                links.into_iter().partition(|link| self.is_excluded(link.url.as_str()));
+            for link in &out {
+                self.dismiss(link)?;
+            }
+            dismissed += out.len();
+            if !kept.is_empty() || taken < room || dismissed >= DISMISSED_AT_ONCE {
+                return Ok(kept);
+            }
+            links = self.frontier.take(lane, room)?;
+        }
+    }
+
+    /// A link leaves its queue without a page record: the frontier keeps the rule for `explain`.
+    fn dismiss(&mut self, link: &Link) -> Result<(), StoreError> {
+        let mut line = Vec::new();
+        let via = link.via.as_ref().map_or("", |via| via.as_str());
+        record::encode_skip(link.url.as_str(), ScopeRule::Exclude.as_str(), via, &mut line);
+        let record = line.strip_suffix(b"\n").unwrap_or(&line);
+        self.frontier.settle(link, Fate { outcome: Outcome::Refused, status: None, record })
+    }
+}
