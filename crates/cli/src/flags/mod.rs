@@ -53,7 +53,7 @@ pub enum Command {
     /// Say why a URL was or was not fetched
     Explain(ExplainArgs),
     /// Tell the summary of a crawl again
-    CrawlReport(ReportArgs),
+    Report(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
     /// Watch a crawl directory in a browser: live view and report
