@@ -9,5 +9,7 @@ mod report;
 mod screen;
 
 fn main() -> std::process::ExitCode {
+    // A file that reaches the size limit of the process is a write error, not a reason to die.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     commands::run(std::env::args_os())
 }

@@ -3,6 +3,7 @@
 //! Invariant: nothing here writes, locks or waits, so it works while the directory is being crawled too; then the past
 //! ends with the last commit.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use argiope_core::output::record::WarcLocation;
@@ -102,7 +103,7 @@ pub enum ReadError {
     Store(#[from] StoreError),
     /// What was read could not be written on.
     #[error(transparent)]
-    RecordStream(#[from] std::io::Error),
+    Output(#[from] std::io::Error),
     /// It cannot be had in that form, for the reason given.
     #[error("{0}")]
     Refused(String),
@@ -111,7 +112,7 @@ pub enum ReadError {
 impl ReadError {
     /// Whether whoever was to read it has left: `| head`, say. Nobody is to blame for that.
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::RecordStream(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+        matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }
 
@@ -140,9 +141,46 @@ pub fn walk(
 /// How the fate of a URL begins that was excluded while the crawl was running.
 const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
+/// Tells all events of a crawl directory in order, without records that a later one of the same round replaces.
+///
+/// A root that failed is queued again when the same command runs again: its last record is the one that counts.
+pub fn walk_latest(
+    directory: &Path,
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
+    // Only pages of depth 0 are queued again: for each of them, how many records the current round has.
+    let mut roots: HashMap<String, Vec<u64>> = HashMap::new();
+    let (mut position, mut replaced) = (0_u64, HashSet::new());
+    walk(directory, |event| {
+        position += 1;
+        match event {
+            HistoryEvent::Round => roots.clear(),
+            HistoryEvent::Fate { line, .. } if is_of_root(line) => {
+                let places = roots.entry(StoredRecord::read(line)?.url).or_default();
+                replaced.extend(places.drain(..));
+                places.push(position);
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    position = 0;
+    walk(directory, |event| {
+        position += 1;
+        if replaced.contains(&position) { Ok(()) } else { each(event) }
+    })
+}
+
+/// Whether a record is of a page of depth 0. Records are written by this program, so their bytes are known.
+fn is_of_root(line: &[u8]) -> bool {
+    line.windows(DEPTH_ZERO.len()).any(|window| window == DEPTH_ZERO)
+}
+
+const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
+
 /// Tells all records of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
-    walk(directory, |event| match event {
+    walk_latest(directory, |event| match event {
         // A URL that was excluded while the crawl was running has no record.
         HistoryEvent::Fate { line, .. } if line.starts_with(EXCLUDED) => Ok(()),
         HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => each(line),
@@ -160,7 +198,7 @@ pub fn latest_pages(
         rounds += u64::from(event == HistoryEvent::Round);
         Ok(())
     })?;
-    walk(directory, |event| match event {
+    walk_latest(directory, |event| match event {
         HistoryEvent::Round => {
             rounds = rounds.saturating_sub(1);
             Ok(())

@@ -73,6 +73,11 @@ impl Directory {
         self.frontier.begin_round()
     }
 
+    /// Queues the roots of a finished crawl again that have given no page; gives how many there are.
+    pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
+        self.frontier.requeue_failed_roots()
+    }
+
     pub fn counts(&self) -> Counts {
         self.frontier.counts()
     }

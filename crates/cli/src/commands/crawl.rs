@@ -22,7 +22,7 @@ use argiope_store::MemoryFrontier;
 use super::control_socket::ControlSocket;
 use super::handle::CrawlHandle;
 use super::interrupt::Interrupt;
-use super::record_stream::RecordStream;
+use super::record_stream::{RecordStream, StreamFault};
 use super::visit_reporter::{Verbosity, VisitReporter};
 use super::{FAILED, INSECURE, USAGE, print_error, report, serve};
 use crate::flags::config_file::UsageError;
@@ -33,6 +33,8 @@ use argiope_core::output::escape;
 
 /// `--fail-on broken` found something.
 const BROKEN: u8 = 3;
+/// No root has given a page.
+const NO_ROOT: u8 = 4;
 
 /// Crawls as the settings say, in the crawl directory that belongs to them.
 pub fn run(config: Config) -> Result<ExitCode, UsageError> {
@@ -56,17 +58,26 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
     let counts = directory.counts();
     let finished = directory.is_finished();
     if finished && !config.recrawl {
-        let settled = wording::plural(counts.settled, "URL");
-        let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
-        say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
-        return Ok(ExitCode::SUCCESS);
-    }
-    if finished {
+        // Exit codes describe the state of the crawl directory, not of this run.
+        let report = match CrawlReport::from_directory(&path) {
+            Ok(report) => report,
+            Err(fault) => return Ok(fail(config, &fault.to_string())),
+        };
+        let failed = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
+        if failed == 0 {
+            let settled = wording::plural(counts.settled, "URL");
+            let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
+            say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
+            return Ok(state_code(config, &report));
+        }
+        let roots = wording::plural(failed, "failed root");
+        say(config, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
+    } else if finished {
         let urls = wording::plural(directory.begin_round()?, "URL");
         say(config, &format!("{}: asking again for {urls}", path.display()));
     } else if directory.resumed {
         let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
-        say(config, &format!("{}: going on, {settled} settled, {queued} queued", path.display()));
+        say(config, &format!("{}: resuming, {settled} settled, {queued} queued", path.display()));
     }
     // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
     let (output, jsonl) = match config.jsonl.as_deref() {
@@ -77,7 +88,7 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
         },
         Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
     };
-    let earlier = if finished { 0 } else { counts.settled };
+    let earlier = if finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line);
@@ -209,7 +220,10 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     let (mut report, changes, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
     // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
-    let whole = folder.filter(|_| earlier > 0 && earlier <= READ_AGAIN).map(CrawlReport::from_directory);
+    // The exit code describes the directory, so it is read again where this run alone does not decide the code.
+    let is_undecided = !report.root_answered || (config.fail_on.is_some() && report.broken_total == 0);
+    let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
+    let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
         report = whole;
@@ -228,7 +242,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
-    if !config.quiet {
+    if !config.quiet && printed != Err(StreamFault::ReaderLeft) {
         let said = if config.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Where standard error is closed there is nobody left to tell.
         let _ = write!(std::io::stderr(), "{said}");
@@ -238,8 +252,11 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     {
         return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
     }
-    if let Err(why) = printed {
-        return fail(config, &why);
+    match printed {
+        Ok(()) => {}
+        // `| head`: what is settled is committed, and the same command resumes.
+        Err(StreamFault::ReaderLeft) => return ExitCode::SUCCESS,
+        Err(StreamFault::Failed(why)) => return fail(config, &why),
     }
     code(config, &report, summary.end, &interrupt)
 }
@@ -291,8 +308,25 @@ fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) 
     {
         return ExitCode::from(code);
     }
+    if end == End::Interrupted {
+        return ExitCode::SUCCESS;
+    }
+    state_code(config, report)
+}
+
+/// The exit code that describes the state of a crawl, and what it has to say even with `--quiet`.
+fn state_code(config: &Config, report: &CrawlReport) -> ExitCode {
+    if !report.root_answered && report.queued == 0 {
+        fail(config, "no root has given a page; run the same command to try them again");
+        return ExitCode::from(NO_ROOT);
+    }
     match config.fail_on {
-        Some(FailOn::Broken) if report.broken_total > 0 => ExitCode::from(BROKEN),
+        Some(FailOn::Broken) if report.broken_total > 0 => {
+            if config.quiet {
+                let _ = write!(std::io::stderr(), "{}", report::render_broken(report));
+            }
+            ExitCode::from(BROKEN)
+        }
         _ => ExitCode::SUCCESS,
     }
 }

@@ -1,7 +1,6 @@
 //! `argiope explain DIR URL`: why this URL was or was not fetched.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,11 +29,7 @@ pub struct ExplainArgs {
 /// Says all that is known of it.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     match explain(&args.directory, &args.url) {
-        Ok(explanation) => {
-            // Where standard output is closed nobody reads on.
-            let _ = std::io::stdout().write_all(render(&explanation).as_bytes());
-            Ok(ExitCode::SUCCESS)
-        }
+        Ok(explanation) => Ok(super::standard_output::print(render(&explanation).as_bytes())),
         Err(ExplainError::Url(..)) if args.url.is_empty() => Err(UsageError("the URL is empty".into())),
         Err(error @ ExplainError::Url(..)) => Err(UsageError(visible(&error.to_string()).into_owned())),
         Err(ExplainError::Records(fault)) => {

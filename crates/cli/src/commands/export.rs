@@ -57,8 +57,9 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let done = match &args.output {
         Some(path) if path != Path::new("-") => to_file(args, path),
         _ => {
-            let mut out = BufWriter::with_capacity(BUFFER, io::stdout());
-            write(args, None, &mut out).map_err(|fault| (fault, "standard output".to_owned()))
+            let opened = super::standard_output::open().map_err(ReadError::Output);
+            let written = opened.and_then(|out| write(args, None, &mut BufWriter::with_capacity(BUFFER, out)));
+            written.map_err(|fault| (fault, "standard output".to_owned()))
         }
     };
     match done {
@@ -66,7 +67,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
         Err((fault, _)) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err((fault, name)) => {
             let why = match fault {
-                ReadError::RecordStream(error) => format!("{name} cannot be written: {error}"),
+                ReadError::Output(error) => format!("{name} cannot be written: {error}"),
                 fault => fault.to_string(),
             };
             print_error(&visible(&why));

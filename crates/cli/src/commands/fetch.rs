@@ -1,7 +1,6 @@
 //! `argiope fetch`: one exchange in full, as text. An [`ExchangeView`] in, text out.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,16 +84,14 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
         print_error(&visible(&why));
         return Ok(ExitCode::from(FAILED));
     }
-    let mut out = std::io::stdout().lock();
-    let mut code = ExitCode::from(FAILED);
+    let mut text = String::new();
+    let mut is_answered = false;
     for Settled { visit, line, .. } in seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // Where standard output is closed nobody reads on.
-        let _ = out.write_all(render(&ExchangeView::of(visit, line)).as_bytes());
-        if visit.facts.status.is_some() {
-            code = ExitCode::SUCCESS;
-        }
+        text += &render(&ExchangeView::of(visit, line));
+        is_answered |= visit.facts.status.is_some();
     }
-    Ok(code)
+    let code = super::standard_output::print(text.as_bytes());
+    Ok(if is_answered { code } else { ExitCode::from(FAILED) })
 }
 
 struct CollectVisits(Arc<Mutex<Vec<Settled>>>);

@@ -21,6 +21,7 @@ mod report_page;
 pub mod robots;
 pub mod serve;
 mod source;
+mod standard_output;
 mod visit_reporter;
 
 use std::ffi::OsString;
@@ -74,13 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut flags::command(), "argiope", &mut script);
-    match std::io::stdout().write_all(&script) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            print_error(&format!("the completion script cannot be written: {error}"));
-            ExitCode::from(FAILED)
-        }
-    }
+    standard_output::print(&script)
 }
 
 /// What `--insecure` means: it is never quiet about itself.

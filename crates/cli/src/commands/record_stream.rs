@@ -10,10 +10,21 @@ use std::path::Path;
 
 use argiope_runtime::atomic_file::open_new;
 
+use super::standard_output;
+
 use argiope_core::output::escape::visible;
 
 /// Lines are collected up to this before they are written.
 const BUFFER: usize = 64 << 10;
+
+/// Why no more records can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamFault {
+    /// The reader has closed its end of the pipe.
+    ReaderLeft,
+    /// A sentence for the user.
+    Failed(String),
+}
 
 pub struct RecordStream {
     to: Box<dyn Write + Send>,
@@ -29,7 +40,8 @@ impl RecordStream {
     /// Opens it; the error is a sentence for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
-            return Ok(Self::new(io::stdout(), "standard output"));
+            let out = standard_output::open().map_err(|error| format!("standard output cannot be written: {error}"))?;
+            return Ok(Self::new(out, "standard output"));
         }
         let name = visible(&path.display().to_string()).into_owned();
         // A device may be named by a link (`/dev/stdout`); a file may not.
@@ -50,17 +62,20 @@ impl RecordStream {
     }
 
     /// Writes one record with its line feed.
-    pub fn write(&mut self, line: &[u8]) -> Result<(), String> {
+    pub fn write(&mut self, line: &[u8]) -> Result<(), StreamFault> {
         self.to.write_all(line).map_err(|error| self.fault(&error))
     }
 
     /// Sends on what was collected: whoever reads along is waiting for it.
-    pub fn flush(&mut self) -> Result<(), String> {
+    pub fn flush(&mut self) -> Result<(), StreamFault> {
         self.to.flush().map_err(|error| self.fault(&error))
     }
 
-    fn fault(&self, error: &io::Error) -> String {
-        format!("{} cannot be written: {error}", self.name)
+    fn fault(&self, error: &io::Error) -> StreamFault {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => StreamFault::ReaderLeft,
+            _ => StreamFault::Failed(format!("{} cannot be written: {error}", self.name)),
+        }
     }
 }
 
@@ -92,7 +107,7 @@ mod tests {
     fn a_full_disk_is_told() {
         let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
-        let fault = output.flush().unwrap_err();
+        let StreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("nobody has left") };
         assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
     }
 }

@@ -1,7 +1,6 @@
 //! The report at the end, and the line for each page: a [`CrawlReport`] or a [`PageSummary`] in, text out.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
-use super::{FAILED, print_error, report_page};
+use super::{FAILED, print_error, report_page, standard_output};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 use argiope_core::output::escape::visible;
@@ -42,14 +41,10 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
         }
     };
     let written = match &args.html {
-        None => std::io::stdout().write_all(render(&report, true).as_bytes()),
+        None => standard_output::write(render(&report, true).as_bytes()),
         Some(file) => {
             let page = report_page::page(&report, &name_of(&args.directory));
-            if file == Path::new("-") {
-                std::io::stdout().write_all(page.as_bytes())
-            } else {
-                AtomicFile::write(file, page)
-            }
+            if file == Path::new("-") { standard_output::write(page.as_bytes()) } else { AtomicFile::write(file, page) }
         }
     };
     match written {
@@ -82,6 +77,13 @@ pub fn render(report: &CrawlReport, all: bool) -> String {
     redirects(&mut text, report, if all { usize::MAX } else { FEW });
     pages(&mut text, report, if all { usize::MAX } else { FEW });
     hosts(&mut text, report, if all { usize::MAX } else { FEW });
+    text
+}
+
+/// The list of broken links alone.
+pub fn render_broken(report: &CrawlReport) -> String {
+    let mut text = String::new();
+    broken(&mut text, report, usize::MAX);
     text
 }
 

@@ -9,6 +9,7 @@ fn page(url: &str) -> PageSummary<'_> {
         host: "example.com",
         via: Some("https://example.com/"),
         is_root: false,
+        depth: 1,
         is_guess: false,
         outcome: Outcome::Ok,
         status: Some(200),

@@ -3,7 +3,7 @@
 //! A robots.txt on the web is fetched as a crawl fetches it: same retries, same redirects, same refusals; what its
 //! answer means is decided by the same function.
 
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -88,14 +88,13 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         })?;
         RobotsFile { answer: RobotsAnswer::Rules(Robots::parse(&bytes, &args.agent)), reason: String::new() }
     };
-    let mut out = std::io::stdout().lock();
+    let mut text = String::new();
     for (url, target) in targets {
         let (allowed, why) = verdict(&said, &target);
         let word = if allowed { "allowed" } else { "disallowed" };
-        // Where standard output is closed nobody reads on.
-        let _ = writeln!(out, "{word}\t{}\t{}", visible(url), visible(&why));
+        text += &format!("{word}\t{}\t{}\n", visible(url), visible(&why));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(super::standard_output::print(text.as_bytes()))
 }
 
 fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {

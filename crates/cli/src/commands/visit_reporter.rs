@@ -14,7 +14,7 @@ use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 
 use super::changes::ChangeList;
-use super::record_stream::RecordStream;
+use super::record_stream::{RecordStream, StreamFault};
 use super::report;
 use crate::screen::json_log;
 use crate::screen::live::Live;
@@ -38,7 +38,7 @@ pub struct VisitReporter {
     report: CrawlReport,
     changes: ChangeList,
     /// Why records cannot be written any more.
-    fault: Option<String>,
+    fault: Option<StreamFault>,
     on_fault: Box<dyn FnMut() + Send>,
 }
 
@@ -110,13 +110,18 @@ impl VisitReporter {
         }
     }
 
-    /// The crawl is over: closes the report. The error is a sentence for the user.
-    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (CrawlReport, ChangeList, Result<(), String>) {
+    /// The crawl is over: closes the report.
+    pub fn close(
+        mut self,
+        elapsed: Duration,
+        queued: u64,
+        end: End,
+    ) -> (CrawlReport, ChangeList, Result<(), StreamFault>) {
         self.report.close(elapsed, queued, end);
         (self.report, self.changes, self.fault.map_or(Ok(()), Err))
     }
 
-    fn fail(&mut self, fault: String) {
+    fn fail(&mut self, fault: StreamFault) {
         self.fault = Some(fault);
         (self.on_fault)();
     }
@@ -199,7 +204,8 @@ mod tests {
         }
         let (report, _, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);
-        assert!(written.unwrap_err().starts_with("/dev/full cannot be written"));
+        let StreamFault::Failed(why) = written.unwrap_err() else { panic!("the reader has not left") };
+        assert!(why.starts_with("/dev/full cannot be written"));
         assert_eq!(report.outcomes.total(), 3);
     }
 }

@@ -60,7 +60,7 @@ fn fault(error: ParquetError) -> ReadError {
         },
         other => std::io::Error::other(other),
     };
-    ReadError::RecordStream(error)
+    ReadError::Output(error)
 }
 
 /// The values of one column; a level of 0 is an absent one.

@@ -39,7 +39,7 @@ impl CrawlReport {
         let mut runs: Vec<Run> = Vec::new();
         let mut rules: Option<Rules> = None;
         let (mut known, mut settled) = (0u64, 0u64);
-        records::walk(directory, |event| {
+        records::walk_latest(directory, |event| {
             let line = match event {
                 HistoryEvent::Link { again, .. } => {
                     known += u64::from(!again);
@@ -111,6 +111,7 @@ fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
         host: UrlRef::from_normal(&line.url).map_or("", |url| url.host()),
         via: line.via.as_deref(),
         is_root: line.via.is_none(),
+        depth: line.depth,
         is_guess: line.via.is_none()
             && rules.is_some_and(|rules| super::is_guess(line.outcome.unwrap_or(Outcome::Failed), &line.url, rules)),
         outcome: line.outcome.unwrap_or(Outcome::Failed),

@@ -49,6 +49,8 @@ pub struct PageSummary<'a> {
     pub via: Option<&'a str>,
     /// Given by the user.
     pub is_root: bool,
+    /// Links from a root to here; redirects do not count.
+    pub depth: u32,
     /// The first guess of a root without a scheme, which came to nothing: the next one counts.
     pub is_guess: bool,
     pub outcome: Outcome,
@@ -81,6 +83,7 @@ impl<'a> PageSummary<'a> {
             host: visit.link.url.host(),
             via: visit.link.via.as_ref().map(Url::as_str),
             is_root: visit.link.kind == LinkKind::Root,
+            depth: visit.link.depth,
             is_guess: visit.link.kind == LinkKind::Root
                 && is_guess(visit.facts.outcome, visit.link.url.as_str(), rules),
             outcome: visit.facts.outcome,
@@ -203,6 +206,8 @@ pub struct CrawlReport {
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootNote>,
+    /// A root gave a page, directly or after redirects.
+    pub root_answered: bool,
     /// Answers whose bodies are, byte for byte, those of others; beyond very many pages, at least so many.
     pub duplicates: u64,
     bodies: Recent,
@@ -238,6 +243,7 @@ impl Default for CrawlReport {
             slowest: Top::new(PAGES),
             largest: Top::new(PAGES),
             roots: Vec::new(),
+            root_answered: false,
             duplicates: 0,
             bodies: Recent::with_room(BODIES),
             cuts: Vec::new(),
@@ -254,6 +260,8 @@ impl CrawlReport {
     /// Adds the fate of one URL.
     pub fn add(&mut self, page: &PageSummary<'_>) {
         self.outcomes.add(page.outcome);
+        // A redirect costs no depth, so pages of depth 0 are the roots and what they redirect to.
+        self.root_answered |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
         self.bytes_wire += page.bytes_wire;
         self.bytes_body += page.bytes_body;
         self.retries += u64::from(page.tries.saturating_sub(1));

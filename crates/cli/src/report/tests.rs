@@ -5,6 +5,7 @@ fn page(url: &str) -> PageSummary<'_> {
         url,
         host: "h",
         via: Some("http://h/"),
+        depth: 1,
         is_root: false,
         is_guess: false,
         outcome: Outcome::Ok,

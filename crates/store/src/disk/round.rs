@@ -7,7 +7,7 @@
 use super::frontier::{DiskFrontier, THE_ROUND};
 use super::record::Record;
 use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::collections::HashMap;
 
 /// A link that was settled, and where its last fate is.
@@ -35,6 +35,43 @@ impl DiskFrontier {
         self.earlier = settled.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
         self.is_again = true;
         Ok(self.earlier.len() as u64)
+    }
+
+    /// Queues roots again that have given no page, and what they redirect to. Gives how many there are.
+    ///
+    /// Their new records replace the old ones.
+    pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
+        let mut failed = HashMap::new();
+        let mut fates = Vec::new();
+        self.journal.walk(|position, record| {
+            if let Record::Fate { lane, link, outcome, line, .. } = record {
+                let is_failure = match outcome {
+                    Outcome::Ok | Outcome::NotModified => false,
+                    Outcome::Redirect => line.windows(9).any(|window| window == b"\"error\":{"),
+                    Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
+                };
+                if line.windows(10).any(|window| window == b"\"depth\":0,") {
+                    fates.push((Settled { lane, link, fate: position }, is_failure));
+                }
+            }
+            Ok(())
+        })?;
+        for (settled, is_failure) in fates {
+            let link = self.read_link(settled.lane, settled.link)?;
+            let key = seen_key(link.url.as_ref(), link.kind, self.key());
+            if is_failure {
+                failed.insert(key, settled)
+            } else {
+                failed.remove(&key)
+            };
+        }
+        let mut failed: Vec<Settled> = failed.into_values().collect();
+        failed.sort_unstable_by_key(|settled| settled.link);
+        for Settled { lane, link: position, .. } in &failed {
+            let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
+            self.append_again(*lane, LinkRef::from(&link))?;
+        }
+        Ok(failed.len() as u64)
     }
 
     /// Finds the earlier fates again, where a round is under way.

@@ -1,0 +1,58 @@
+//! Standard output of every command: one place for what a closed or full standard output means.
+//!
+//! A reader that has left (`| head`) ends the command silently with exit code 0. Every other write error is exit code 1
+//! with a message. A standard output that was closed before the program started (`>&-`) is an error too: the runtime
+//! opens `/dev/null` in its place, so writing to it would succeed and lose the data.
+
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+
+use super::{FAILED, print_error};
+
+/// Opens standard output for data.
+pub fn open() -> io::Result<io::Stdout> {
+    let out = io::stdout();
+    if is_closed(&out) {
+        return Err(io::Error::other("it is closed"));
+    }
+    Ok(out)
+}
+
+/// Writes all of a command's data to standard output.
+pub fn write(data: &[u8]) -> io::Result<()> {
+    let mut out = open()?;
+    out.write_all(data)?;
+    out.flush()
+}
+
+/// Writes data to standard output and says how the command ends.
+pub fn print(data: &[u8]) -> ExitCode {
+    exit_code(write(data))
+}
+
+/// How a command ends after writing to standard output.
+pub fn exit_code(written: io::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&format!("standard output cannot be written: {error}"));
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Whether standard output was closed when the program started: the runtime opens the null device for reading and
+/// writing then, while a shell opens it for writing only.
+fn is_closed(out: &io::Stdout) -> bool {
+    let both = fcntl_getfl(out.as_fd()).is_ok_and(|flags| flags & OFlags::RWMODE == OFlags::RDWR);
+    let null = std::fs::metadata("/dev/null").ok();
+    let same = |null: std::fs::Metadata| {
+        use std::os::unix::fs::MetadataExt as _;
+        fstat(out.as_fd()).is_ok_and(|out| (out.st_rdev, out.st_ino) == (null.rdev(), null.ino()))
+    };
+    both && null.is_some_and(same)
+}

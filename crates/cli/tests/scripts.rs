@@ -1,0 +1,139 @@
+//! What a script sees: exit codes that describe the crawl directory, and standard output that is closed or full.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+
+fn argiope(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// Runs a shell command in which `$ARGIOPE` is the binary.
+fn shell(folder: &Path, script: &str) -> Output {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]).env("ARGIOPE", env!("CARGO_BIN_EXE_argiope")).current_dir(folder);
+    command.stdin(Stdio::null()).output().expect("a shell")
+}
+
+fn messages(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn serve(site: Site) -> RunningWeb {
+    PracticeWeb::new().site(site).start().expect("the practice web starts")
+}
+
+fn site(address: &str) -> Site {
+    Site::http(&format!("{address}:0")).expect("a loopback address")
+}
+
+#[test]
+fn broken_links_of_the_directory_fail_the_second_run_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.1").page("/", Response::links(["/gone"]));
+    let root = site.url("/");
+    let _web = serve(site);
+    for quiet in [&[][..], &["-q"]] {
+        let mut command = argiope(folder.path());
+        let output = command.args(["crawl", &root, "-d", "crawl", "--fail-on", "broken"]).args(quiet).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
+        let shown = messages(&output);
+        assert!(quiet.is_empty() || (shown.contains("/gone") && shown.contains("404")), "{shown}");
+    }
+}
+
+#[test]
+fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.6.9.2:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let root = format!("http://127.6.9.2:{port}/");
+    let run = |more: &[&str]| {
+        let mut command = argiope(folder.path());
+        command.args(["crawl", &root, "-d", "crawl", "-q", "--retry-wait", "10ms"]).args(more);
+        command.output().expect("the binary runs")
+    };
+    for _ in 0..2 {
+        let output = run(&[]);
+        assert_eq!(output.status.code(), Some(4), "{}", messages(&output));
+        assert!(messages(&output).contains("no root has given a page"), "{}", messages(&output));
+    }
+    let site = Site::http(&format!("127.6.9.2:{port}")).expect("the port is free").page("/", Response::html("here"));
+    let _web = serve(site);
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    // One record a URL in every view, the last one.
+    let export =
+        argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
+    let text = String::from_utf8(export.stdout).expect("UTF-8");
+    let pages: Vec<&str> = text.lines().filter(|line| line.contains("\"type\":\"page\"")).collect();
+    assert_eq!(pages.len(), 1, "{text}");
+    assert!(pages[0].contains("\"outcome\":\"ok\""), "{text}");
+    let report = argiope(folder.path()).args(["report", "crawl"]).output().expect("the binary runs");
+    assert!(String::from_utf8_lossy(&report.stdout).contains("1 page from 1 host"), "{report:?}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_crawl_quietly_and_it_resumes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages: Vec<String> = (0..300).map(|page| format!("/{page}")).collect();
+    let mut site = site("127.6.9.3").page("/", Response::links(pages.iter().map(String::as_str)));
+    for page in &pages {
+        site = site.page(page, Response::html("a page"));
+    }
+    let root = site.url("/");
+    let _web = serve(site);
+    let script = format!("set -o pipefail; \"$ARGIOPE\" crawl {root} -d crawl --jsonl - --per-host 1 | head -n 3");
+    let output = shell(folder.path(), &script);
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    assert!(!messages(&output).contains("error"), "{}", messages(&output));
+    let output = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    let export =
+        argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
+    let text = String::from_utf8(export.stdout).expect("UTF-8");
+    assert_eq!(text.lines().filter(|line| line.contains("\"type\":\"page\"")).count(), 301);
+}
+
+#[test]
+fn a_closed_or_full_standard_output_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.4").page("/", Response::html("a page"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let crawled = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
+    assert_eq!(crawled.status.code(), Some(0), "{}", messages(&crawled));
+    for command in [
+        format!("crawl {root} -d other --jsonl -"),
+        format!("explain crawl {root}"),
+        "export crawl --format jsonl".to_owned(),
+        "report crawl".to_owned(),
+        format!("fetch {root}"),
+        "completions bash".to_owned(),
+    ] {
+        for to in [">&-", ">/dev/full"] {
+            let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} {to}"));
+            assert_eq!(output.status.code(), Some(1), "{command} {to}: {}", messages(&output));
+            assert!(messages(&output).contains("standard output cannot be written"), "{}", messages(&output));
+        }
+        let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} >/dev/null"));
+        assert_ne!(output.status.code(), None, "{command}");
+    }
+}
+
+#[test]
+fn a_file_that_reaches_the_size_limit_is_a_write_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = "x".repeat(2_000);
+    let links: Vec<String> = (0..200).map(|page| format!("/{page}/{long}")).collect();
+    let site = site("127.6.9.5").page("/", Response::links(links.iter().map(String::as_str)));
+    let root = site.url("/");
+    let _web = serve(site);
+    let output = shell(folder.path(), &format!("ulimit -f 64; \"$ARGIOPE\" crawl {root} -d crawl -q"));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
+}
