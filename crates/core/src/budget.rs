@@ -1,24 +1,24 @@
-//! [`Budget`]: one number of bytes for all bodies that are held.
+//! [`Budget`]: one limit for the bytes of all response bodies in memory.
 //!
-//! Most bodies are not held at all: they are examined as they arrive. What an archive needs is held until it is
-//! written, and all of that together stays within one budget. Where the budget is used up, answers are not read on:
-//! the hosts wait, nothing fails.
+//! Most bodies are not kept: they are examined as they arrive. An archive needs whole bodies until they are written, and
+//! all of them together stay within one budget. When it is used up, reading from sockets pauses: TCP backpressure makes
+//! the hosts wait, and nothing fails.
 //!
-//! Invariant: at any time at most one holder goes beyond the budget, so somebody can always finish and give back.
+//! Invariant: at most one holder at a time may exceed the budget, so that one can always finish and release its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many bytes may be held, and how many are.
+/// The limit in bytes, and how many bytes are in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
     held: AtomicU64,
-    /// Whether somebody goes beyond the limit so that things move on.
+    /// Whether a holder exceeds the limit to guarantee progress.
     overdrawn: AtomicBool,
 }
 
-/// Bytes of the budget that are held; dropping it gives them back.
+/// A share of the budget; dropping it releases the bytes.
 #[derive(Debug)]
 pub struct Held {
     budget: Arc<Budget>,
@@ -31,7 +31,7 @@ impl Budget {
         Arc::new(Self { limit, held: AtomicU64::new(0), overdrawn: AtomicBool::new(false) })
     }
 
-    /// Begins to hold, with nothing.
+    /// A new holder of zero bytes.
     pub fn hold(self: &Arc<Self>) -> Held {
         Held { budget: Arc::clone(self), bytes: 0, overdraws: false }
     }
@@ -42,7 +42,7 @@ impl Budget {
 }
 
 impl Held {
-    /// Bytes that have arrived already are held, whatever the budget says; [`Held::may_grow`] decides about more.
+    /// Adds bytes that have already arrived, even beyond the limit; [`Held::may_grow`] decides about reading more.
     pub fn grow(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.budget.held.fetch_add(bytes as u64, Ordering::Relaxed);

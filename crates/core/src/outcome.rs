@@ -1,6 +1,6 @@
-//! [`Outcome`]: the fate of an address, a closed set with stable names.
+//! [`Outcome`]: what became of a URL, a closed set with stable names.
 //!
-//! Invariant: the names are those of the record format; scripts rely on them.
+//! Invariant: the names are those of the record format, and scripts rely on them.
 
 use std::fmt;
 
@@ -47,27 +47,27 @@ macro_rules! names {
 }
 
 names! {
-    /// What became of an address.
+    /// What became of a URL.
     Outcome {
-        /// A 2xx answer; with `truncated` where the body is not whole.
+        /// A 2xx response; `truncated` is set if the body is incomplete.
         Ok = "ok",
-        /// A 3xx answer with a Location.
+        /// A 3xx response with a Location.
         Redirect = "redirect",
         /// 304 to a conditional request.
         NotModified = "not_modified",
-        /// Every other status.
+        /// Any other status.
         HttpError = "http_error",
-        /// No answer that could be read.
+        /// No readable response.
         Failed = "failed",
         /// robots.txt forbids it, or could not be read.
         Robots = "robots",
-        /// Refused by us: a private address or a blocked port.
+        /// Refused by the crawler: a private address or a blocked port.
         Refused = "refused",
     }
 }
 
 names! {
-    /// Why there was no usable answer, or why it is not whole.
+    /// Why there was no usable response, or why it is incomplete.
     ErrorKind {
         DnsNxdomain = "dns_nxdomain",
         DnsServfail = "dns_servfail",
@@ -99,20 +99,20 @@ names! {
 }
 
 names! {
-    /// What cut a body short; it was kept up to there.
+    /// Why a body is incomplete; the part before is kept.
     Truncated {
         /// A limit on size.
         Length = "length",
         /// A deadline.
         Time = "time",
-        /// The other side left.
+        /// The host closed the connection.
         Disconnect = "disconnect",
-        /// The coding was broken.
+        /// The content coding was invalid.
         Decode = "decode",
     }
 }
 
-/// What went wrong, for a script (`kind`) and for a person (`message`).
+/// What went wrong: `kind` for scripts, `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     pub kind: ErrorKind,

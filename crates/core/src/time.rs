@@ -1,19 +1,19 @@
-//! Time as the core sees it: an argument, never a question.
+//! [`Time`]: the time of a crawl, which is always an argument.
 //!
-//! Invariant: nothing in this crate asks a clock. A [`Time`] is handed in by whoever waits: an engine that reads the
-//! machine's monotonic clock, or a simulation that makes time up.
+//! Invariant: this crate does not read a clock. The caller passes in a [`Time`]: an engine reads the machine's monotonic
+//! clock, and a simulation uses virtual time.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// A moment, in microseconds since the crawl began. Monotonic: it never goes back, whatever the wall clock does.
+/// Microseconds since the start of the crawl. Monotonic: independent of changes to the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// The moment the crawl began.
+    /// The start of the crawl.
     pub const ZERO: Self = Self(0);
-    /// Later than every other moment: "not as far as we know now".
+    /// Later than every other time: no time is known.
     pub const NEVER: Self = Self(u64::MAX);
 
     pub const fn from_micros(micros: u64) -> Self {
@@ -24,7 +24,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// Time elapsed since `earlier`, clamped to zero.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

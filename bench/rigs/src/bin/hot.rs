@@ -201,8 +201,8 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 tries: 0,
                 kind: LinkKind::Anchor,
             };
-            bench.offer(LaneId(id), &format!("h{id}.example"), 0, now);
-            bench.give(LaneId(id), urls.iter().map(link).collect(), 0, now);
+            bench.set_backlog(LaneId(id), &format!("h{id}.example"), 0, now);
+            bench.add_links(LaneId(id), urls.iter().map(link).collect(), 0, now);
         }
         let mut fetched = 0;
         loop {

@@ -1,4 +1,4 @@
-//! From [`Config`] to [`Rules`]: every check of a setting is here.
+//! Compiles [`Config`] to [`Rules`]. All checks of settings are here.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::page::scope::Scope;
 use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 const PER_HOST: usize = 6;
-/// Bytes of bodies that are held at the same time, unless less memory is allowed.
+/// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
 pub(crate) const HELD_BODIES: u64 = 256 << 20;
 const PER_IP: usize = 12;
-/// More fetches in flight than any machine has ports for; keeps sums far from overflow.
+/// More requests in flight than a machine has ports for; prevents overflow in sums.
 const MOST_FETCHES: usize = 1_000_000;
-/// A host's slots are numbered with 16 bits.
+/// A host's slots have 16-bit numbers.
 const MOST_PER_HOST: usize = u16::MAX as usize;
-/// A smaller head could not hold an honest answer.
+/// A legitimate response head can be this large.
 const SMALLEST_HEAD: u64 = 512;
-/// In less memory not even the books of one host have room.
+/// The state of a single host needs this much memory.
 const LEAST_MEMORY: u64 = 32 << 10;
 
 impl Config {
@@ -49,7 +49,7 @@ impl Config {
         let agent_token = product_token(&user_agent).into();
         let mut headers = self.header.clone();
         headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
-        // Only what a root means first: where https was not spoken, a password is not sent in the clear instead.
+        // Only the preferred URL of a root: a password for https must not be sent over the http fallback.
         let seed_origins = roots.iter().filter_map(|root| root.candidates.first()).map(Url::origin).collect();
         let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let of_resolve = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
@@ -164,7 +164,7 @@ impl Config {
         }
     }
 
-    /// Fetches in flight over all hosts, to one host, and to one address.
+    /// Limits on requests in flight: over all hosts, per host, and per address.
     fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
         if !(1..=MOST_FETCHES).contains(&self.concurrency) {
             let problem = format!("write a whole number from 1 to {MOST_FETCHES}");
@@ -267,7 +267,7 @@ impl Config {
         })
     }
 
-    /// Who is told what, beside the roots' origins.
+    /// The `Authorization` headers for single origins.
     fn compile_auth(&self) -> Result<HashMap<Origin, HeaderLine>, ConfigError> {
         let mut all = HashMap::new();
         for login in &self.auth {
@@ -331,7 +331,7 @@ impl Root {
         let authority =
             trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
-            // The address would lose it without a word, and the site would answer as to a stranger.
+            // Parsing would drop the password silently, and the site would treat us as anonymous.
             let problem = "a name or password inside a URL is not used; give it as --user NAME:PASSWORD";
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(Config::error("roots", stripped, problem));
@@ -340,7 +340,7 @@ impl Root {
     }
 }
 
-/// Whether a scheme is written. `example.com:8080` and `localhost:8080/x` have none: what follows the colon is a port.
+/// Whether the text has a scheme. `example.com:8080` and `localhost:8080/x` have none: a port follows the colon.
 fn has_scheme(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_name = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -355,7 +355,7 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
         Ok(_) => Ok(()),
         Err(regex::Error::CompiledTooBig(_)) => Err(Config::error(key, pattern, "this pattern is too large")),
         Err(error) => {
-            // The last line says what is wrong; those before it draw the pattern with a pointer.
+            // The last line is the message; the lines before it show the pattern with a marker.
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
             let problem = format!("no regular expression: {last}; write one such as '/docs/' or '\\.pdf$'");

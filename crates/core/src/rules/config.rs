@@ -1,7 +1,7 @@
-//! [`Config`]: what the user says, in the user's words. [`Config::compile`] makes [`Rules`] of it.
+//! [`Config`]: the settings as the user writes them. [`Config::compile`] makes [`Rules`](super::Rules) of them.
 //!
-//! Invariant: the keys are the long flags of the command line, one for one, plus `roots` and `auth`. What is not said has the
-//! documented default; what contradicts itself is refused, never guessed at.
+//! Invariant: the keys are the long flags of the command line, plus `roots` and `auth`. A missing key has the documented
+//! default; contradictory settings are rejected.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use super::value::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Config {
-    /// Where to begin: URLs, or host names (tried as https, then http).
+    /// URLs to start from, or host names (tried as https, then http).
     pub roots: Vec<String>,
 
     // Where
@@ -40,9 +40,9 @@ pub struct Config {
 
     // Scope
     pub scope: Breadth,
-    /// Another word for scope `host`.
+    /// Alias of scope `host`.
     pub strict: bool,
-    /// Another word for scope `domain`.
+    /// Alias of scope `domain`.
     pub lenient: bool,
     pub include: Vec<String>,
     pub exclude: Vec<String>,
@@ -67,10 +67,10 @@ pub struct Config {
     // Pace
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
-    /// Where it is not said: 6, and `concurrency` with pace `full`.
+    /// Default: 6; `concurrency` with pace `full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_host: Option<usize>,
-    /// Where it is not said: 12, or `per_host` where that is more. 0 is no cap.
+    /// Default: 12, or `per_host` if that is more. 0 is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
     #[serde(alias = "wait")]
@@ -96,7 +96,7 @@ pub struct Config {
     pub user_agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    // Secrets are read but never written: settings end up in records and crawl directories.
+    // Secrets are read but never written, because settings are stored in records and crawl directories.
     #[serde(skip_serializing)]
     pub header: Vec<HeaderLine>,
     #[serde(skip_serializing)]
@@ -115,7 +115,7 @@ pub struct Config {
 
     // Trust
     pub robots: RobotsPolicy,
-    /// Another word for robots `ignore`.
+    /// Alias of robots `ignore`.
     pub no_robots: bool,
     pub allow_private: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,24 +238,24 @@ impl Config {
     /// Every key that a configuration file may have, aliases included.
     pub fn keys() -> &'static [&'static str] {
         let mut keys: &'static [&'static str] = &[];
-        // A deserializer that only listens: the derived code asks for a struct and names its fields.
+        // The derived code passes the field names to the deserializer, which records them and fails.
         let _ = Self::deserialize(Listener { fields: &mut keys });
         keys
     }
 
-    /// A setting that cannot be used, where the user said so.
+    /// An error about one setting.
     pub(super) fn error(key: &'static str, value: impl ToString, problem: impl Into<String>) -> ConfigError {
         ConfigError { key, value: value.to_string(), problem: problem.into() }
     }
 }
 
-/// A setting that cannot be used: which, what it was, and what it should be.
+/// An invalid setting: its key, its value, and the right form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} {value:?}: {problem}")]
 pub struct ConfigError {
     /// The key in a file; `--key` on the command line (except `roots`, which are arguments).
     pub key: &'static str,
-    /// As it was given; empty where it was missing.
+    /// The value as given; empty if missing.
     pub value: String,
     /// What is wrong with it, and the right form.
     pub problem: String,

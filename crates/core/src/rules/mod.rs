@@ -1,7 +1,7 @@
-//! The settings: [`Config`] is what the user says, [`Rules`] is what the crawler obeys.
+//! The settings: [`Config`] as the user wrote them, [`Rules`] checked and compiled.
 //!
-//! Invariant: `Rules` exist only where every setting was checked; whoever holds them checks nothing again. They are
-//! compiled once and shared by everybody, read-only.
+//! Invariant: `Rules` exist only if every setting is valid, so that no other code checks a setting again. They are
+//! compiled once and shared read-only.
 
 mod compile;
 mod config;
@@ -38,32 +38,32 @@ pub struct Rules {
     pub breadth: Breadth,
     pub scope: Scope,
     pub max_pages: Option<u64>,
-    /// Bytes from the wire; no fetch starts after that.
+    /// Bytes received; no fetch starts after that.
     pub max_bytes: Option<u64>,
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
     pub assets: bool,
-    /// What is taken out of addresses that pages and sitemaps name.
+    /// Parameters that are removed from the URLs in pages and sitemaps.
     pub strip_params: StripParams,
     pub follow_nofollow: bool,
-    /// Whether budgets keep the crawl out of what has no end.
+    /// Whether budgets keep the crawl out of endless sites.
     pub traps: TrapPolicy,
-    /// What all of them are derived from: see [`crate::schedule::trap`].
+    /// The number that all these budgets are derived from: see [`crate::schedule::trap`].
     pub trap_budget: u32,
-    /// Links to one host that are taken up.
+    /// Limit on the links to one host that enter the frontier.
     pub max_pages_per_host: Option<u64>,
 
     // Pace
     pub pace: Pace,
-    /// Fetches in flight, over all hosts. At least 1.
+    /// Requests in flight, over all hosts. At least 1.
     pub concurrency: usize,
     /// Connections to one host name: at least 1, at most `concurrency`.
     pub per_host: usize,
-    /// Connections to one address; none is no cap.
+    /// Connections to one address; `None` is unlimited.
     pub per_ip: Option<usize>,
     /// `--per-host` and `--per-ip` as the user gave them: the defaults depend on the pace.
     given_widths: (Option<usize>, Option<usize>),
-    /// From the start of a request to a host to the start of the next.
+    /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
     /// Pages a second, over all hosts.
     pub rate: Option<f64>,
@@ -72,32 +72,32 @@ pub struct Rules {
     // Fetch
     /// For a whole fetch.
     pub timeout: Duration,
-    /// For the name, the connection and the handshake, each.
+    /// For the DNS lookup, the connection and the handshake, each.
     pub connect_timeout: Duration,
     pub idle_timeout: Duration,
     /// Bytes a second, over any window of `idle_timeout`.
     pub min_rate: u64,
     /// At least 1.
     pub max_tries: u8,
-    /// After the first failure; it doubles with each.
+    /// After the first failure; doubles with each further one.
     pub retry_wait: Duration,
     pub max_redirects: u8,
-    /// Bytes of a decoded body that are kept.
+    /// Limit on the bytes of a decoded body.
     pub max_size: u64,
     pub max_head: usize,
     pub max_url: usize,
     pub max_links: usize,
     pub user_agent: Box<str>,
-    /// The first product name of the user agent: what robots.txt calls us.
+    /// The product token of the user agent, which robots.txt rules refer to.
     pub agent_token: Arc<str>,
     /// For the roots' origins only: see [`Rules::headers_for`].
     headers: Vec<HeaderLine>,
     seed_origins: HashSet<Origin>,
-    /// Who we are to single origins.
+    /// `Authorization` headers for single origins.
     auth: HashMap<Origin, HeaderLine>,
-    /// The cookies that the crawl begins with; none where it neither keeps nor sends any.
+    /// The cookies that the crawl starts with; `None` if cookies are disabled.
     pub cookies: Option<CookieJar>,
-    /// Through whom requests go; names of proxies are for others to resolve.
+    /// The proxies for requests.
     pub proxies: Proxies,
     pub resolve: Vec<Resolve>,
     pub dns: Option<SocketAddr>,
@@ -105,32 +105,32 @@ pub struct Rules {
     // Trust
     pub robots: RobotsPolicy,
     allow_private: bool,
-    /// Hosts and ports that the user named, and that may therefore be private.
+    /// Hosts and ports that the user named, and that may therefore be on a private network.
     named: HashMap<Box<str>, Vec<u16>>,
 
     // Keep
     pub with_headers: bool,
     pub with_links: bool,
-    /// Visits bring along the exact bytes of request and answer.
+    /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
-    /// Answers go to an archive.
+    /// Whether responses are archived.
     pub archive: bool,
-    /// How large a file of the archive grows.
+    /// Size limit of one archive file.
     pub archive_size: u64,
     pub max_memory: Option<u64>,
     pub drain_time: Duration,
-    /// Links that are not followed get a record.
+    /// Whether skipped links get a record.
     pub log_skips: bool,
-    /// They are said, at least.
+    /// Whether skipped links are logged.
     pub say_skips: bool,
 
-    /// How much of an answer, and how long, a connection puts up with.
+    /// Limits of a connection on sizes and times.
     pub limits: Arc<Limits>,
-    /// Nobody's certificate is checked, and records say so.
+    /// Certificates are not verified, and records say so.
     pub insecure: bool,
-    /// Whom TLS believes. Files are not the core's business: whoever has them sets this.
+    /// The certificates that TLS trusts.
     pub tls: TlsSource,
-    /// For bodies that are held.
+    /// Limit on the bodies in memory.
     pub budget: Arc<Budget>,
 
     /// Secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
@@ -152,12 +152,12 @@ pub struct Environment {
     pub max_memory: Option<u64>,
 }
 
-/// Where to begin.
+/// A URL to start from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// As the user wrote it.
     pub text: Box<str>,
-    /// What it may mean, the better first: one address, or https and http where no scheme was written.
+    /// The URLs it can mean, preferred first: one, or https and http if no scheme was written.
     pub candidates: Vec<Url>,
 }
 
@@ -165,15 +165,15 @@ pub struct Root {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sitemaps {
     None,
-    /// Those that robots.txt names.
+    /// Sitemaps that robots.txt names.
     Named,
-    /// Those, and `/sitemap.xml` where robots.txt names none.
+    /// These, and `/sitemap.xml`.
     Usual,
 }
 
 impl Rules {
-    /// The user's own headers, where this origin may see them: they can hold secrets, so no other host, port or scheme
-    /// ever does. What is said of this very origin goes before what is said of all roots.
+    /// The user's headers for this URL. They can hold secrets, so only the origins of the roots get them, and an
+    /// origin's own `Authorization` replaces the general one.
     pub fn headers_for(&self, url: &Url) -> Vec<(&str, &str)> {
         if self.headers.is_empty() && self.auth.is_empty() {
             return Vec::new();
@@ -185,12 +185,12 @@ impl Rules {
         general.chain(own).map(|line| (&*line.name, &*line.value)).collect()
     }
 
-    /// Whether this origin may see the user's own certificate: as with headers, only where a crawl begins.
+    /// Whether this origin gets the client certificate: only the origins of the roots do.
     pub fn identifies_to(&self, url: &Url) -> bool {
         self.seed_origins.contains(&url.origin())
     }
 
-    /// The addresses that the user gave for this host and port. Other ports of the host have none of it, as with curl.
+    /// The addresses that `--resolve` gives for this host and port. Other ports of the host are not affected, as in curl.
     pub fn given(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
         let bare = host.trim_end_matches('.');
         let mut given = self.resolve.iter().filter(|given| given.port == port);
@@ -204,7 +204,7 @@ impl Rules {
         Self { pace, per_host, per_ip, ..self.clone() }
     }
 
-    /// Whether this host and port may turn out to be on a private network.
+    /// Whether this host and port may be on a private network.
     pub fn allows_private(&self, host: &str, port: u16) -> bool {
         self.allow_private || self.named.get(host).is_some_and(|ports| ports.contains(&port))
     }

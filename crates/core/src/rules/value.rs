@@ -1,7 +1,7 @@
-//! The values that settings are made of: durations, sizes, rates, names.
+//! Value types of settings: durations, sizes, rates, names.
 //!
 //! Invariant: every type here reads and writes the same text on the command line, in a configuration file and in a
-//! record; a text that is not understood is named in the message, with the right form beside it.
+//! record; the message about an invalid text contains the text and the right form.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::page::url::Url;
 
-/// A text that is no value of its kind.
+/// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {form}")]
 pub struct BadValue {
     /// What is wrong, with the text in it.
     pub problem: String,
-    /// How it is written.
+    /// The right form.
     pub form: &'static str,
 }
 
@@ -29,7 +29,7 @@ impl BadValue {
     }
 }
 
-/// Writes and reads a type as its text. Whole numbers are read as if they were written as text.
+/// Serializes a type as its text. Integers are accepted in place of text.
 macro_rules! as_text {
     ($($name:ty),*) => {$(
         impl Serialize for $name {
@@ -72,7 +72,7 @@ impl Span {
     const FORM: &'static str = "write a number and its unit: 500ms, 0.5s, 5m, 1h";
     const UNITS: [(&'static str, u64); 5] =
         [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-    /// Longer than any crawl; keeps sums of durations far from overflow.
+    /// Longer than any crawl; prevents overflow in sums.
     const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
     pub const fn from_millis(millis: u64) -> Self {
@@ -203,7 +203,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Splits `12.5kB…` into its number, the letters (or the one `/`) behind it, and what follows those.
+/// Splits `12.5kB…` into its number, the letters (or one `/`) after it, and the rest.
 ///
 /// Only digits and one point make a number: no sign, no exponent, no infinity.
 fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
@@ -230,7 +230,7 @@ pub struct HeaderLine {
 
 impl HeaderLine {
     const FORM: &'static str = "write 'Name: value'";
-    /// Headers that carry the framing or the identity of the crawler: it writes these itself.
+    /// Headers that the crawler writes itself, for framing or identification.
     const OURS: [&'static str; 12] = [
         "accept-encoding",
         "connection",
@@ -248,7 +248,7 @@ impl HeaderLine {
 }
 
 impl HeaderLine {
-    /// Who we are.
+    /// An `Authorization` header.
     pub(super) fn authorization(value: String) -> Self {
         Self { name: "Authorization".into(), value: value.into() }
     }
@@ -285,7 +285,7 @@ impl fmt::Display for HeaderLine {
 }
 
 impl fmt::Debug for HeaderLine {
-    /// Values are often secrets: they stay out of logs.
+    /// Values are often secrets, so logs omit them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: …", self.name)
     }
@@ -311,7 +311,7 @@ impl FromStr for Credentials {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        // The text itself stays out of the message: it is likely to be a password.
+        // The message omits the text, which is likely to be a password.
         let (name, password) =
             text.split_once(':').ok_or_else(|| BadValue::new("there is no colon in it", "write NAME:PASSWORD"))?;
         if text.chars().any(char::is_control) {
@@ -333,7 +333,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A token that says who we are.
+/// A bearer token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer(Box<str>);
 
@@ -348,7 +348,7 @@ impl FromStr for Bearer {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        // RFC 6750, section 2.1. The text itself stays out of the message.
+        // RFC 6750, section 2.1. The message omits the text.
         let is_token = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
         if text.is_empty() || !text.chars().all(is_token) {
             return Err(BadValue::new("there are characters in it that no token has", "write the token alone"));
@@ -369,7 +369,7 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// Who we are to one origin: a name and a password, or a token.
+/// A login for one origin: a name and a password, or a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Login {
@@ -379,7 +379,7 @@ pub struct Login {
     pub bearer: Option<Bearer>,
 }
 
-/// An address for a host name that is not to be looked up: `HOST:PORT:ADDR`, as curl writes it.
+/// An address to use for a host name instead of a DNS lookup: `HOST:PORT:ADDR`, as in curl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolve {
     /// In normal form, as in a [`Url`].
@@ -426,7 +426,7 @@ impl fmt::Display for Resolve {
     }
 }
 
-/// A closed set of words that a setting may have.
+/// The closed set of values of a setting.
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
         $(#[$meta])*
@@ -435,7 +435,7 @@ macro_rules! words {
 
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-            /// The words, in the same order.
+            /// The names, in the same order.
             pub const WORDS: &'static [&'static str] = &[$($text,)*];
 
             pub fn as_str(self) -> &'static str {
@@ -486,7 +486,7 @@ words! {
         Ignore = "ignore",
     }
 
-    /// Whether the crawl keeps out of what has no end.
+    /// Whether the crawl avoids endless sites.
     #[derive(Default)]
     TrapPolicy {
         #[default]
@@ -496,13 +496,13 @@ words! {
 
     /// What is added to page records.
     With {
-        /// The answer's headers.
+        /// The response headers.
         Headers = "headers",
         /// The links that were found.
         Links = "links",
     }
 
-    /// Which way of waiting.
+    /// The engine: how the crawler waits for sockets.
     #[derive(Default)]
     EngineName {
         #[default]
@@ -512,9 +512,9 @@ words! {
         Threads = "threads",
     }
 
-    /// What makes a crawl that finished end with exit code 3.
+    /// What makes a finished crawl exit with code 3.
     FailOn {
-        /// A link that leads nowhere: an error status or a failure.
+        /// A broken link: an error status or a failure.
         Broken = "broken",
     }
 }
@@ -525,7 +525,7 @@ words! {
     Breadth {
         /// The roots only.
         Page = "page",
-        /// What is below a root's directory.
+        /// URLs below a root's directory.
         Prefix = "prefix",
         /// The same host name, `www.` counting as equal, any port and scheme.
         #[default]

@@ -1,9 +1,8 @@
-//! What a crawl tells its next run: how far it came, and what its lanes know of their hosts.
+//! State that is carried over to the next run of a crawl: counts, and what is known of hosts.
 //!
-//! Notes hold wall-clock times, since the crawl's own time begins anew with every run. A wall clock may have been set
-//! meanwhile, by a minute or by years, so no time in a note is believed beyond what could have been meant: a rest ends
-//! within the longest that a host may ask for, a robots.txt is old after a day, and nothing lies in the past by less
-//! than nothing.
+//! Notes hold wall-clock times, since the crawl's own time starts at zero in every run. The wall clock may have been
+//! adjusted in between, so times are clamped: a back-off ends within the longest accepted `Retry-After`, a robots.txt
+//! expires within a day, and ages are not negative.
 
 use std::time::Duration;
 
@@ -16,17 +15,17 @@ use crate::schedule::lane::ROBOTS_LIFE;
 use crate::schedule::retry::LONGEST_RETRY_AFTER;
 use crate::time::Time;
 
-/// How far the crawl came, over all its runs.
+/// Counts over all runs of a crawl.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// Pages that were fetched and are settled: what `--max-pages` counts.
+    /// Pages that were fetched and settled: `--max-pages` counts these.
     pub pages: u64,
-    /// Bytes from the wire: what `--max-bytes` counts.
+    /// Bytes received: `--max-bytes` counts these.
     pub bytes: u64,
-    /// When this was noted, in milliseconds since the Unix epoch.
+    /// When this was stored, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// How pages compare with the last time, where there was one.
+    /// How pages compare with the previous crawl, in a recrawl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
     /// What was changed while the crawl was running.
@@ -60,14 +59,14 @@ impl Steering {
 #[serde(default)]
 pub struct LaneNote {
     pub robots: Vec<RobotsNote>,
-    /// The host wants to be left alone until then, in milliseconds since the Unix epoch.
+    /// End of the host's back-off period, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
-    /// Links to it that were taken up, where that is limited.
+    /// Links to the host that entered the frontier, with `--max-pages-per-host`.
     #[serde(skip_serializing_if = "is_zero")]
     pub pages: u64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde wants it so
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature serde requires
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -78,20 +77,19 @@ pub struct RobotsNote {
     pub https: bool,
     pub port: u16,
     pub text: String,
-    /// Believed until then.
+    /// Valid until this time.
     pub until: i64,
 }
 
-/// A longer robots.txt is not noted.
+/// A longer robots.txt is not stored.
 pub const LONGEST_NOTED: usize = 64 << 10;
-/// Origins of one host whose robots.txt is noted.
+/// Origins of one host whose robots.txt is stored.
 const MOST_NOTED: usize = 8;
-/// Bytes of all of them together: a note is written whole each time, and a host chooses how often.
+/// Bytes of all of them together. A note is rewritten as a whole each time, and the host determines how often.
 const ROOM: usize = 2 * LONGEST_NOTED;
 
 impl LaneNote {
-    /// Notes what a robots.txt says, in place of what it said before. Where there is no room for one more, what was
-    /// noted first goes.
+    /// Stores a robots.txt in place of its previous text. If there is no room, the oldest are removed.
     pub fn set_robots(&mut self, note: RobotsNote) {
         self.forget_robots(note.https, note.port);
         self.robots.push(note);
@@ -105,7 +103,7 @@ impl LaneNote {
         self.robots.drain(..gone);
     }
 
-    /// What an origin's robots.txt said before holds no more.
+    /// Removes the stored robots.txt of an origin.
     pub fn forget_robots(&mut self, https: bool, port: u16) {
         self.robots.retain(|old| (old.https, old.port) != (https, port));
     }
@@ -116,17 +114,17 @@ pub fn wall(clock: WallClock, time: Time) -> i64 {
     clock.at(time).as_millisecond()
 }
 
-/// The end of a rest, in this run's time.
+/// The end of a back-off period, in this run's time.
 pub fn rest_until(note: i64, clock: WallClock, now: Time) -> Time {
     now + span(wall(clock, now), note).min(LONGEST_RETRY_AFTER)
 }
 
-/// Until when a robots.txt is believed, in this run's time.
+/// Until when a robots.txt is valid, in this run's time.
 pub fn robots_until(note: i64, clock: WallClock, now: Time) -> Time {
     now + span(wall(clock, now), note).min(ROBOTS_LIFE)
 }
 
-/// How long ago something was noted; nothing where the clock was set back.
+/// How long ago something was stored; zero if the clock was set back.
 pub fn age(note: i64, clock: WallClock, now: Time) -> Duration {
     span(note, wall(clock, now))
 }

@@ -1,21 +1,21 @@
-//! [`Frontier`]: all that is known and all that is still to do.
+//! [`Frontier`]: the set of known URLs and the queues of pending ones.
 //!
-//! A link enters by `put`, which tests and inserts in one call, so that no two callers can both find it new. It is
-//! queued under its lane (its host name), leased by `take`, and leaves by exactly one `settle`. `give_back` undoes a
-//! lease. Between calls, whatever they were:
+//! A link enters with `put`, which tests and inserts in one call, so that two callers cannot both find it new. It is
+//! queued in its lane (its host name), leased with `take`, and leaves with exactly one `settle`. `give_back` undoes a
+//! lease. Between calls this always holds:
 //!
 //! > known = queued + leased + settled
 //!
 //! The crawl has ended when nothing is queued and nothing is leased: a count, not a timer.
 //!
-//! One process owns a frontier for now; the verbs are those that a shared one can keep too.
+//! One process owns a frontier. The operations are chosen so that a shared frontier can implement them too.
 
 use crate::outcome::Outcome;
 use crate::page::link::{Link, LinkKind};
 use crate::page::url::{Url, UrlRef};
 use std::fmt;
 
-/// A lane's number within one frontier. A lane is a host name; the frontier numbers them as they come.
+/// A lane's number within one frontier. A lane is a host name; lanes are numbered in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneId(pub u32);
 
@@ -25,7 +25,7 @@ impl LaneId {
     }
 }
 
-/// A [`Link`] that borrows its texts: what is offered to a frontier, most of the time in vain.
+/// A [`Link`] that borrows its strings, because most links offered to a frontier are already known.
 #[derive(Clone, Copy)]
 pub struct LinkRef<'a> {
     pub url: UrlRef<'a>,
@@ -61,7 +61,7 @@ impl LinkRef<'_> {
 pub struct Put {
     /// For each link, in order: whether it was new.
     pub new: Vec<bool>,
-    /// The lanes that were given work, each once, in order of their numbers.
+    /// The lanes that got work, sorted and distinct.
     pub lanes: Vec<LaneId>,
 }
 
@@ -72,16 +72,16 @@ impl Put {
     }
 }
 
-/// The one and final fate of a link.
+/// The final result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate<'a> {
     pub outcome: Outcome,
     pub status: Option<u16>,
-    /// The page's record, one JSON object without the line's end. A frontier that lasts keeps it beside the fate.
+    /// The page's record: one JSON object without the line feed. A durable frontier stores it.
     pub record: &'a [u8],
 }
 
-/// How many links are in which state.
+/// Number of links in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub known: u64,
@@ -90,59 +90,58 @@ pub struct Counts {
     pub settled: u64,
 }
 
-/// All that is known and all that is still to do.
+/// The set of known URLs and the queues of pending ones.
 pub trait Frontier {
-    /// Offers one link: `Some(lane)` where it was new and is queued in that lane now, `None` where it was known.
+    /// Adds one link: `Some(lane)` if it was new and is now queued in that lane, `None` if it was known.
     ///
     /// A known link costs one probe of the seen set and no allocation.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError>;
 
-    /// Whether an address was ever offered as work of this kind.
+    /// Whether a URL was ever added as work of this kind.
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 
     /// Leases up to `room` links of a lane, breadth first: lower depth first, then in order of arrival.
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError>;
 
-    /// A leased link gets its one and final fate.
+    /// Settles a leased link with its final result.
     fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError>;
 
-    /// A leased link goes back to its queue, behind those of its depth: not fetched after all, or to be tried again.
-    /// What it says of itself (`tries`, say) is what it will say when it is taken again.
+    /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
 
-    /// The lane of a host name, made where there is none yet.
+    /// The lane of a host name; created if there is none.
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError>;
 
     fn lane_name(&self, lane: LaneId) -> Option<&str>;
 
     fn queued_in(&self, lane: LaneId) -> u64;
 
-    /// The lanes in which something is queued, in order of their numbers.
+    /// The lanes with queued links, sorted.
     fn lanes_with_work(&self) -> Vec<LaneId>;
 
     fn counts(&self) -> Counts;
 
-    /// Keeps a note for the next run, in place of the one before: about a lane, or about the crawl itself.
+    /// Stores a note for the next run, about a lane or about the crawl itself. It replaces the previous one.
     fn keep_note(&mut self, _about: Option<LaneId>, _note: &[u8]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The note that was kept last. There is none where nothing lasts.
+    /// The note stored last; `None` if the frontier is not durable.
     fn note(&mut self, _about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
 
-    /// Whether all of this was crawled before, and is asked for again.
+    /// Whether this is a recrawl of a finished crawl.
     fn is_again(&self) -> bool {
         false
     }
 
-    /// The record that a link had the last time.
+    /// The record of a link from the previous crawl.
     fn earlier(&mut self, _url: UrlRef<'_>, _kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
 
-    /// Offers many links.
+    /// Adds many links.
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put { new: Vec::with_capacity(links.len()), lanes: Vec::new() };
         for link in &links {
@@ -155,15 +154,15 @@ pub trait Frontier {
         Ok(put)
     }
 
-    /// Whether nothing is left to do: the crawl has ended.
+    /// Whether no link is queued or leased: the crawl has ended.
     fn is_done(&self) -> bool {
         let Counts { queued, leased, .. } = self.counts();
         queued == 0 && leased == 0
     }
 }
 
-/// What the seen set holds of a link: a keyed fingerprint of its address. A sitemap that is read as a sitemap is
-/// other work than the page at the same address.
+/// The key of a link in the seen set: a keyed fingerprint of its URL. Reading a URL as a sitemap and as a page are
+/// different work, so the keys differ.
 pub fn seen_key(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     match kind {
@@ -172,7 +171,7 @@ pub fn seen_key(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     }
 }
 
-/// What stops the crawl: the message says which file, what is wrong with it, and what to do.
+/// A failure of the store, which stops the crawl. The message names the file, what is wrong with it, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreError {
     pub kind: StoreErrorKind,
@@ -183,17 +182,17 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// Another process holds the crawl directory.
     Locked,
-    /// A file is not what was written.
+    /// A file does not contain what was written to it.
     Damaged,
-    /// The directory was written by a newer program, or is none.
+    /// The directory was written by a newer version, or is not a crawl directory.
     Format,
     /// The directory belongs to a crawl with other roots, scope or robots policy.
     OtherCrawl,
-    /// No room is left, on disk or in a number.
+    /// The disk, the memory limit or a counter is full.
     Full,
     /// A file could not be read or written.
     File,
-    /// A call that the contract forbids: settling what is not leased.
+    /// A call that the contract forbids, such as settling a link that is not leased.
     Misuse,
 }
 

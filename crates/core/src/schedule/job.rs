@@ -1,4 +1,4 @@
-//! [`Job`]: one slot of a lane, one link, now. Moved, never cloned.
+//! [`Job`]: the permission to fetch one link now, over one slot of its lane. Moved, never cloned.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,41 +12,41 @@ use crate::page::url::Origin;
 /// A host name's number in the frontier and on the workbench.
 pub use crate::schedule::frontier::LaneId;
 
-/// The right to fetch one link over one slot of its lane. Whoever holds it gives it back as a
+/// The permission to fetch one link over one slot of its lane. An engine returns every job as a
 /// [`Visit`](crate::visit::Visit), whatever happens.
 #[derive(Debug)]
 pub struct Job {
     pub link: Link,
     pub purpose: Purpose,
     pub lane: LaneId,
-    /// Which of the lane's slots: at most one connection lives in each.
+    /// Which of the lane's slots. Each slot has at most one connection.
     pub slot: u16,
-    /// Where to connect, in order of preference. Every one of them was checked.
+    /// Addresses to connect to, in order of preference. All were checked.
     pub addresses: Arc<[IpAddr]>,
-    /// What few jobs carry. Most wait without it, ten thousand at a time.
+    /// Fields that few jobs need, boxed to keep waiting jobs small.
     pub rare: Option<Box<Rare>>,
 }
 
-/// What few jobs carry.
+/// Fields that few jobs need.
 #[derive(Debug, Default)]
 pub struct Rare {
-    /// How long the name took to resolve, where this job had to wait for it.
+    /// Duration of the DNS lookup, if this job waited for it.
     pub dns: Option<Duration>,
-    /// What an earlier visit said of the page: asked for again only if it changed.
+    /// Validators of the previous crawl, for a conditional request.
     pub conditional: Option<Conditional>,
-    /// The cookies that its host set.
+    /// The cookies to send.
     pub cookie: Option<CookieHeader>,
-    /// What people's clocks say, where there is an archive.
+    /// The wall clock, for archive records.
     pub wall: WallClock,
 }
 
 impl Job {
-    /// How long the name took to resolve, where this job had to wait for it.
+    /// Duration of the DNS lookup, if this job waited for it.
     pub fn dns(&self) -> Option<Duration> {
         self.rare.as_ref()?.dns
     }
 
-    /// What few jobs carry; this one does from now on.
+    /// The rare fields, created if absent.
     pub fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -57,13 +57,13 @@ impl Job {
 pub enum Purpose {
     /// A page, to be recorded and searched for links.
     Page,
-    /// The robots.txt of this origin; the link's own origin differs once it was redirected.
+    /// The robots.txt of this origin. After a redirect, the link's own origin differs.
     Robots(Box<Origin>),
     /// A sitemap.
     Sitemap,
 }
 
-/// Validators of an earlier answer.
+/// Validators of an earlier response.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Conditional {
     pub etag: Option<Box<str>>,

@@ -1,6 +1,6 @@
-//! The retry table: failure and attempt in, again or give up out.
+//! The retry policy: decides from a failure and the number of attempts whether to try again, and when.
 //!
-//! Invariant: one table decides, for pages, robots.txt and sitemaps alike.
+//! Invariant: this is the only retry policy, for pages, robots.txt and sitemaps alike.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 pub enum Retry {
     /// Try again after this long.
     After(Duration),
-    /// This was the last attempt, or another one would end the same.
+    /// This was the last attempt, or another one would fail the same way.
     GiveUp,
 }
 
-/// Whether a failure of this kind may pass by itself.
+/// Whether a failure of this kind is transient.
 pub fn is_passing(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
@@ -38,12 +38,12 @@ pub fn is_passing(kind: ErrorKind) -> bool {
     )
 }
 
-/// Whether a status may pass by itself.
+/// Whether a status is transient.
 pub fn is_passing_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Judges an attempt. `tries` counts it.
+/// Decides after an attempt. `tries` includes it.
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
     let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
         || visit.facts.status.is_some_and(is_passing_status);
@@ -56,8 +56,8 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
     )
 }
 
-/// What a `Retry-After` asks for: seconds, or a date, which is counted from the answer's own `Date`: the host's clock
-/// need not agree with ours.
+/// The delay that a `Retry-After` asks for, in seconds or as a date. A date is relative to the response's own `Date`,
+/// because the host's clock may differ from ours.
 pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<Duration> {
     let value = std::str::from_utf8(value.trim_ascii()).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

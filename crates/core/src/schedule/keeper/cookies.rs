@@ -1,8 +1,7 @@
-//! What a keeper does with cookies: it owns the one jar, so that every request knows what every answer before it set.
+//! The keeper's cookie jar. There is one jar, so that every request carries the cookies that earlier responses set.
 //!
-//! All fetches of a crawl share them, those of robots.txt and sitemaps too: a host meets one visitor. They last as long
-//! as the run. None is written to the crawl directory: they are keys to somebody's account as often as not, and a crawl
-//! that is gone on with is given new ones.
+//! All requests of a crawl share it, those for robots.txt and sitemaps too. Cookies last as long as the run. They are
+//! not written to the crawl directory, because they often grant access to an account; a resumed crawl gets new ones.
 
 use super::Keeper;
 use crate::outcome::Outcome;
@@ -12,7 +11,7 @@ use crate::time::Time;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {
-    /// A job brings along the cookies that its address may see.
+    /// Adds the cookies that match the job's URL.
     pub(super) fn add_cookies(&mut self, job: &mut Job, now: Time) {
         let seconds = self.seconds(now);
         let cookie = self.jar.as_mut().and_then(|jar| jar.header(job.link.url.as_ref(), seconds));
@@ -21,13 +20,13 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Keeps what an answer set. Says whether any of it was new.
+    /// Stores the cookies that a response set. Returns whether any was new.
     pub(super) fn keep_cookies(&mut self, visit: &mut Visit, now: Time) -> bool {
         let seconds = self.seconds(now);
         let Some(jar) = &mut self.jar else { return false };
         let url = visit.link.url.as_ref();
         let set = std::mem::take(&mut visit.message.set_cookies);
-        // All of them are kept: no short cut at the first new one.
+        // `count` instead of `any`: every cookie must be stored.
         set.iter().filter(|cookie| jar.store(cookie, url, seconds)).count() > 0
     }
 
@@ -36,9 +35,9 @@ impl<F: Frontier> Keeper<F> {
     }
 }
 
-/// Whether an address sent us back to itself, as some do to see whether cookies are kept. With a new cookie the answer
-/// may be another one; without, it could only be the same again. robots.txt follows all its redirects as it is.
-pub(super) fn sent_back(visit: &Visit) -> bool {
+/// Whether a URL redirects to itself, as some sites do to test for cookies. With a new cookie the response may differ;
+/// without one it would be the same again. robots.txt redirects are followed elsewhere.
+pub(super) fn is_cookie_redirect(visit: &Visit) -> bool {
     visit.facts.outcome == Outcome::Redirect
         && visit.facts.redirect.as_ref() == Some(&visit.link.url)
         && visit.link.redirects > 0

@@ -1,16 +1,16 @@
-//! [`Keeper`]: the one place where the frontier, the workbench and the limits meet.
+//! [`Keeper`]: owns the frontier and the workbench, applies the limits, and decides what the crawl does next.
 //!
-//! The keeper decides; it does not wait. Whoever runs it (a thread with an inbox, or a simulation) tells it what
-//! happened ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks what to do ([`Keeper::next`]).
+//! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
+//! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and asks for the next action ([`Keeper::next`]).
 //!
-//! Invariants: every link that entered the frontier is settled exactly once, or is back in its queue when a limit ends
-//! the crawl; the crawl is over exactly when nothing is queued, held or under way, which is a count and not a timer; the
-//! limit on pages is never exceeded.
+//! Invariants: every link that enters the frontier is settled exactly once, or is back in its queue when a limit ends
+//! the crawl; the crawl is over exactly when no link is queued, held or in flight, which is a count and not a timer;
+//! `--max-pages` is never exceeded.
 
-mod admitting;
-mod again;
+mod admission;
 mod cookies;
-mod remembering;
+mod persistence;
+mod recrawl;
 mod steering;
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use regex::RegexSet;
 
-pub use again::{Change, Changes};
+pub use recrawl::{Change, Changes};
 
 use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -44,60 +44,60 @@ use crate::visit::{Errand, Visit};
 
 pub use crate::output::warc::ArchiveChunk;
 
-/// How many links a lane is given at a time.
-const HELPING: usize = 64;
-/// How many robots.txt files are recalled before whoever runs the keeper has its turn.
-const MOST_RECALLS: usize = 256;
-/// How long it has its turn.
-const BREATH: Duration = Duration::from_millis(1);
-/// How deep sitemap indexes may nest.
+/// How many links a lane gets from the frontier at a time.
+const LANE_BATCH: usize = 64;
+/// How many robots.txt files are loaded before the driver gets control again.
+const MAX_RECALLS: usize = 256;
+/// Pause after that many loads, so that the driver can handle signals and deadlines.
+const RECALL_PAUSE: Duration = Duration::from_millis(1);
+/// Nesting limit of sitemap indexes.
 pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
-/// Decides what is done next, from all that is known.
+/// Decides what the crawl does next.
 pub struct Keeper<F> {
     frontier: F,
     bench: Workbench,
     rules: Arc<Rules>,
     clock: WallClock,
-    /// Where in the archive the next answer goes, where there is one.
+    /// Where in the archive the next response goes, if there is an archive.
     archive_layout: Option<ArchiveLayout>,
-    /// What keeps the crawl out of what has no end.
+    /// Budgets against endless sites.
     traps: Traps,
-    /// The cookies that hosts set; none where the crawl keeps none.
+    /// The cookies that hosts set; `None` if cookies are disabled.
     jar: Option<CookieJar>,
-    /// Visits whose fate is sealed, with their records, for whoever writes.
+    /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
-    /// Roots without a scheme: what to try when the first guess does not answer.
+    /// For roots without a scheme: the http URL to try if https fails.
     fallbacks: HashMap<Url, Url>,
-    /// Over all runs.
+    /// Counts over all runs.
     progress: Progress,
-    /// Pages that earlier runs fetched.
+    /// Pages fetched by earlier runs.
     pages_before: u64,
-    /// `--max-time`: what is under way then is given up.
+    /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
     ended: Option<End>,
     /// What was excluded while the crawl was running.
     excludes: Option<RegexSet>,
-    /// Whether more links may come from outside.
+    /// Whether the user of the library may still add links.
     open: bool,
-    /// Whether everything that is settled opens it.
+    /// Whether every settled page sets `open` again.
     fed: bool,
 }
 
-/// A visit that is over, and its line.
+/// A settled visit and its record.
 #[derive(Debug)]
 pub struct Settled {
     pub visit: Box<Visit>,
     /// The record with its line feed.
     pub line: Vec<u8>,
-    /// What the record says is in the archive.
+    /// The bytes for the archive that the record refers to.
     pub archive: Option<ArchiveChunk>,
-    /// How it compares with the last time, where there was one.
+    /// How it compares with the previous crawl, in a recrawl.
     pub change: Option<Change>,
 }
 
 impl Settled {
-    /// Whether the frontier never heard of this visit: a robots.txt is nobody's link.
+    /// Whether this is a robots.txt, which is not a link of the frontier.
     pub fn is_unsettled_errand(&self) -> bool {
         matches!(self.visit.purpose, Purpose::Robots(_))
     }
@@ -108,7 +108,7 @@ impl Settled {
 pub enum Order {
     Fetch(Job),
     Resolve(LaneId, Arc<str>),
-    /// Nothing before this time, unless something happens first.
+    /// Nothing before this time, unless an event comes first.
     Wait(Time),
     /// The crawl is over.
     Done(End),
@@ -164,7 +164,7 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Puts the roots of the rules, and takes up what the frontier already holds.
+    /// Adds the roots of the rules, and resumes the work that the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
         self.recall_progress()?;
         self.recall_steering(now);
@@ -182,55 +182,55 @@ impl<F: Frontier> Keeper<F> {
             roots.push(Link::root(first.clone(), rules.max_redirects));
         }
         if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::Usual {
-            // Nobody will read a robots.txt, which is what leads to sitemaps otherwise.
+            // No robots.txt is read, which would otherwise name the sitemaps.
             let origins: Vec<Origin> = roots.iter().map(|root| root.url.origin()).collect();
             for origin in origins {
-                self.offer_sitemaps(&origin, &Robots::default(), now)?;
+                self.put_sitemaps(&origin, &Robots::default(), now)?;
             }
         }
         for lane in self.frontier.lanes_with_work() {
-            self.offer(lane, now)?;
+            self.announce_lane(lane, now)?;
             self.keep_distance(lane, now);
         }
         self.put(roots, now).map(drop)
     }
 
-    /// Offers links; says how many were new.
+    /// Adds links to the frontier. Returns how many were new.
     pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
         let vouched: Vec<Url> = links.iter().map(|link| link.url.clone()).collect();
         let put = self.frontier.put(links)?;
         self.vouch(&vouched, &put);
         for lane in &put.lanes {
-            self.offer(*lane, now)?;
+            self.announce_lane(*lane, now)?;
         }
         Ok(put.count())
     }
 
-    /// Goes on with the archive of an earlier run: `outputs` are the files of the crawl and how long they are.
+    /// Resumes the archive of an earlier run. `outputs` are the files of the crawl directory and their lengths.
     pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
         if let Some(archive_layout) = &mut self.archive_layout {
             archive_layout.resume(outputs);
         }
     }
 
-    /// Links may come from outside as long as somebody has visits in hand: everything that is settled opens the crawl,
-    /// and [`Keeper::set_open`] closes it when all of it was dealt with.
+    /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
+    /// [`Keeper::set_open`] closes it when the user has processed all pages.
     pub fn set_fed(&mut self) {
         self.fed = true;
         self.open = true;
     }
 
-    /// While open, the crawl goes on waiting for links from outside when no work is left.
+    /// While open, the crawl waits for added links when no work is left.
     pub fn set_open(&mut self, open: bool) {
         self.open = open;
     }
 
-    /// The answer to [`Order::Resolve`]: addresses and how long they may be believed.
+    /// The answer to [`Order::Resolve`]: addresses and their time to live.
     pub fn resolved(&mut self, lane: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
         self.bench.resolved(lane, answer, now);
     }
 
-    /// A fetch is over, one way or another.
+    /// Applies the result of a fetch: retries it or settles it.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         if let Some((lane, _)) = visit.message.slot {
             let rested = self.bench.rests_until(lane);
@@ -241,7 +241,7 @@ impl<F: Frontier> Keeper<F> {
         if self.rules.max_bytes.is_some_and(|most| self.progress.bytes >= most) {
             self.stop(End::MaxBytes);
         }
-        let verdict = if self.keep_cookies(&mut visit, now) && cookies::sent_back(&visit) {
+        let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
             Retry::After(Duration::ZERO)
         } else {
@@ -261,7 +261,7 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Page, _) => {}
             (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
-                // For those who want to show it.
+                // `argiope robots` shows it.
                 visit.message.errand = Some(Box::new(Errand::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
@@ -272,7 +272,7 @@ impl<F: Frontier> Keeper<F> {
                     visit.facts.truncated.get_or_insert(how);
                 }
                 if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
-                    // Nothing of it could be used.
+                    // None of it was usable.
                     (visit.facts.outcome, visit.facts.truncated) = (Outcome::Failed, None);
                 }
                 if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
@@ -285,13 +285,13 @@ impl<F: Frontier> Keeper<F> {
         self.settle(visit, now)
     }
 
-    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
+    /// Requests a robots.txt even though no page needs it.
     pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
         let lane = self.frontier.lane_of(url.host())?;
         let purpose = Purpose::Robots(Box::new(url.origin()));
         let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
         link.kind = LinkKind::Other;
-        self.bench.errand(lane, link, purpose, now);
+        self.bench.add_auxiliary(lane, link, purpose, now);
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl<F: Frontier> Keeper<F> {
         }
         let mut recalls = 0;
         loop {
-            self.feed_lanes(now)?;
+            self.refill_lanes(now)?;
             match self.bench.next(now) {
                 Next::Fetch(mut job) => {
                     if self.rules.archive {
@@ -316,10 +316,10 @@ impl<F: Frontier> Keeper<F> {
                 Next::Settle(visit) => self.finished(visit, now)?,
                 Next::Recall(lane, origin) => {
                     self.recall_robots(lane, &origin, now)?;
-                    // Each one reads a file: whoever runs this must hear of signals and deadlines meanwhile.
+                    // Each load reads a file; signals and deadlines must be handled in between.
                     recalls += 1;
-                    if recalls >= MOST_RECALLS {
-                        return Ok(Order::Wait((now + BREATH).min(self.deadline)));
+                    if recalls >= MAX_RECALLS {
+                        return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
                     }
                 }
                 Next::Wait(until) => {
@@ -330,7 +330,7 @@ impl<F: Frontier> Keeper<F> {
                             Order::Done(end)
                         }
                         // Links that were excluded are taken out of the queues a portion at a time.
-                        None if self.bench.is_hungry() => Order::Wait((now + BREATH).min(self.deadline)),
+                        None if self.bench.awaits_refill() => Order::Wait((now + RECALL_PAUSE).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
                 }
@@ -338,12 +338,12 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Takes the visits that were settled since the last time, in the order of completion.
+    /// Takes the visits settled since the last call, in order of completion.
     pub fn take_settled(&mut self) -> Vec<Settled> {
         std::mem::take(&mut self.settled)
     }
 
-    /// Hands out no more work. What is under way may end.
+    /// Hands out no more work. Requests in flight may finish.
     pub fn stop(&mut self, end: End) {
         self.ended.get_or_insert(end);
         self.bench.drain();
@@ -365,7 +365,7 @@ impl<F: Frontier> Keeper<F> {
         &mut self.bench
     }
 
-    /// Links that are known and not settled, fetches under way included.
+    /// Number of links that are known and not settled, including those in flight.
     pub fn unfinished(&self) -> u64 {
         let counts = self.frontier.counts();
         counts.queued + counts.leased
@@ -381,24 +381,24 @@ impl<F: Frontier> Keeper<F> {
         self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
     }
 
-    /// What is leased and not under way goes back to its queue.
+    /// Returns leased links that are not in flight to their queues.
     fn give_back(&mut self) -> Result<(), StoreError> {
-        for link in self.bench.surrender() {
+        for link in self.bench.take_back() {
             self.frontier.give_back(not_begun(link))?;
         }
         Ok(())
     }
 
-    fn feed_lanes(&mut self, now: Time) -> Result<(), StoreError> {
-        for lane in self.bench.hungry() {
-            let links = self.take_included(lane, HELPING)?;
+    fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
+        for lane in self.bench.wants_refill() {
+            let links = self.take_included(lane, LANE_BATCH)?;
             let backlog = self.frontier.queued_in(lane);
-            self.bench.give(lane, links, backlog, now);
+            self.bench.add_links(lane, links, backlog, now);
         }
         Ok(())
     }
 
-    fn offer(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
+    fn announce_lane(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
         if !self.bench.holds(lane)
             && let Some(name) = self.frontier.lane_name(lane).map(str::to_owned)
         {
@@ -406,15 +406,15 @@ impl<F: Frontier> Keeper<F> {
         }
         let backlog = self.frontier.queued_in(lane);
         if let Some(name) = self.frontier.lane_name(lane) {
-            self.bench.offer(lane, name, backlog, now);
+            self.bench.set_backlog(lane, name, backlog, now);
         }
         Ok(())
     }
 
-    /// A visit gets its record; its links go in, and the link itself is settled.
+    /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         for lane in self.admit(&mut visit)? {
-            self.offer(lane, now)?;
+            self.announce_lane(lane, now)?;
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
         if visit.link.kind == LinkKind::Root
@@ -441,13 +441,13 @@ impl<F: Frontier> Keeper<F> {
         for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
         }
-        // Whoever is given a page may feed links because of it.
+        // The user of the library may add links in response to the page.
         self.open |= self.fed && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });
         self.release_hosts(now)
     }
 
-    /// What a finished robots.txt fetch means for the origin that waits for it.
+    /// Applies a fetched robots.txt to the origin that waits for it.
     fn read_robots(&mut self, visit: &Visit, bytes: &[u8], now: Time) -> Result<(), StoreError> {
         let Purpose::Robots(origin) = &visit.purpose else {
             return Ok(());
@@ -459,13 +459,13 @@ impl<F: Frontier> Keeper<F> {
             link.kind = LinkKind::Other;
             link.via = Some(visit.link.url.clone());
             let at = self.frontier.lane_of(target.host())?;
-            self.bench.errand(at, link, visit.purpose.clone(), now);
+            self.bench.add_auxiliary(at, link, visit.purpose.clone(), now);
             return Ok(());
         }
         let mut state = self.robots_state(visit, origin, bytes, now);
         if let RobotsState::Rules { rules, .. } = &state {
             let rules = Arc::clone(rules);
-            self.offer_sitemaps(origin, &rules, now)?;
+            self.put_sitemaps(origin, &rules, now)?;
         }
         let lane = self.frontier.lane_of(&origin.host)?;
         self.note_robots(lane, origin, &mut state, (visit, bytes))?;
@@ -473,12 +473,12 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// | the fetch | the origin's links |
+    /// | result of the fetch | outcome of the origin's links |
     /// |---|---|
     /// | 2xx, read as far as its size allows | as the rules say |
     /// | 4xx, but not 429 | allowed: there is no file |
-    /// | 429, 5xx and other answers, redirects without end or to a refused address | `robots`, `robots_unreachable` |
-    /// | no answer, or a part of one | `failed` like it (`refused` where the host itself is) |
+    /// | 429, 5xx and other responses, too many redirects or one to a refused address | `robots`, `robots_unreachable` |
+    /// | no response, or an incomplete one | `failed` like it (`refused` where the host itself is) |
     fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
         let tries = visit.link.tries;
         let unreachable = |why: String| {
@@ -501,7 +501,7 @@ impl<F: Frontier> Keeper<F> {
                 unreachable(format!("{origin}/robots.txt leads to a refused address"))
             }
             (outcome, _) => {
-                let unknown = || Failure::new(ErrorKind::Internal, "nobody knows why");
+                let unknown = || Failure::new(ErrorKind::Internal, "the cause is unknown");
                 let mut failure = visit.facts.error.clone().unwrap_or_else(unknown);
                 let is_refused = outcome == Outcome::Refused;
                 if !is_refused {
@@ -513,8 +513,8 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Sitemaps that robots.txt names, and the customary one where it was asked for.
-    fn offer_sitemaps(&mut self, origin: &Origin, robots: &Robots, now: Time) -> Result<(), StoreError> {
+    /// Adds the sitemaps that robots.txt names, and `/sitemap.xml` with `--sitemap`.
+    fn put_sitemaps(&mut self, origin: &Origin, robots: &Robots, now: Time) -> Result<(), StoreError> {
         if self.rules.sitemaps == Sitemaps::None {
             return Ok(());
         }
@@ -526,7 +526,7 @@ impl<F: Frontier> Keeper<F> {
         self.put(links, now).map(drop)
     }
 
-    /// A sitemap's entries are offered like links; its children are sitemaps again.
+    /// Adds a sitemap's entries as links, and its children as sitemaps.
     fn read_sitemap(&mut self, visit: &Visit, sitemap: &Sitemap, now: Time) -> Result<(), StoreError> {
         let via = &visit.link.url;
         let redirects = self.rules.max_redirects;
@@ -546,7 +546,7 @@ impl<F: Frontier> Keeper<F> {
         self.put(links, now).map(drop)
     }
 
-    /// A sitemap that lies elsewhere.
+    /// Follows the redirect of a sitemap.
     fn follow_sitemap(&mut self, visit: &Visit, now: Time) -> Result<(), StoreError> {
         let Link { url: via, depth, redirects, .. } = &visit.link;
         let (Some(target), Some(redirects)) = (&visit.facts.redirect, redirects.checked_sub(1)) else {
@@ -563,8 +563,8 @@ impl<F: Frontier> Keeper<F> {
     }
 }
 
-/// A link that goes back to its queue counts as one that nobody asked for yet: the next run that takes it up begins
-/// with it, and counts it then.
+/// A link that goes back to its queue counts as not yet requested: the run that takes it next counts it towards
+/// `--max-pages`.
 fn not_begun(link: Link) -> Link {
     Link { tries: 0, ..link }
 }

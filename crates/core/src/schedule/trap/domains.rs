@@ -1,10 +1,10 @@
-//! How many hosts of one registrable domain are taken up: a name server that answers for every name makes endless ones.
+//! Limit on the hosts of one registrable domain, since a wildcard DNS record makes endless ones.
 //!
-//! Hosts that the user or a sitemap names are taken up whatever their number. Of those that links lead
-//! to, a domain has some for nothing; each that proves useful, by pages that say something new, earns a few more. What
-//! has to wait for that is kept, so that a large and honest domain is crawled after all.
+//! Hosts that the user or a sitemap names are always admitted. Of hosts found by links, a domain has a few for free; each
+//! host with enough new pages adds a few more. Links to other hosts wait, so that a large and honest domain is crawled
+//! in the end.
 //!
-//! Invariant: a host is counted once; memory has an end, and beyond it nothing is held back.
+//! Invariant: a host is counted once; memory is bounded, and hosts beyond the bound are admitted.
 
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,26 +13,26 @@ use crate::page::link::Link;
 use crate::page::scope::domain_key;
 use crate::schedule::frontier::{LaneId, LinkRef};
 
-/// Pages with something new to say that make a host a useful one.
+/// Pages with new text that make a host useful.
 const USEFUL: u8 = 4;
-/// Hosts that a useful one makes room for.
+/// Hosts that one useful host adds to the limit.
 const EARNED: u32 = 4;
-/// Links that are kept for hosts that have to wait.
+/// Limit on waiting links.
 const WAITING: usize = 1_024;
-/// Hosts that are remembered.
+/// Limit on remembered hosts.
 const HOSTS: usize = 1 << 20;
 
-/// The hosts of each domain, as far as they are known.
+/// The known hosts of each domain.
 #[derive(Debug)]
 pub struct Domains {
-    /// What a domain has for nothing.
+    /// Free hosts per domain.
     free: u32,
     hosts: HashSet<u64>,
     domains: HashMap<u64, Domain>,
-    /// By lane: pages that said something new, up to [`USEFUL`].
+    /// By lane: pages with new text, up to [`USEFUL`].
     useful_pages: Vec<u8>,
     waiting: Vec<(u64, Link)>,
-    /// What may be taken up now.
+    /// Links whose hosts are now admitted.
     released: Vec<Link>,
 }
 
@@ -54,14 +54,14 @@ impl Domains {
         }
     }
 
-    /// A host that nobody needs to allow.
+    /// Admits a host unconditionally.
     pub fn meet(&mut self, host: &str) {
         if self.hosts.len() < HOSTS {
             self.hosts.insert(xxh3_64(host.as_bytes()));
         }
     }
 
-    /// A host of an earlier run: it counts for its domain, whatever the number.
+    /// Restores a host of an earlier run; it counts towards its domain.
     pub fn recall(&mut self, host: &str) {
         if !self.knows(host) {
             self.domains.entry(key_of(host)).or_default().hosts += 1;
@@ -73,7 +73,7 @@ impl Domains {
         self.hosts.len() >= HOSTS || self.hosts.contains(&xxh3_64(host.as_bytes()))
     }
 
-    /// Takes up a host that is not known, if its domain has room.
+    /// Admits an unknown host if its domain's limit allows.
     pub fn admit(&mut self, host: &str) -> bool {
         let domain = self.domains.entry(key_of(host)).or_default();
         if domain.hosts >= self.free.saturating_add(domain.useful.saturating_mul(EARNED)) {
@@ -84,7 +84,7 @@ impl Domains {
         true
     }
 
-    /// Keeps a link to a host that has to wait: the first one to each.
+    /// Keeps the first link to a host that has to wait.
     pub fn wait(&mut self, link: LinkRef<'_>) {
         let known = |(_, waiting): &(u64, Link)| waiting.url.host() == link.url.host();
         if self.waiting.len() < WAITING && !self.waiting.iter().any(known) {
@@ -92,7 +92,7 @@ impl Domains {
         }
     }
 
-    /// A page of a host said something new.
+    /// Counts a page with new text.
     pub fn useful_page(&mut self, lane: LaneId, host: &str) {
         if self.useful_pages.len() <= lane.index() {
             self.useful_pages.resize(lane.index() + 1, 0);
@@ -110,14 +110,14 @@ impl Domains {
             if self.knows(link.url.host()) || self.admit(link.url.host()) {
                 self.released.push(link);
             } else {
-                // An earlier run took up more hosts than are earned so far: it goes on waiting.
+                // An earlier run admitted more hosts than this run has earned so far: keep waiting.
                 self.waiting.insert(at, (key, link));
                 break;
             }
         }
     }
 
-    /// What may be taken up now, after all.
+    /// Takes the links whose hosts are now admitted.
     pub fn take_released(&mut self) -> Vec<Link> {
         std::mem::take(&mut self.released)
     }

@@ -1,28 +1,28 @@
-//! [`Likeness`]: two numbers by which pages that say the same are recognised, made while a page is read.
+//! [`Likeness`]: two fingerprints that detect duplicate and near-duplicate pages, computed while a page is read.
 //!
-//! Only text that people would read counts: no tags, addresses, scripts or styles. So a page that is sent for every
-//! address, with other links each time, is still the same page.
+//! Only visible text counts, without tags, URLs, scripts and styles. So a page that is served for every URL, with
+//! different links each time, is still recognised.
 //!
-//! Invariant: the numbers do not depend on how the page was cut into chunks.
+//! Invariant: the fingerprints do not depend on how the page was split into chunks.
 
 use crate::swar;
 
-/// A page with less text says nothing about itself.
+/// A page with fewer bytes of text is not compared.
 const SHORTEST: u64 = 64;
-/// Bytes of each piece of text that the sketch looks at.
+/// Bytes of each piece of text that the sketch uses.
 const LOOKED_AT: usize = 16;
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// By what a page is compared with others.
+/// The two fingerprints of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
-    /// Equal where two pages say exactly the same.
+    /// Equal if two pages have the same text.
     pub text: u64,
-    /// Equal, most of the time, where two pages say nearly the same: the same pieces of text, but for a few, in any
-    /// order and with other numbers in them.
+    /// Equal with high probability if two pages have nearly the same text: the same pieces except a few, in any order
+    /// and with different numbers in them.
     ///
-    /// This is a min-hash: pieces fall into four groups by their hashes, and the least hash of each group is kept. Where
-    /// a share `s` of the pieces of two pages together is common to both, all four are equal with a chance of `s⁴`.
+    /// This is a min-hash: pieces are divided into four groups by hash, and the smallest hash of each group is kept. If
+    /// two pages share a fraction `s` of their pieces, all four are equal with probability `s⁴`.
     pub sketch: u64,
 }
 
@@ -31,10 +31,10 @@ pub struct Likeness {
 pub struct LikenessReader {
     text: u64,
     length: u64,
-    /// Bytes that wait until there are eight of them.
+    /// Buffered bytes, fewer than eight.
     begun: u64,
     begun_bytes: u32,
-    /// How the piece between two tags that is being read begins.
+    /// The first bytes of the current piece of text between two tags.
     piece: u128,
     piece_bytes: usize,
     least: [u64; 4],
@@ -51,7 +51,7 @@ impl LikenessReader {
     pub fn text(&mut self, bytes: &[u8]) {
         let mut bytes = bytes;
         if self.piece_bytes == 0 {
-            // What lines and indents pages are laid out with is nobody's text.
+            // Whitespace is layout, not text.
             let Some(start) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
@@ -76,7 +76,7 @@ impl LikenessReader {
         (self.piece, self.piece_bytes) = (0, 0);
     }
 
-    /// The page is over. `None` where it has too little text to tell.
+    /// The fingerprints of the page; `None` if it has too little text.
     pub fn finish(mut self) -> Option<Likeness> {
         self.tag();
         self.word(self.begun);
@@ -93,7 +93,7 @@ impl LikenessReader {
         self.push(swar::up_to(last), last.len() as u32);
     }
 
-    /// Up to eight bytes more; a word is folded in whenever there is a whole one.
+    /// Appends up to eight bytes; every complete word is hashed.
     fn push(&mut self, bytes: u64, count: u32) {
         let begun_bits = 8 * self.begun_bytes;
         self.begun |= bytes << begun_bits;
@@ -110,7 +110,7 @@ impl LikenessReader {
     }
 }
 
-/// The same beginning of a piece with every number in it written as 0.
+/// The start of a piece with every number replaced by 0.
 fn numbers_alike(piece: u128) -> u128 {
     let digits = u128::from(swar::digits((piece >> 64) as u64)) << 64 | u128::from(swar::digits(piece as u64));
     if digits == 0 {
@@ -118,7 +118,7 @@ fn numbers_alike(piece: u128) -> u128 {
     }
     let digit_bytes = (digits >> 7) * 0xFF;
     let mut alike = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
-    // Digits behind a digit are taken out, the last one first: so the places of the others stay what they are.
+    // Digits that follow a digit are removed from the end, so that the positions of the others stay valid.
     let mut too_many = digits & (digits << 8);
     while too_many != 0 {
         let place = too_many.ilog2() & !7;
@@ -129,7 +129,7 @@ fn numbers_alike(piece: u128) -> u128 {
     alike
 }
 
-/// Spreads every bit over all of them.
+/// Mixes the bits so that each input bit affects all output bits.
 pub(super) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 32)).wrapping_mul(ODD);
     let value = (value ^ (value >> 29)).wrapping_mul(ODD);

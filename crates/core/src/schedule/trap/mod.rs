@@ -1,25 +1,25 @@
-//! [`Traps`]: when to stop believing that there is more to be found.
+//! [`Traps`]: budgets that keep the crawl out of endless sites.
 //!
-//! Some sites have no end: calendars, sessions in addresses, facets in any combination, error pages that call themselves
-//! pages, mazes for crawlers. None of them can be told from a large site by one address. So nothing is forbidden; there
-//! are budgets:
+//! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
+//! mazes for crawlers. A single URL does not distinguish them from a large site. So nothing is forbidden outright; links
+//! are charged to budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
-//! | found on a page that says exactly what another page of its host said | its pattern and its host | `stale_pattern`, `stale_host` |
-//! | far from the roots, found on a page that says nearly that | its pattern and its host | `alike_pattern`, `alike_host` |
-//! | with parameters in a combination that is not one of the first at its path | its path | `query_variants` |
-//! | found on a page that leads almost only to pages never heard of | its host | `endless_host` |
-//! | to a host never heard of | its registrable domain | `domain_hosts` |
-//! | any | its host, where `--max-pages-per-host` is given | `max_pages_per_host` |
+//! | found on a page with the same text as another page of its host | its pattern and its host | `stale_pattern`, `stale_host` |
+//! | far from the roots, found on a page with nearly the same text | its pattern and its host | `alike_pattern`, `alike_host` |
+//! | with a combination of parameters beyond the first few of its path | its path | `query_variants` |
+//! | found on a page that links almost only to unknown pages | its host | `endless_host` |
+//! | to an unknown host | its registrable domain | `domain_hosts` |
+//! | any | its host, with `--max-pages-per-host` | `max_pages_per_host` |
 //!
-//! Every other link is free, which on an ordinary site means all of them; and pages with something new to say fill
-//! budgets up again. A link whose budget is spent never enters the frontier: it has no record, and is counted here.
-//! Paths that repeat themselves or are very deep are refused by [`crate::page::scope`]; they are counted here too.
+//! Every other link is free, which on an ordinary site means all of them. Pages with new text refill the budgets. A link
+//! whose budget is spent does not enter the frontier: it has no record and is counted here. Paths that repeat or are
+//! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
-//! Roots, entries of sitemaps and links from outside do not come here: somebody vouches for them.
+//! Roots, entries of sitemaps and links that the user adds are not charged: someone vouches for them.
 //!
-//! Budgets are learned anew by each run. Memory has an end, whatever the number of hosts and patterns.
+//! Each run starts with full budgets. Memory is bounded, whatever the number of hosts and patterns.
 
 mod domains;
 mod likeness;
@@ -43,29 +43,28 @@ pub use likeness::{Likeness, LikenessReader};
 pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 
-/// Pages whose texts are remembered; up to twice as many are.
+/// Number of pages whose texts are remembered at least; at most twice as many are.
 const PAGES: usize = 1 << 17;
-/// Hosts that have budgets, and paths (up to twice as many). What is beyond that is not charged: no host pays for others.
+/// Number of hosts with budgets, and of paths (up to twice as many). Others are not charged.
 const TRACKED: usize = 4_096;
-/// Patterns of one host that have budgets of their own; the others are charged to the host alone.
+/// Number of patterns per host with their own budgets; links of other patterns are charged to the host only.
 const PATTERNS: usize = 64;
-/// Places where links were left out that are told one by one.
+/// Number of places where links were left out that are reported one by one.
 const CUTS: usize = 1_000;
-/// Of these, at one host: it shall not hide what was left out at others.
+/// Of these, the limit per host, so that one host does not displace others from the report.
 const CUTS_A_HOST: usize = 64;
-/// Where the others were.
+/// The place under which all others are reported.
 const ELSEWHERE: &str = "elsewhere";
-/// Links from a root from which on pages that say nearly the same are held against their pattern. Wide sites are
-/// shallow, however large; what goes on by "next" is not.
+/// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
 const FAR: u32 = 64;
-/// Charges that a page with something new to say pays back.
+/// Charges that a page with new text refunds.
 const EARNED: u32 = 16;
-/// Combinations of parameter names at one path that are free, whatever the values: a script may serve a whole site.
+/// Free combinations of parameter names per path, because one script may serve a whole site.
 const COMBINATIONS: usize = 16;
-/// A page leads almost only to unknown pages where less than one of so many of its links is known.
+/// A page links almost only to unknown pages if fewer than one in this many of its links is known.
 const KNOWN_ONE_OF: u32 = 20;
 
-/// The budgets, all from one number: `--trap-budget`.
+/// The budgets, all derived from `--trap-budget`.
 #[derive(Clone, Copy, Debug)]
 struct Budgets {
     same: u32,
@@ -87,10 +86,10 @@ impl Budgets {
     }
 }
 
-/// A host has so many times the budget of one of its patterns.
+/// Ratio of the budget of a host to that of one of its patterns.
 const PATTERNS_A_HOST: u32 = 16;
 
-/// Why a link was left out. Names are stable: records and scripts use them.
+/// Why a link was left out. The names are stable, because records and scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrapRule {
@@ -123,7 +122,7 @@ impl TrapRule {
         }
     }
 
-    /// For people.
+    /// Description for reports.
     pub fn words(self) -> &'static str {
         match self {
             Self::PathDepth => "the path is very deep",
@@ -137,7 +136,7 @@ impl TrapRule {
         }
     }
 
-    /// What lifts it.
+    /// How to lift the restriction.
     pub fn advice(self) -> &'static str {
         match self {
             Self::PathDepth | Self::PathRepeats => "--traps ignore",
@@ -161,14 +160,14 @@ pub struct Cut {
     pub rule: TrapRule,
     /// The pattern, path, host or domain.
     pub at: Box<str>,
-    /// How many links were left out; one that is found twice counts twice.
+    /// Number of links left out; a link found twice counts twice.
     pub left: u64,
-    /// The first of them; the beginning of it where it is very long.
+    /// The first of them, shortened if very long.
     pub example: Box<str>,
 }
 
 impl Cut {
-    /// Whether an address that was never taken up may be one of those that were left out here.
+    /// Whether a URL that is not in the frontier may be one of those left out here.
     pub fn covers(&self, url: UrlRef<'_>) -> bool {
         if *self.at == *ELSEWHERE {
             return match self.rule {
@@ -190,51 +189,51 @@ impl Cut {
     }
 }
 
-/// What a page had to say.
+/// How new the text of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
-    /// Something new, or nothing that could be compared.
+enum Novelty {
+    /// New, or too short to compare.
     New,
-    /// Nearly what others said.
+    /// Nearly the same as that of another page.
     Alike,
-    /// Exactly what another said, or not even that within its time.
+    /// The same as that of another page, or cut off by a deadline.
     Same,
 }
 
-/// A page whose links are being judged.
+/// The state while the links of one page are judged.
 #[derive(Debug)]
 pub struct Judging {
     host: Url,
     lane: Option<LaneId>,
-    news: News,
-    /// Links to the page's own host, and of these how many were never heard of.
+    novelty: Novelty,
+    /// Number of links to the page's own host, and how many of them were unknown.
     links: u32,
     unknown: u32,
 }
 
-/// The books that are kept over all pages.
+/// The budgets and what was charged to them, over all pages.
 #[derive(Debug)]
 pub struct Traps {
     budgets: Option<Budgets>,
-    /// Texts and sketches of pages, each with its lane.
+    /// Fingerprints of texts and sketches of pages, mixed with their lane.
     seen: Recent,
-    /// Random: nobody can write a text that is taken for one of another host.
+    /// Random, so that a site cannot construct a text that collides with one of another host.
     key: u64,
     /// Charges of hosts and of their patterns.
     charges: HashMap<u64, HostCharges>,
-    /// Combinations of parameters, by path.
+    /// Combinations of parameters, by path (the newer half of a two-generation cache).
     variants: HashMap<u64, Variants>,
-    /// Paths that were not met since `variants` was last full.
+    /// Paths not seen since `variants` was last full (the older half).
     older_variants: HashMap<u64, Variants>,
-    /// By lane: links on pages that lead almost only to unknown ones.
+    /// By lane: links on pages that link almost only to unknown pages.
     unknown: Vec<u32>,
-    /// Where links may lead to other hosts.
+    /// Present if the scope includes other hosts.
     domains: Option<Domains>,
     max_pages_per_host: Option<u64>,
-    /// Where that is limited: links that were taken up, by host.
+    /// Links that entered the frontier, by host, with `--max-pages-per-host`.
     pages: HashMap<u64, u64>,
     cuts: HashMap<(TrapRule, Box<str>), Cut>,
-    /// How many of them are at each host.
+    /// Number of cuts per host.
     cuts_of_host: HashMap<u64, usize>,
 }
 
@@ -251,8 +250,8 @@ struct Charges {
 }
 
 impl Charges {
-    fn of(&mut self, news: News) -> &mut u32 {
-        if news == News::Same { &mut self.same } else { &mut self.alike }
+    fn of(&mut self, novelty: Novelty) -> &mut u32 {
+        if novelty == Novelty::Same { &mut self.same } else { &mut self.alike }
     }
 }
 
@@ -282,7 +281,7 @@ impl Traps {
         }
     }
 
-    /// A link that somebody vouches for was taken up.
+    /// Counts a link that the user or a sitemap vouches for.
     pub fn vouch(&mut self, host: &str) {
         if let Some(domains) = &mut self.domains {
             domains.meet(host);
@@ -292,12 +291,12 @@ impl Traps {
         }
     }
 
-    /// Whether what an earlier run knew of hosts makes a difference.
+    /// Whether the hosts of earlier runs matter for the budgets.
     pub fn remembers(&self) -> bool {
         self.domains.is_some() || self.max_pages_per_host.is_some()
     }
 
-    /// Takes up what an earlier run knew of a host: that it is one, and how many links to it were taken up.
+    /// Restores a host of an earlier run, and how many links to it entered the frontier.
     pub fn recall(&mut self, host: &str, pages: u64) {
         if let Some(domains) = &mut self.domains {
             domains.recall(host);
@@ -307,39 +306,39 @@ impl Traps {
         }
     }
 
-    /// Looks at a page whose links are to be judged.
+    /// Starts judging the links of a page.
     pub fn open(&mut self, visit: &Visit) -> Judging {
         let lane = visit.message.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
-        let mut judging = Judging { host: visit.link.url.clone(), lane, news: News::New, links: 0, unknown: 0 };
+        let mut judging = Judging { host: visit.link.url.clone(), lane, novelty: Novelty::New, links: 0, unknown: 0 };
         let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
         for rejected in &visit.findings.rejected {
             if let Some(rule) = TrapRule::of_scope(rejected.rule) {
                 self.cut(rule, visit.link.url.host(), u64::from(rejected.count), &rejected.example);
             }
         }
-        judging.news = self.news(visit, lane);
+        judging.novelty = self.novelty(visit, lane);
         self.reward(&judging, visit);
         judging
     }
 
-    fn news(&mut self, visit: &Visit, lane: LaneId) -> News {
+    fn novelty(&mut self, visit: &Visit, lane: LaneId) -> Novelty {
         if visit.facts.truncated == Some(Truncated::Time) {
-            return News::Same;
+            return Novelty::Same;
         }
-        let Some(Likeness { text, sketch }) = visit.message.likeness else { return News::New };
+        let Some(Likeness { text, sketch }) = visit.message.likeness else { return Novelty::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
         let new_text = self.seen.insert(likeness::mix(text ^ lane));
         let new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
         match (new_text, new_sketch) {
-            (false, _) => News::Same,
-            (true, false) => News::Alike,
-            (true, true) => News::New,
+            (false, _) => Novelty::Same,
+            (true, false) => Novelty::Alike,
+            (true, true) => Novelty::New,
         }
     }
 
-    /// Pages with something new to say pay back what others of their kind were charged.
+    /// Refunds charges to the pattern and host of a page with new text.
     fn reward(&mut self, judging: &Judging, visit: &Visit) {
-        if judging.news == News::Same || visit.message.likeness.is_none() {
+        if judging.novelty == Novelty::Same || visit.message.likeness.is_none() {
             return;
         }
         if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {
@@ -350,14 +349,14 @@ impl Traps {
         let of_pattern = host.patterns.get_mut(&xxh3_64(pattern(url).as_bytes()));
         for charges in of_pattern.into_iter().chain([&mut host.all]) {
             charges.same = charges.same.saturating_sub(EARNED);
-            if judging.news == News::New {
+            if judging.novelty == Novelty::New {
                 charges.alike = charges.alike.saturating_sub(EARNED);
             }
         }
     }
 
-    /// Whether a link is left out, and by which rule. `is_known` says whether it entered the frontier before: such a
-    /// link costs nothing.
+    /// Whether a link is left out, and by which rule. `is_known` tells whether it is in the frontier already: such a
+    /// link is not charged.
     pub fn judge<E>(
         &mut self,
         judging: &mut Judging,
@@ -371,10 +370,10 @@ impl Traps {
             let Some(most) = self.max_pages_per_host else { return Ok(None) };
             return Ok(if is_known()? { None } else { self.count_page(url, most) });
         };
-        let is_stale = match judging.news {
-            News::New => false,
-            News::Alike => link.depth > FAR,
-            News::Same => true,
+        let is_stale = match judging.novelty {
+            Novelty::New => false,
+            Novelty::Alike => link.depth > FAR,
+            Novelty::Same => true,
         };
         let unknown = judging.lane.and_then(|lane| self.unknown.get(lane.index())).copied().unwrap_or(0);
         let is_endless = is_here && unknown >= budgets.unknown;
@@ -384,23 +383,23 @@ impl Traps {
         if !is_charged || is_known()? {
             return Ok(None);
         }
-        // What is cheapest to say comes first; what changes the books for good, last.
+        // The cheapest checks come first; those with permanent effects come last.
         let objection = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
         let objection = objection
             .or_else(|| query.and_then(|query| self.charge_variant(url, query, budgets)))
-            .or_else(|| if is_stale { self.charge_stale(judging.news, url, budgets) } else { None })
+            .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
             .or_else(|| if is_new_host { self.take_up_host(link) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
         judging.unknown += u32::from(is_here && objection.is_some());
         Ok(objection)
     }
 
-    /// A link was new, and entered the frontier.
+    /// Counts a new link that entered the frontier.
     pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
         judging.unknown += u32::from(link.url.host() == judging.host.host());
     }
 
-    /// All links of the page were judged.
+    /// Ends judging the links of a page.
     pub fn close(&mut self, judging: &Judging) {
         let (Some(lane), Some(budgets)) = (judging.lane, self.budgets) else { return };
         if self.unknown.len() <= lane.index() {
@@ -415,18 +414,18 @@ impl Traps {
         };
     }
 
-    /// Links to hosts that had to wait, and need not any longer.
+    /// Takes the waiting links to hosts that the budget of their domain allows now.
     pub fn take_released(&mut self) -> Vec<Link> {
         self.domains.as_mut().map(Domains::take_released).unwrap_or_default()
     }
 
-    /// How many links to a host were taken up, where that is limited.
+    /// How many links to a host entered the frontier, with `--max-pages-per-host`.
     pub fn pages_of(&self, host: &str) -> Option<u64> {
         self.max_pages_per_host?;
         self.pages.get(&xxh3_64(host.as_bytes())).copied()
     }
 
-    /// Where links were left out, the most first.
+    /// Where links were left out, largest numbers first.
     pub fn cuts(&self) -> Vec<Cut> {
         let mut cuts: Vec<Cut> = self.cuts.values().cloned().collect();
         cuts.sort_unstable_by(|a, b| (b.left, a.rule, &a.at).cmp(&(a.left, b.rule, &b.at)));
@@ -456,9 +455,9 @@ impl Traps {
         None
     }
 
-    fn charge_stale(&mut self, news: News, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
+    fn charge_stale(&mut self, novelty: Novelty, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
         let pattern = pattern(url);
-        let is_same = news == News::Same;
+        let is_same = novelty == Novelty::Same;
         let most = if is_same { budgets.same } else { budgets.alike };
         let rules = if is_same {
             [TrapRule::StalePattern, TrapRule::StaleHost]
@@ -473,8 +472,8 @@ impl Traps {
         let key = xxh3_64(pattern.as_bytes());
         let has_budget = patterns.len() < PATTERNS || patterns.contains_key(&key);
         let of_pattern = has_budget.then(|| patterns.entry(key).or_default());
-        let of_host = all.of(news);
-        let mut of_pattern = of_pattern.map(|charges| charges.of(news));
+        let of_host = all.of(novelty);
+        let mut of_pattern = of_pattern.map(|charges| charges.of(novelty));
         if of_pattern.as_ref().is_some_and(|charged| **charged >= most) {
             return self.leave_out(rules[0], &pattern, url);
         }
@@ -533,7 +532,7 @@ fn path_of(url: UrlRef<'_>) -> String {
     format!("{}{}", url.authority(), url.path())
 }
 
-/// Whether the rules about paths speak of links of this kind: somebody vouches for the others.
+/// Whether the rules about paths apply to links of this kind. Roots and sitemap entries are exempt.
 pub fn is_judged(kind: LinkKind) -> bool {
     !matches!(kind, LinkKind::Root | LinkKind::Sitemap | LinkKind::SitemapFile)
 }

@@ -1,30 +1,30 @@
-//! What addresses look like: paths that grow by themselves, and the pattern that an address is one of.
+//! Shapes of URLs: paths that grow endlessly, and the pattern that a URL belongs to.
 //!
-//! Invariant: everything here is a pure function of the address.
+//! Invariant: everything here is a pure function of the URL.
 
 use crate::page::url::UrlRef;
 
-/// Segments of a path; Heritrix has the same number.
+/// Limit on path segments; Heritrix uses the same number.
 const DEEPEST: usize = 20;
-/// How often a run of segments may come in a row.
+/// How often a sequence of segments may repeat.
 const REPEATS: usize = 2;
-/// The longest run of segments that is looked for.
+/// The longest sequence of segments that is searched for.
 const LONGEST_RUN: usize = 4;
-/// Names of parameters that a pattern tells apart.
+/// Limit on parameter names in a pattern.
 const NAMES: usize = 32;
-/// Bytes of a pattern.
+/// Limit on the bytes of a pattern.
 const LONGEST: usize = 1_000;
 
 /// Whether a path has more segments than any site needs.
 pub fn is_deep(path: &str) -> bool {
-    // Most paths are too short for it, and are not looked at twice.
+    // Fast exit: most paths are too short.
     path.len() > 2 * DEEPEST && segments(path).count() > DEEPEST
 }
 
-/// Whether a path goes round in a circle: `/a/a/a/`, `/x/y/x/y/x/y/`. Numbers alone do not count: dates and map tiles
-/// repeat.
+/// Whether a path repeats a sequence of segments: `/a/a/a/`, `/x/y/x/y/x/y/`. Numbers alone do not count, because dates
+/// and map tiles repeat.
 pub fn is_circular(path: &str) -> bool {
-    // Most paths are too short for it, and are not looked at twice.
+    // Fast exit: most paths are too short.
     if path.bytes().filter(|&byte| byte == b'/').count() <= REPEATS {
         return false;
     }
@@ -48,10 +48,10 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
-/// The pattern of an address: host, the shape of the path, and the names of the parameters.
+/// The pattern of a URL: host, shape of the path, and names of the parameters.
 ///
-/// `h.example/*/#/*.html?month&year`: a number is `#`, everything else `*` with its extension. The text is what reports
-/// show, and what `explain` compares.
+/// `h.example/*/#/*.html?month&year`: a number is `#`, everything else `*` with its extension. Reports show this text,
+/// and `explain` compares it.
 pub fn pattern(url: UrlRef<'_>) -> String {
     let mut text = String::with_capacity(64);
     text.push_str(url.authority());
@@ -77,7 +77,7 @@ pub fn pattern(url: UrlRef<'_>) -> String {
     text
 }
 
-/// `.html`: what says of which kind a file is.
+/// The file extension, such as `.html`.
 fn extension(path: &str) -> &str {
     let dot = path.rfind(['.', '/']).unwrap_or(0);
     let extension = path.get(dot..).unwrap_or("");
@@ -87,7 +87,7 @@ fn extension(path: &str) -> &str {
     if is_one { extension } else { "" }
 }
 
-/// The names of a query's parameters, each once and sorted. Numbers in them are `#`, so that `item17` is `item18`.
+/// The parameter names of a query, distinct and sorted. Numbers in them become `#`, so that `item17` equals `item18`.
 fn names(query: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()).take(NAMES) {
@@ -106,7 +106,7 @@ fn names(query: &str) -> Vec<String> {
     names
 }
 
-/// The set of a query's names as one number.
+/// Hash of the set of a query's parameter names.
 pub fn combination(query: &str) -> u64 {
     names(query).iter().fold(0, |set, name| set ^ xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
 }

@@ -1,8 +1,8 @@
-//! [`Recent`]: a set of numbers that forgets the oldest.
+//! [`Recent`]: a bounded set of numbers that drops the oldest (two generations, an approximate LRU).
 
 use hashbrown::HashSet;
 
-/// A set that holds the last numbers that were put in: at least `room` of them, never more than twice as many.
+/// A set of the most recently inserted numbers: at least `room` of them, at most twice as many.
 #[derive(Clone, Debug)]
 pub struct Recent {
     room: usize,
@@ -15,10 +15,10 @@ impl Recent {
         Self { room: room.max(1), new: HashSet::new(), old: HashSet::new() }
     }
 
-    /// Puts a number in; says whether it was not there before.
+    /// Inserts a number. Returns whether it was absent.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.new.len() >= self.room {
-            // The old ones' memory is used again.
+            // Reuses the allocation of the older generation.
             std::mem::swap(&mut self.new, &mut self.old);
             self.new.clear();
         }

@@ -1,43 +1,43 @@
-//! [`Workbench`]: the lanes that are held now, and who may be asked next.
+//! [`Workbench`]: the lanes in memory, and which of them may send the next request.
 //!
-//! What exists is the frontier's business; what is held now is the workbench's. Politeness is ownership here: a
-//! [`Job`] is the right to one slot of a lane, it is handed out by [`Workbench::next`] and given back by
-//! [`Workbench::finish`], and nothing is counted afterwards.
+//! The frontier holds everything that is known; the workbench holds what is being worked on. Politeness is ownership: a
+//! [`Job`] is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases
+//! it. There are no counters to check afterwards.
 //!
-//! Every lane that could do something sits in one place: in `ready` (it may start now), in `later` (it may start at a
-//! known time), in `rated` (a page may start there once the rate allows one), or in the queue of an address that has no
-//! slot free. A lane that waits for another event (an answer, a
-//! name, a robots.txt, more links) sits nowhere; the event puts it back.
+//! A lane that can do something is in exactly one queue: `ready` (it may start now), `later` (it may start at a known
+//! time), `rated` (it may start when `--rate` allows a page), or the queue of an address without a free slot. A lane
+//! that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event puts it
+//! back.
 //!
-//! Rules of robots.txt files may have to make room while their lane has work (see `spare`). Such a lane goes after all
-//! whose rules are at hand; when its turn comes its rules are recalled, and it is the very next to go: so every recall
-//! brings a start or a verdict, and lanes cannot take each other's rules away for ever.
+//! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose rules
+//! are in memory. When its turn comes, its rules are loaded again and it goes first. So every reload leads to a request
+//! or a decision, and lanes cannot evict each other's rules for ever.
 //!
-//! Invariants: requests under way never exceed the concurrency, a lane's width, or an address's cap; none starts before
-//! its lane is due; robots.txt goes before the first page of an origin; a link whose fate is known is settled at once,
-//! so that no timer decides when the crawl ends.
+//! Invariants: requests in flight never exceed the concurrency, the width of a lane, or the cap of an address; no
+//! request starts before its lane is due; robots.txt is fetched before the first page of an origin; a link whose outcome
+//! is known is settled at once, so that no timer decides when the crawl ends.
 
-mod choice;
+mod eviction;
 mod pick;
-mod seats;
-mod spare;
+mod queues;
+mod selection;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use self::choice::Choice;
-use self::pick::News;
-use self::seats::{Ready, Seat, Shared};
+use self::eviction::{Evictable, MIN_RESIDENCE};
 #[cfg(test)]
-pub(crate) use self::spare::{IDLE_LANES, ROBOTS_ROOM};
-use self::spare::{KEPT, Spare};
+pub(crate) use self::eviction::{IDLE_LANES, ROBOTS_ROOM};
+use self::pick::Update;
+use self::queues::{LaneQueues, Ready, WaitState};
+use self::selection::Selection;
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
@@ -49,40 +49,34 @@ use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// A host given up on is asked again after this long.
+/// How long an unreachable host is left alone.
 const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
-/// Redirects that a robots.txt may take (RFC 9309, 2.3.1.2).
+/// Redirects that are followed for a robots.txt (RFC 9309, 2.3.1.2).
 pub const ROBOTS_REDIRECTS: u8 = 5;
 
-/// The lanes that are held now.
+/// The lanes in memory, and what each of them waits for.
 pub struct Workbench {
     rules: Arc<Rules>,
     lanes: HashMap<LaneId, Entry>,
-    ready: BTreeSet<Ready>,
-    /// Lanes that could ask for a page if the rate allowed it.
-    rated: BinaryHeap<Ready>,
-    later: BTreeSet<(Time, LaneId)>,
-    by_ip: HashMap<IpAddr, Shared>,
-    /// Names to resolve.
+    queues: LaneQueues,
+    /// Lanes whose host name is to be resolved.
     names: VecDeque<LaneId>,
-    /// Links that end without being asked for.
-    verdicts: VecDeque<Box<Visit>>,
-    /// Lanes that want more links from the frontier.
-    hungry: Vec<LaneId>,
-    /// Robots rules that had to make room and are needed again.
+    /// Links that end without a request.
+    decided: VecDeque<Box<Visit>>,
+    /// Lanes that need more links from the frontier.
+    wants_refill: Vec<LaneId>,
+    /// Evicted robots rules that are needed again.
     recalls: VecDeque<(LaneId, Origin)>,
-    /// The lane whose rules are just coming back: it is seated before all others.
+    /// The lane whose rules are being loaded again: it goes first.
     recalled: Option<LaneId>,
-    spare: Spare,
+    evictable: Evictable,
     in_flight: usize,
     concurrency: usize,
-    /// How many pages may still be asked for.
+    /// How many pages may still be requested.
     pages_left: u64,
     /// `--rate`: no page starts before this.
     next_start: Time,
-    /// Links held here: queued, waiting for a retry, or in flight.
-    held: usize,
-    seq: u64,
+    held: HeldLinks,
     draining: bool,
     paused: bool,
 }
@@ -92,24 +86,43 @@ pub struct Workbench {
 pub enum Next {
     /// Fetch this.
     Fetch(Job),
-    /// This link has ended without being asked for.
+    /// This link has ended without a request.
     Settle(Box<Visit>),
-    /// Resolve this lane's name, and say so with [`Workbench::resolved`].
+    /// Resolve this lane's name, and answer with [`Workbench::resolved`].
     Resolve(LaneId, Arc<str>),
-    /// The robots rules of an origin had to make room and are needed again. Answered by [`Workbench::robots_recalled`]
-    /// where they were noted, by [`Workbench::robots_forgotten`] where not.
+    /// The robots rules of an origin were evicted and are needed again. Answered by [`Workbench::robots_recalled`] if
+    /// the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
     Recall(LaneId, Origin),
-    /// Nothing before this time, unless an event comes first; [`Time::NEVER`] where only an event can help.
+    /// Nothing before this time, unless an event readmitted first; [`Time::NEVER`] where only an event can help.
     Wait(Time),
 }
 
 struct Entry {
     lane: Lane,
-    seat: Seat,
-    is_hungry: bool,
-    /// The address whose free slot this lane was called up for. If it does not take it, the next lane in that queue is
-    /// called.
-    called_by: Option<IpAddr>,
+    wait: WaitState,
+    awaits_refill: bool,
+    /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane in that address's
+    /// queue is woken.
+    woken_by: Option<IpAddr>,
+}
+
+/// Counts the links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot end
+/// while there are any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct HeldLinks(usize);
+
+impl HeldLinks {
+    fn add(&mut self, links: usize) {
+        self.0 += links;
+    }
+
+    fn remove(&mut self, links: usize) {
+        self.0 = self.0.saturating_sub(links);
+    }
+
+    fn count(self) -> usize {
+        self.0
+    }
 }
 
 impl Workbench {
@@ -117,58 +130,54 @@ impl Workbench {
         Self {
             concurrency: rules.concurrency.max(1),
             pages_left: rules.max_pages.unwrap_or(u64::MAX),
-            spare: Spare::new(&rules),
+            evictable: Evictable::new(&rules),
             rules,
             lanes: HashMap::new(),
-            ready: BTreeSet::new(),
-            rated: BinaryHeap::new(),
-            later: BTreeSet::new(),
-            by_ip: HashMap::new(),
+            queues: LaneQueues::default(),
             names: VecDeque::new(),
-            verdicts: VecDeque::new(),
-            hungry: Vec::new(),
+            decided: VecDeque::new(),
+            wants_refill: Vec::new(),
             recalls: VecDeque::new(),
             recalled: None,
             in_flight: 0,
             next_start: Time::ZERO,
-            held: 0,
-            seq: 0,
+            held: HeldLinks::default(),
             draining: false,
             paused: false,
         }
     }
 
     /// The frontier holds `backlog` links for this lane.
-    pub fn offer(&mut self, id: LaneId, name: &str, backlog: u64, now: Time) {
-        self.let_lanes_go(now);
+    pub fn set_backlog(&mut self, id: LaneId, name: &str, backlog: u64, now: Time) {
+        self.evict_idle_lanes(now);
         let entry = self.entry(id, name);
         entry.lane.backlog = backlog;
         self.place(id, now);
     }
 
-    /// Whether a lane is held. One that is not may have been, and was let go since it had nothing to do.
+    /// Whether a lane is in memory. An idle lane may have been evicted.
     pub fn holds(&self, id: LaneId) -> bool {
         self.lanes.contains_key(&id)
     }
 
-    /// An earlier run spent some of the pages that may be asked for.
+    /// Counts pages that an earlier run requested towards the limit.
     pub fn spend_pages(&mut self, pages: u64) {
         if self.rules.max_pages.is_some() {
             self.pages_left = self.pages_left.saturating_sub(pages);
         }
     }
 
-    /// An earlier run was asked by a host to leave it alone until then.
-    pub fn let_rest(&mut self, id: LaneId, name: &str, until: Time) {
+    /// Sends the host no request before `until`, as it told an earlier run.
+    pub fn pause_until(&mut self, id: LaneId, name: &str, until: Time) {
         self.entry(id, name).lane.pace.rest_until(until);
     }
 
-    /// Until when a lane rests.
+    /// Until when a lane backs off.
     pub fn rests_until(&self, id: LaneId) -> Time {
         self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.rests_until())
     }
 
-    /// An earlier run may have asked this lane's host so long ago: the usual distance is kept from that.
+    /// Keeps the usual delay from the last request of an earlier run, which may have been as recent as `ago`.
     pub fn keep_distance(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
@@ -177,41 +186,41 @@ impl Workbench {
         }
     }
 
-    /// Lanes that want more links, each once.
-    pub fn hungry(&mut self) -> Vec<LaneId> {
-        std::mem::take(&mut self.hungry)
+    /// Takes the lanes that need more links, each once.
+    pub fn wants_refill(&mut self) -> Vec<LaneId> {
+        std::mem::take(&mut self.wants_refill)
     }
 
-    /// Links of a lane from the frontier, and how many more it still holds.
-    pub fn give(&mut self, id: LaneId, links: Vec<Link>, backlog: u64, now: Time) {
+    /// Adds links of a lane from the frontier, which still holds `backlog` more.
+    pub fn add_links(&mut self, id: LaneId, links: Vec<Link>, backlog: u64, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        entry.is_hungry = false;
+        entry.awaits_refill = false;
         entry.lane.backlog = backlog;
-        self.held += links.len();
-        let news = News::Links(entry.lane.queue.len());
+        self.held.add(links.len());
+        let update = Update::Links(entry.lane.queue.len());
         entry.lane.queue.extend(links);
-        self.sweep(id, news, now);
+        self.settle_decided(id, update, now);
         self.place(id, now);
     }
 
-    /// Something to fetch for the crawl's own sake, before the lane's pages.
-    pub fn errand(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
+    /// Adds a robots.txt or a sitemap to fetch before the lane's pages.
+    pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.errands.push_back((link, purpose));
-        self.held += 1;
-        self.sweep(id, News::Errands, now);
+        self.held.add(1);
+        self.settle_decided(id, Update::Errands, now);
         self.place(id, now);
     }
 
-    /// A link is to be tried again at `due`.
+    /// Schedules another attempt for a link at `due`.
     pub fn retry(&mut self, id: LaneId, link: Link, purpose: Purpose, due: Time, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
-        self.seq += 1;
-        let seq = self.seq;
+        self.queues.seq += 1;
+        let seq = self.queues.seq;
         self.entry(id, &name).lane.retries.push(Reverse(Retry { due, seq, link, purpose }));
-        self.held += 1;
+        self.held.add(1);
         self.place(id, now);
     }
 
@@ -234,18 +243,18 @@ impl Workbench {
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
-        self.sweep(id, News::Addresses, now);
+        self.settle_decided(id, Update::Addresses, now);
         self.place(id, now);
     }
 
-    /// What is known of an origin's robots.txt now.
+    /// Sets what is known of an origin's robots.txt.
     pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
         let ceiling = self.rules.max_crawl_delay;
         let entry = self.entry(id, &origin.host);
         if let RobotsState::Failed { until, .. } = state
             && let Some(RobotsState::Asked { old: Some(old) }) = entry.lane.robots_of(origin)
         {
-            state = RobotsState::Rules { rules: Arc::clone(old), until, kept: now + KEPT };
+            state = RobotsState::Rules { rules: Arc::clone(old), until, kept: now + MIN_RESIDENCE };
         }
         if let RobotsState::Rules { rules, .. } = &state
             && let Some(delay) = rules.crawl_delay()
@@ -255,31 +264,30 @@ impl Workbench {
         let before = entry.lane.robots_weight();
         entry.lane.set_robots(origin, state);
         let after = entry.lane.robots_weight();
-        self.spare.weighs(before, after);
-        self.sweep(id, News::Robots(origin), now);
+        self.evictable.adjust(before, after);
+        self.settle_decided(id, Update::Robots(origin), now);
         self.place(id, now);
-        self.make_room(Some((id, origin)), now);
+        self.evict_robots(Some((id, origin)), now);
     }
 
-    /// The answer to [`Next::Recall`] where it was noted what the robots.txt said. The lane goes next, while its rules
-    /// are at hand.
+    /// The answer to [`Next::Recall`] if the robots.txt was stored. The lane goes next, while its rules are in memory.
     pub fn robots_recalled(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
         self.recalled = Some(id);
         self.robots_known(id, origin, state, now);
         self.recalled = None;
     }
 
-    /// The answer to [`Next::Recall`] where nobody noted what the robots.txt said: the host is asked again.
-    pub fn robots_forgotten(&mut self, id: LaneId, origin: &Origin, now: Time) {
+    /// The answer to [`Next::Recall`] if the robots.txt was not stored: it is fetched again.
+    pub fn robots_not_stored(&mut self, id: LaneId, origin: &Origin, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let before = entry.lane.robots_weight();
             entry.lane.forget_robots(origin);
-            self.spare.weighs(before, entry.lane.robots_weight());
+            self.evictable.adjust(before, entry.lane.robots_weight());
             self.place(id, now);
         }
     }
 
-    /// A visit is over: its slot comes back, and the lane learns how its host took it.
+    /// A visit is over: its slot readmitted back, and the lane learns how its host took it.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
         let Some((id, slot)) = visit.message.slot else {
             return;
@@ -291,7 +299,7 @@ impl Workbench {
             return;
         };
         self.in_flight -= 1;
-        self.held -= 1;
+        self.held.remove(1);
         let lane = &mut entry.lane;
         let sign = pick::sign(visit, now - taken.flight.started);
         lane.pace.ended(sign, taken.flight, self.rules.retry_wait, now);
@@ -309,15 +317,15 @@ impl Workbench {
         }
         self.free_addresses(&taken.addresses);
         self.place(id, now);
-        self.seat_anew(id);
+        self.update_rank(id);
     }
 
-    /// No more jobs are handed out; what is in flight may end.
+    /// Stops handing out jobs. Requests in flight may finish.
     pub fn drain(&mut self) {
         self.draining = true;
     }
 
-    /// Starts nothing while paused; what is in flight may end.
+    /// Pauses or continues: while paused no request starts, and requests in flight may finish.
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
     }
@@ -358,7 +366,7 @@ impl Workbench {
         self.rules.rate
     }
 
-    /// Takes links off the bench that are not in flight.
+    /// Removes links that are not in flight.
     pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
         let mut removed = Vec::new();
         let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
@@ -376,7 +384,7 @@ impl Workbench {
                 }
             }
             if removed.len() > before {
-                self.held -= removed.len() - before;
+                self.held.remove(removed.len() - before);
                 self.place(id, now);
             }
         }
@@ -384,28 +392,28 @@ impl Workbench {
     }
 
     /// Whether lanes wait for links from the frontier.
-    pub fn is_hungry(&self) -> bool {
-        !self.hungry.is_empty()
+    pub fn awaits_refill(&self) -> bool {
+        !self.wants_refill.is_empty()
     }
 
-    /// How many fetches are under way.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Links held here: queued, waiting for a retry or a verdict, or in flight.
+    /// Number of links on the workbench: queued, waiting for a retry or for settling, or in flight.
     pub fn held(&self) -> usize {
-        self.held
+        self.held.count()
     }
 
-    /// Whether the limit on pages is reached and nothing that was begun is left.
+    /// Whether `--max-pages` is reached and no started page is left.
     pub fn is_spent(&self) -> bool {
         self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
     }
 
-    /// Takes everything back that is held and not under way, once no more jobs are handed out. Errands are dropped: a
-    /// later crawl runs its own.
-    pub fn surrender(&mut self) -> Vec<Link> {
+    /// Takes back all links that are not in flight, once no more jobs are handed out. Robots.txt fetches are dropped: a
+    /// later run starts its own.
+    pub fn take_back(&mut self) -> Vec<Link> {
         let mut links = Vec::new();
         for entry in self.lanes.values_mut() {
             links.extend(entry.lane.queue.drain(..));
@@ -414,11 +422,11 @@ impl Workbench {
             links.extend(retries.map(|Reverse(retry)| retry.link));
             entry.lane.errands.clear();
         }
-        self.held = self.in_flight + self.verdicts.len();
+        self.held = HeldLinks(self.in_flight + self.decided.len());
         links
     }
 
-    /// How many pages may still be asked for.
+    /// How many pages may still be requested.
     pub fn pages_left(&self) -> u64 {
         self.pages_left
     }
@@ -431,7 +439,7 @@ impl Workbench {
         self.lanes.get(&id).map(|entry| &entry.lane)
     }
 
-    /// Lowers how many fetches may be under way: the system has no more to give.
+    /// Lowers the number of concurrent requests, because the system lacks resources for more.
     pub fn limit_concurrency(&mut self, concurrency: usize) {
         self.concurrency = self.concurrency.min(concurrency.max(1));
     }
@@ -439,12 +447,12 @@ impl Workbench {
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Next {
         loop {
-            // First of all: nothing happens to a lane between its turn and its rules.
+            // First, so that nothing happens to a lane between its turn and the reload of its rules.
             if let Some((id, origin)) = self.recalls.pop_front() {
                 return Next::Recall(id, origin);
             }
-            if let Some(visit) = self.verdicts.pop_front() {
-                self.held = self.held.saturating_sub(1);
+            if let Some(visit) = self.decided.pop_front() {
+                self.held.remove(1);
                 return Next::Settle(visit);
             }
             if let Some(id) = self.names.pop_front() {
@@ -458,28 +466,28 @@ impl Workbench {
                 return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
-                self.ready.extend(self.rated.pop());
+                self.queues.ready.extend(self.queues.rated.pop());
             }
-            let Some(Ready { lane, weight, seq }) = self.ready.pop_last() else {
-                let due = self.later.first().map_or(Time::NEVER, |(time, _)| *time);
-                return Next::Wait(if self.rated.is_empty() { due } else { due.min(self.next_start) });
+            let Some(Ready { lane, weight, seq }) = self.queues.ready.pop_last() else {
+                let due = self.queues.later.first().map_or(Time::NEVER, |(time, _)| *time);
+                return Next::Wait(if self.queues.rated.is_empty() { due } else { due.min(self.next_start) });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
-                // Its rules made room while it waited here.
+                // Its rules were evicted while it waited here.
                 let last = Ready { weight: 0, seq, lane };
-                if let Some(Seat::Ready(seat)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.seat) {
-                    *seat = last;
+                if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
+                    *wait = last;
                 }
-                self.ready.insert(last);
+                self.queues.ready.insert(last);
                 continue;
             }
-            let called_by = self.lanes.get_mut(&lane).and_then(|entry| {
-                entry.seat = Seat::Nowhere;
-                entry.called_by.take()
+            let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
+                entry.wait = WaitState::Nowhere;
+                entry.woken_by.take()
             });
             let job = self.start(lane, now);
-            if let Some(ip) = called_by {
-                self.call_next(ip);
+            if let Some(ip) = woken_by {
+                self.wake_next(ip);
             }
             if let Some(job) = job {
                 return Next::Fetch(job);
@@ -488,42 +496,42 @@ impl Workbench {
     }
 
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
-        let (link, purpose, addresses) = match self.choose(id, now) {
-            Choice::Go(link, purpose, addresses) => (link, purpose, addresses),
-            Choice::Blocked(until) => {
-                self.ask_for_more(id);
+        let (link, purpose, addresses) = match self.select(id, now) {
+            Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
+            Selection::Blocked(until) => {
+                self.request_refill(id);
                 if !until.is_never() {
-                    self.seat_later(id, until);
+                    self.enqueue_later(id, until);
                 }
                 return None;
             }
-            Choice::Full(ip) => {
-                self.by_ip.entry(ip).or_default().waiting.push_back(id);
+            Selection::Full(ip) => {
+                self.queues.by_ip.entry(ip).or_default().waiting.push_back(id);
                 if let Some(entry) = self.lanes.get_mut(&id) {
-                    entry.seat = Seat::Queued;
+                    entry.wait = WaitState::Queued;
                 }
                 return None;
             }
-            Choice::TooFast => {
-                self.seq += 1;
-                let ready = self.rank(id, Reverse(self.seq));
+            Selection::RateLimited => {
+                self.queues.seq += 1;
+                let ready = self.rank(id, Reverse(self.queues.seq));
                 if let Some(entry) = self.lanes.get_mut(&id) {
-                    entry.seat = Seat::Rated;
-                    self.rated.extend(ready);
+                    entry.wait = WaitState::Rated;
+                    self.queues.rated.extend(ready);
                 }
                 return None;
             }
-            Choice::Crowded => {
-                match self.find_room(now) {
-                    Some(later) => self.seat_later(id, later),
-                    None => self.seat_ready(id),
+            Selection::NoRobotsRoom => {
+                match self.retry_eviction(now) {
+                    Some(later) => self.enqueue_later(id, later),
+                    None => self.enqueue_ready(id),
                 }
                 return None;
             }
         };
         if self.rules.per_ip.is_some() {
             for ip in addresses.iter() {
-                self.by_ip.entry(*ip).or_default().in_flight += 1;
+                self.queues.by_ip.entry(*ip).or_default().in_flight += 1;
             }
         }
         if purpose == Purpose::Page {
@@ -548,26 +556,26 @@ impl Workbench {
     }
 
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
-        let (rules, spare) = (&self.rules, &mut self.spare);
+        let (rules, evictable) = (&self.rules, &mut self.evictable);
         self.lanes.entry(id).or_insert_with(|| {
-            spare.comes(id);
+            evictable.readmitted(id);
             let lane = Lane::new(Arc::from(name), rules);
-            Entry { lane, seat: Seat::Nowhere, is_hungry: false, called_by: None }
+            Entry { lane, wait: WaitState::Nowhere, awaits_refill: false, woken_by: None }
         })
     }
 }
 
-/// From one page to the next, at a rate of pages a second.
+/// Time between two pages at a rate of pages per second.
 fn spacing(rate: f64) -> Duration {
     Duration::from_secs_f64(1.0 / rate.max(1e-6))
 }
 
-/// The state after a robots.txt was given up on: every link of its origin ends with this outcome.
+/// The state after the last attempt at a robots.txt failed: every link of its origin ends with this outcome.
 pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -> RobotsState {
     RobotsState::Failed { failure, outcome, tries, until: now + GIVEN_UP_LIFE }
 }
 
-/// The state after a robots.txt was read, and before anybody noted it.
+/// The state after a robots.txt was read and before it is stored.
 pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
-    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE, kept: now + KEPT }
+    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE, kept: now + MIN_RESIDENCE }
 }

@@ -1,7 +1,6 @@
-//! What a lane does next, and what an answer tells about its host: the decisions of the workbench that concern one lane
-//! only.
+//! Decisions that concern a single lane: which link is next, and what a response says about the host's load.
 //!
-//! Invariant: a page is taken only while its origin's robots.txt is known, not older than a day, and allows it.
+//! Invariant: a page is picked only if its origin's robots.txt is known, at most a day old, and allows it.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -20,22 +19,22 @@ use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// How far into a queue to look for a link whose origin is not waiting for its robots.txt.
+/// How far into a queue to search for a link whose origin does not wait for its robots.txt.
 const LOOK_AHEAD: usize = 32;
 
 /// The next link of a lane, as far as robots.txt and retries decide.
 pub(super) enum Pick {
     Take(Link, Purpose),
     AskRobots(Origin),
-    /// This link ends without being asked for.
+    /// This link ends without a request.
     End(Box<Visit>),
-    /// Nothing before then; never means: when an event comes.
+    /// Nothing before then; never means: when an event readmitted.
     Nothing(Time),
 }
 
-/// What robots.txt says to a link.
-enum Leave {
-    Granted,
+/// What robots.txt decides about a link.
+enum RobotsDecision {
+    Allowed,
     /// It must be fetched first.
     Unknown(Origin),
     /// It is being fetched.
@@ -43,12 +42,12 @@ enum Leave {
     Denied(Outcome, Option<Failure>, u8),
 }
 
-/// Picks what to ask for next. `pages`: whether pages may be asked for that were never asked for before.
+/// Picks the next link. `pages`: whether pages may be requested for the first time.
 pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pick {
     if let Some((link, purpose)) = lane.errands.pop_front() {
         return Pick::Take(link, purpose);
     }
-    // A page that is to be tried again is judged like any other: its robots.txt may have changed meanwhile.
+    // A retried page is checked like any other: its robots.txt may have changed.
     while lane.retries.peek().is_some_and(|Reverse(retry)| retry.due <= now) {
         if let Some(Reverse(retry)) = lane.retries.pop() {
             match retry.purpose {
@@ -63,16 +62,16 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
             index += 1;
             continue;
         }
-        match leave(lane, link, rules, now) {
-            Leave::Pending => index += 1,
-            Leave::Unknown(origin) => return Pick::AskRobots(origin),
-            Leave::Granted => {
+        match robots_decision(lane, link, rules, now) {
+            RobotsDecision::Pending => index += 1,
+            RobotsDecision::Unknown(origin) => return Pick::AskRobots(origin),
+            RobotsDecision::Allowed => {
                 if let Some(link) = lane.queue.remove(index) {
                     let purpose = purpose_of(&link);
                     return Pick::Take(link, purpose);
                 }
             }
-            Leave::Denied(outcome, failure, tries) => {
+            RobotsDecision::Denied(outcome, failure, tries) => {
                 if let Some(link) = lane.queue.remove(index) {
                     return Pick::End(ended(link, outcome, failure, tries, now));
                 }
@@ -82,75 +81,85 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// What is news about a lane: whatever else is on its bench was judged when it came.
+/// What changed about a lane. Links that the change does not concern were checked on arrival.
 #[derive(Clone, Copy)]
-pub(super) enum News<'a> {
-    /// Links from here on are new in its queue.
+pub(super) enum Update<'a> {
+    /// Links from this index on are new in its queue.
     Links(usize),
     Errands,
     Addresses,
     Robots(&'a Origin),
 }
 
-/// Takes the links off the bench that end without being asked for, as far as the news decides it. A judgement can cost
-/// a millisecond where a robots.txt was made for that, so none is repeated here.
-pub(super) fn sweep(lane: &mut Lane, news: News<'_>, rules: &Rules, now: Time, swept: &mut VecDeque<Box<Visit>>) {
+/// Removes the links that end without a request because of the update. Matching a hostile robots.txt can take a
+/// millisecond per link, so no check is repeated.
+pub(super) fn settle_decided(
+    lane: &mut Lane,
+    update: Update<'_>,
+    rules: &Rules,
+    now: Time,
+    decided: &mut VecDeque<Box<Visit>>,
+) {
     let list = match &lane.addresses {
         Addresses::Known { list, .. } => Arc::clone(list),
         _ => Arc::default(),
     };
-    if matches!(news, News::Errands | News::Addresses) {
+    if matches!(update, Update::Errands | Update::Addresses) {
         for (link, purpose) in std::mem::take(&mut lane.errands) {
             match permitted(rules, &link.url, &list) {
                 Ok(_) => lane.errands.push_back((link, purpose)),
-                Err(failure) => swept.push_back(refused(link, purpose, failure, now)),
+                Err(failure) => decided.push_back(refused(link, purpose, failure, now)),
             }
         }
     }
-    let first = match news {
-        News::Errands => return,
-        News::Links(first) => first.min(lane.queue.len()),
-        News::Addresses | News::Robots(_) => 0,
+    let first = match update {
+        Update::Errands => return,
+        Update::Links(first) => first.min(lane.queue.len()),
+        Update::Addresses | Update::Robots(_) => 0,
     };
     let judged = lane.queue.split_off(first);
     for link in judged {
-        let is_permitted = match news {
-            News::Links(_) | News::Addresses => permitted(rules, &link.url, &list).map(drop),
-            News::Errands | News::Robots(_) => Ok(()),
+        let is_permitted = match update {
+            Update::Links(_) | Update::Addresses => permitted(rules, &link.url, &list).map(drop),
+            Update::Errands | Update::Robots(_) => Ok(()),
         };
         if let Err(failure) = is_permitted {
             let purpose = purpose_of(&link);
-            swept.push_back(refused(link, purpose, failure, now));
+            decided.push_back(refused(link, purpose, failure, now));
             continue;
         }
-        let leave = match news {
-            News::Links(_) => leave(lane, &link, rules, now),
-            News::Robots(origin) if link.url.is_of(origin) => leave(lane, &link, rules, now),
-            News::Robots(_) | News::Errands | News::Addresses => Leave::Granted,
+        let decision = match update {
+            Update::Links(_) => robots_decision(lane, &link, rules, now),
+            Update::Robots(origin) if link.url.is_of(origin) => robots_decision(lane, &link, rules, now),
+            Update::Robots(_) | Update::Errands | Update::Addresses => RobotsDecision::Allowed,
         };
-        match leave {
-            Leave::Denied(outcome, failure, tries) => swept.push_back(ended(link, outcome, failure, tries, now)),
-            Leave::Granted | Leave::Unknown(_) | Leave::Pending => lane.queue.push_back(link),
+        match decision {
+            RobotsDecision::Denied(outcome, failure, tries) => {
+                decided.push_back(ended(link, outcome, failure, tries, now))
+            }
+            RobotsDecision::Allowed | RobotsDecision::Unknown(_) | RobotsDecision::Pending => {
+                lane.queue.push_back(link)
+            }
         }
     }
 }
 
-fn leave(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Leave {
+fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> RobotsDecision {
     if rules.robots == RobotsPolicy::Ignore {
-        return Leave::Granted;
+        return RobotsDecision::Allowed;
     }
     let origin = link.url.origin();
     match lane.robots_of(&origin) {
-        None | Some(RobotsState::Away) => Leave::Unknown(origin),
-        Some(RobotsState::Asked { .. }) => Leave::Pending,
+        None | Some(RobotsState::Away) => RobotsDecision::Unknown(origin),
+        Some(RobotsState::Asked { .. }) => RobotsDecision::Pending,
         Some(RobotsState::Rules { until, .. } | RobotsState::Failed { until, .. }) if *until <= now => {
-            Leave::Unknown(origin)
+            RobotsDecision::Unknown(origin)
         }
         Some(RobotsState::Failed { failure, outcome, tries, .. }) => {
-            Leave::Denied(*outcome, Some(failure.clone()), *tries)
+            RobotsDecision::Denied(*outcome, Some(failure.clone()), *tries)
         }
-        Some(RobotsState::Rules { rules, .. }) if rules.allows(link.url.target()) => Leave::Granted,
-        Some(RobotsState::Rules { .. }) => Leave::Denied(Outcome::Robots, None, 0),
+        Some(RobotsState::Rules { rules, .. }) if rules.allows(link.url.target()) => RobotsDecision::Allowed,
+        Some(RobotsState::Rules { .. }) => RobotsDecision::Denied(Outcome::Robots, None, 0),
     }
 }
 
@@ -160,7 +169,7 @@ fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now:
     Box::new(visit)
 }
 
-/// A link that we do not ask for, for the safety of others.
+/// A link that is refused for safety: a private address or a blocked port.
 pub(super) fn refused(link: Link, purpose: Purpose, failure: Failure, now: Time) -> Box<Visit> {
     let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
     visit.facts.error = Some(failure);
@@ -179,8 +188,8 @@ pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     }
 }
 
-/// Whether the user gave the addresses of every link that waits: then nobody is asked for the name.
-pub(super) fn is_given(lane: &Lane, rules: &Rules) -> bool {
+/// Whether `--resolve` gives the addresses of every waiting link, so that no DNS lookup is needed.
+pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     if rules.resolve.is_empty() {
         return false;
     }
@@ -189,8 +198,8 @@ pub(super) fn is_given(lane: &Lane, rules: &Rules) -> bool {
     links.peek().is_some() && links.all(|link| rules.given(link.url.host(), link.url.port()).is_some())
 }
 
-/// The addresses of a link's host that may be connected to. Where a proxy resolves the name there are none to judge: then
-/// the name is judged, and the rest is the proxy's to refuse.
+/// The addresses of a link's host that are safe to connect to. If a proxy resolves the name, only the name is checked,
+/// and refusing private addresses is left to the proxy.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());
@@ -215,7 +224,7 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     Ok(public)
 }
 
-/// Whether all that a lane wants to ask for goes through proxies that resolve its name themselves.
+/// Whether all requests of a lane go through proxies that resolve its name themselves.
 pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     let mut urls = lane.queue.iter().map(|link| &link.url);
     let mut errands = lane.errands.iter().map(|(link, _)| &link.url);
@@ -227,7 +236,7 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     }
 }
 
-/// What a visit tells about how its host feels. All of it took so long, from the moment its slot was taken.
+/// What a visit says about the load of its host. `taken` is the time since its slot was taken.
 pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {

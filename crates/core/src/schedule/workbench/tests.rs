@@ -36,11 +36,11 @@ fn stock(bench: &mut Workbench, count: u32) {
 fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     for (number, (count, _)) in (0..).zip(lanes) {
         let (id, name) = (LaneId(number), format!("h{number}.example"));
-        bench.offer(id, &name, 0, at(0));
-        bench.give(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
+        bench.set_backlog(id, &name, 0, at(0));
+        bench.add_links(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
     }
     for _ in lanes {
-        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name comes first");
+        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name readmitted first");
     }
     for (number, (_, ips)) in (0..).zip(lanes) {
         let ips = ips.iter().map(|ip| ip.parse().expect("an address")).collect();
@@ -101,7 +101,7 @@ fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
     assert_eq!(first.len(), 1);
     for lane in 0..3 {
         for _ in 0..5 {
-            bench.offer(LaneId(lane), &format!("h{lane}.example"), 0, at(1));
+            bench.set_backlog(LaneId(lane), &format!("h{lane}.example"), 0, at(1));
             assert!(matches!(bench.next(at(1)), Next::Wait(Time::NEVER)));
         }
     }
@@ -115,7 +115,7 @@ fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
     }
     seen.sort_unstable();
     assert_eq!(seen, [LaneId(0), LaneId(1), LaneId(2)]);
-    assert!(bench.by_ip.is_empty());
+    assert!(bench.queues.by_ip.is_empty());
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_request_counts_at_every_address_that_it_may_go_to() {
 #[test]
 fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
     let mut bench = bench(|config| config.per_host = Some(1));
-    bench.offer(LaneId(0), "h0.example", 0, at(0));
-    bench.give(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
+    bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
     bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::ZERO)), at(70));
     let mut jobs = fetches(&mut bench, at(900));
@@ -161,8 +161,8 @@ fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
 /// A lane that nobody named as a root, with one link for each of these moments.
 fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
     let id = LaneId(7);
-    bench.offer(id, name, 0, at(0));
-    bench.give(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
+    bench.set_backlog(id, name, 0, at(0));
+    bench.add_links(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
     id
 }
 
@@ -200,7 +200,7 @@ fn an_address_that_the_user_gave_is_for_its_port_alone() {
     assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
     end(&mut bench, job, 200, at(1));
     // Another one: it is looked up, and what was given is no answer to that. It does not suffer from it either.
-    bench.give(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
+    bench.add_links(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
     assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
     bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
     let mut fates = Vec::new();
@@ -234,8 +234,8 @@ fn names_and_ports_that_are_refused_are_not_even_looked_up() {
 #[test]
 fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     let mut bench = bench(|config| config.max_tries = 2);
-    bench.offer(LaneId(0), "h0.example", 0, at(0));
-    bench.give(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
+    bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
     let failure = || Err(Failure::new(ErrorKind::DnsServfail, "no"));
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
     bench.resolved(LaneId(0), failure(), at(5));
@@ -245,10 +245,10 @@ fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     bench.resolved(LaneId(0), failure(), at(2_000));
     let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
     assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
-    // What comes later ends at once, and after an hour the name gets another chance.
-    bench.give(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
+    // What readmitted later ends at once, and after an hour the name gets another chance.
+    bench.add_links(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
     assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
-    bench.give(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
     assert!(matches!(bench.next(at(3_700_000)), Next::Resolve(..)));
     assert_eq!(bench.held(), 1);
 }
@@ -370,7 +370,7 @@ fn a_robots_txt_that_cannot_be_renewed_holds_on_for_an_hour() {
     let job = fetches(&mut bench, at(1)).remove(0);
     end(&mut bench, job, 200, at(1));
     let day = Time::ZERO + ROBOTS_LIFE;
-    bench.give(LaneId(0), vec![link("http://h0.example/later")], 0, day);
+    bench.add_links(LaneId(0), vec![link("http://h0.example/later")], 0, day);
     assert!(matches!(bench.next(day), Next::Resolve(..)));
     bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::from_secs(9))), day);
     let job = fetches(&mut bench, day).remove(0);
@@ -392,7 +392,7 @@ fn what_is_held_and_not_under_way_is_surrendered() {
     let (lane, again) = (job.lane, Link { tries: 1, ..job.link.clone() });
     end(&mut bench, job, 500, at(10));
     bench.retry(lane, again, Purpose::Page, at(20), at(10));
-    let mut links = bench.surrender();
+    let mut links = bench.take_back();
     links.sort_by_key(|link| link.url.clone());
     assert_eq!(
         links.iter().map(|link| (link.url.path(), link.tries)).collect::<Vec<_>>(),
@@ -471,7 +471,7 @@ fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
     few.into_iter().for_each(|job| end(&mut bench, job, 200, at(1)));
     many.extend(fetches(&mut bench, at(1)));
     assert_eq!(many.len(), 8, "one host has all that is under way, and is seated as such");
-    bench.give(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
+    bench.add_links(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
     many.into_iter().for_each(|job| end(&mut bench, job, 200, at(2)));
     let jobs = fetches(&mut bench, at(2));
     let first = jobs.iter().filter(|job| job.lane == LaneId(0)).count();

@@ -1,6 +1,7 @@
-//! What a keeper tells the next run, and what it takes from the last one: see [`crate::schedule::carryover`].
+//! State that the keeper stores for the next run, and restores from the previous one: see
+//! [`crate::schedule::carryover`].
 //!
-//! A note that cannot be read is none: the host is asked for its robots.txt again.
+//! An unreadable note is ignored: robots.txt is then fetched again.
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use crate::schedule::lane::RobotsState;
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// A rest that is over sooner is not worth a note.
-const SHORT_REST: std::time::Duration = std::time::Duration::from_secs(1);
+/// Shorter back-off periods are not stored.
+const MIN_NOTED_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 impl<F: Frontier> Keeper<F> {
-    /// Goes on counting where the last run stopped.
+    /// Restores the counts of the previous run.
     pub(super) fn recall_progress(&mut self) -> Result<(), StoreError> {
         let Some(note) = self.frontier.note(None)? else { return Ok(()) };
         let Ok(progress) = serde_json::from_slice::<Progress>(&note) else { return Ok(()) };
@@ -28,24 +29,24 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Notes how far the crawl came; to be called before a commit.
+    /// Stores the counts; to be called before a commit.
     pub fn note_progress(&mut self, now: Time) -> Result<(), StoreError> {
         self.progress.at = carryover::wall(self.clock, now);
         let note = serde_json::to_vec(&self.progress).unwrap_or_default();
         self.frontier.keep_note(None, &note)
     }
 
-    /// How far the crawl came, over all its runs.
+    /// Counts over all runs.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The limit on pages, as far as earlier runs left anything of it.
+    /// What earlier runs left of `--max-pages`.
     pub fn max_pages(&self) -> Option<u64> {
         self.rules.max_pages.map(|most| most.saturating_sub(self.pages_before))
     }
 
-    /// Takes up what the last run knew of a lane's host.
+    /// Restores what the previous run knew of a lane's host.
     pub(super) fn recall_lane(&mut self, lane: LaneId, name: &str, now: Time) -> Result<(), StoreError> {
         let Some(note) = self.lane_note(lane)? else { return Ok(()) };
         for RobotsNote { https, port, text, until } in note.robots {
@@ -57,12 +58,12 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         if let Some(rest) = note.rest {
-            self.bench.let_rest(lane, name, carryover::rest_until(rest, self.clock, now));
+            self.bench.pause_until(lane, name, carryover::rest_until(rest, self.clock, now));
         }
         Ok(())
     }
 
-    /// Takes up again what an origin's robots.txt said, where that had to make room and was noted.
+    /// Loads an evicted robots.txt again, if it was stored.
     pub(super) fn recall_robots(&mut self, lane: LaneId, origin: &Origin, now: Time) -> Result<(), StoreError> {
         let note = self.lane_note(lane)?.unwrap_or_default();
         let noted = note.robots.iter().find(|noted| (noted.https, noted.port) == (origin.https, origin.port));
@@ -72,20 +73,20 @@ impl<F: Frontier> Keeper<F> {
                 let rules = Arc::new(Robots::parse(noted.text.as_bytes(), &self.rules.agent_token));
                 self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, kept: now }, now);
             }
-            None => self.bench.robots_forgotten(lane, origin, now),
+            None => self.bench.robots_not_stored(lane, origin, now),
         }
         Ok(())
     }
 
-    /// A lane that the last run may have asked a moment ago keeps its distance from that. Which lanes were asked, and
-    /// when exactly, is not noted: all of them wait.
+    /// Keeps the delay from the last request of the previous run. The time of each host's last request is not stored, so
+    /// all lanes wait.
     pub(super) fn keep_distance(&mut self, lane: LaneId, now: Time) {
         if self.progress.at > 0 {
             self.bench.keep_distance(lane, carryover::age(self.progress.at, self.clock, now), now);
         }
     }
 
-    /// Notes a robots.txt that was read. Where that lasts, its rules need not be kept: they can be recalled.
+    /// Stores a robots.txt. If the frontier is durable, its rules may be evicted from memory.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,
@@ -94,12 +95,12 @@ impl<F: Frontier> Keeper<F> {
         (visit, bytes): (&Visit, &[u8]),
     ) -> Result<(), StoreError> {
         let RobotsState::Rules { until, kept, .. } = state else { return Ok(()) };
-        // Where there is no file, an error page is none.
+        // An error page is not a robots.txt.
         let text = if visit.facts.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
         let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::LONGEST_NOTED) else {
-            // It is asked for once more in the next run, and no harm done; what it said before would do some.
+            // The next run fetches it again. The previous text must not be used then.
             let noted = note.robots.len();
             note.forget_robots(https, port);
             return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
@@ -113,10 +114,10 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Notes that a host wants to be left alone for long.
+    /// Stores a long back-off period of a host.
     pub(super) fn note_rest(&mut self, lane: LaneId, before: Time, now: Time) -> Result<(), StoreError> {
         let rest = self.bench.rests_until(lane);
-        if rest <= before || rest <= now + SHORT_REST {
+        if rest <= before || rest <= now + MIN_NOTED_PAUSE {
             return Ok(());
         }
         let mut note = self.lane_note(lane)?.unwrap_or_default();

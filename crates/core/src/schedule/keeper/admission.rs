@@ -1,4 +1,4 @@
-//! Which of the links that a page brought enter the frontier: [`crate::schedule::trap`] judges, this file does as it says.
+//! Admission of a page's links to the frontier, as far as [`crate::schedule::trap`] allows.
 
 use super::Keeper;
 use crate::page::scope::ScopeRule;
@@ -9,7 +9,7 @@ use crate::time::Time;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {
-    /// Puts the links of a page that traps do not keep out; answers with the lanes that were given work.
+    /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
         let mut lanes = Vec::new();
         if visit.message.found.is_empty() && !visit.is_page() {
@@ -50,20 +50,20 @@ impl<F: Frontier> Keeper<F> {
         self.traps.cuts()
     }
 
-    /// Links that somebody vouches for were put.
+    /// Counts links that the user or a sitemap vouches for.
     pub(super) fn vouch(&mut self, links: &[Url], put: &Put) {
         for (url, _) in links.iter().zip(&put.new).filter(|(_, new)| **new) {
             self.traps.vouch(url.host());
         }
     }
 
-    /// Hosts that had to wait may be asked now.
+    /// Adds the links of hosts that the budget of their domain allows now.
     pub(super) fn release_hosts(&mut self, now: Time) -> Result<(), StoreError> {
         let released = self.traps.take_released();
         if released.is_empty() { Ok(()) } else { self.put(released, now).map(drop) }
     }
 
-    /// What earlier runs took up counts.
+    /// Counts the hosts and pages of earlier runs towards the budgets.
     pub(super) fn recall_traps(&mut self) -> Result<(), StoreError> {
         if !self.traps.remembers() {
             return Ok(());
@@ -77,7 +77,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// `--max-pages-per-host` holds over all runs. Not every page is noted: after a crash, a host may have a sixteenth more.
+    /// Stores the page count of a host, since `--max-pages-per-host` holds over all runs. The count is stored in steps:
+    /// after a crash, a host may exceed the limit by a sixteenth.
     fn note_pages(&mut self, lane: LaneId, host: &str) -> Result<(), StoreError> {
         let Some(most) = self.rules.max_pages_per_host else { return Ok(()) };
         let Some(pages) = self.traps.pages_of(host) else { return Ok(()) };

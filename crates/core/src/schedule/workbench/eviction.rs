@@ -1,97 +1,96 @@
-//! What the workbench holds although nobody needs it now, and how it lets go of it: the rules of robots.txt files, and
-//! lanes without work.
+//! Eviction of what the workbench caches: the rules of robots.txt files, and idle lanes.
 //!
-//! Both are kept because they save asking a host again, and both can be made to grow by whoever invents hosts and ports:
-//! so there is an end to them. What goes first is what was used longest ago and is needed least; what is needed after
-//! all is asked for again.
+//! Both caches save requests, and both would grow without bound on a site that invents hosts and ports, so both have a
+//! limit. The least recently used entries without work are evicted first, and loaded or fetched again when needed.
 //!
-//! Rules that nobody noted can come back only from their host. They are kept for a while as long as their lane is busy,
-//! and who needs a new robots.txt waits meanwhile: no host is asked for its robots.txt again and again.
+//! Robots rules that are not stored on disk can only be fetched again. They stay in memory for a minimum time while
+//! their lane is busy, and a lane that needs a new robots.txt waits meanwhile, so no host is asked for its robots.txt
+//! over and over.
 //!
-//! Invariant: a lane that goes owes its host nothing: no request is under way, no link waits, and its next request could
-//! start at once.
+//! Invariant: a lane is evicted only if it has no request in flight, no link, and no delay to keep.
 
 use std::time::Duration;
 
 use hashbrown::HashSet;
 
 use super::Workbench;
-use super::seats::Seat;
+use super::queues::WaitState;
 use crate::page::url::Origin;
 use crate::rules::Rules;
 use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane, RobotsState};
 use crate::time::Time;
 
-/// Bytes that the rules of all hosts may take, unless less memory is allowed.
+/// Bytes for the robots rules of all hosts, unless `--max-memory` allows less.
 pub const ROBOTS_ROOM: usize = 64 << 20;
-/// However little memory there is, a few files must find room.
-const LEAST_ROOM: usize = 4 << 20;
-/// Lanes that are held before any is let go.
+/// Room for a few robots.txt files, however small `--max-memory` is.
+const MIN_ROBOTS_ROOM: usize = 4 << 20;
+/// Lanes in memory before idle ones are evicted.
 pub const IDLE_LANES: usize = 16_384;
-/// Rules that weigh more than others by a multiple of this go first: most files are far smaller.
-const HEAVY: usize = 64 << 10;
-/// For so long the rules of a busy lane that nobody noted do not make room.
-pub(super) const KEPT: Duration = Duration::from_secs(60);
-/// Where nothing could make room, it is looked for again after this long: looking costs as much as there are lanes.
-const SEARCH_PAUSE: Duration = Duration::from_secs(1);
+/// Rules are grouped by size in steps of this, and the largest are evicted first: most files are far smaller.
+const WEIGHT_CLASS: usize = 64 << 10;
+/// How long the rules of a busy lane that are not stored on disk stay in memory at least.
+pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
+/// Pause after an eviction that freed nothing: a search visits all lanes.
+const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Spare {
-    /// Bytes that robots rules may take, and do take.
+/// What can be evicted from the workbench: sizes and limits of the two caches.
+pub(super) struct Evictable {
+    /// Limit and current size of all robots rules, in bytes.
     room: usize,
     taken: usize,
-    /// Nothing could make room when it was last looked for; it is looked for again then.
+    /// The last eviction freed nothing; the next search is at this time.
     full_until: Time,
-    /// With so many lanes it is time to look for some to let go.
-    many: usize,
-    /// Lanes that were let go and have not come back.
-    gone: HashSet<LaneId>,
+    /// Number of lanes at which idle lanes are searched for.
+    scan_at: usize,
+    /// Lanes that were evicted and not used since.
+    evicted: HashSet<LaneId>,
 }
 
-impl Spare {
+impl Evictable {
     pub fn new(rules: &Rules) -> Self {
         let allowed = rules.max_memory.map_or(ROBOTS_ROOM, |most| usize::try_from(most / 16).unwrap_or(ROBOTS_ROOM));
         Self {
-            room: allowed.clamp(LEAST_ROOM, ROBOTS_ROOM),
+            room: allowed.clamp(MIN_ROBOTS_ROOM, ROBOTS_ROOM),
             taken: 0,
             full_until: Time::ZERO,
-            many: IDLE_LANES,
-            gone: HashSet::new(),
+            scan_at: IDLE_LANES,
+            evicted: HashSet::new(),
         }
     }
 
-    /// The rules of a lane weighed so much before, and weigh so much now.
-    pub fn weighs(&mut self, before: usize, after: usize) {
+    /// Accounts for the rules of a lane, which changed in size.
+    pub fn adjust(&mut self, before: usize, after: usize) {
         self.taken = self.taken.saturating_sub(before).saturating_add(after);
     }
 
-    /// Whether rules take more than they may.
+    /// Whether robots rules exceed their limit.
     pub fn is_full(&self) -> bool {
         self.taken > self.room
     }
 
-    /// A lane is held from now on.
-    pub fn comes(&mut self, id: LaneId) {
-        self.gone.remove(&id);
+    /// A lane is in memory again.
+    pub fn readmitted(&mut self, id: LaneId) {
+        self.evicted.remove(&id);
     }
 }
 
 impl Workbench {
-    /// How many hosts the crawl has had to do with.
+    /// Number of hosts that the crawl has dealt with.
     pub fn hosts(&self) -> usize {
-        self.lanes.len() + self.spare.gone.len()
+        self.lanes.len() + self.evictable.evicted.len()
     }
 
-    /// The bytes that robots rules take.
+    /// Size of all robots rules in memory, in bytes.
     pub fn robots_bytes(&self) -> usize {
-        self.spare.taken
+        self.evictable.taken
     }
 
-    /// Lets rules go where all of them take more than they may: of lanes without work first, then the heavy ones, then
-    /// those used longest ago. What has just come stays: it is about to be used. A quarter more than necessary goes, so
-    /// that this is rare.
-    pub(super) fn make_room(&mut self, newest: Option<(LaneId, &Origin)>, now: Time) {
-        if !self.spare.is_full() || now < self.spare.full_until {
+    /// Evicts robots rules if they exceed their limit: first those of lanes without work, then large ones, then the least
+    /// recently used. `newest` stays, since it is about to be used. Evicts down to three quarters of the limit, so that
+    /// evictions are rare.
+    pub(super) fn evict_robots(&mut self, newest: Option<(LaneId, &Origin)>, now: Time) {
+        if !self.evictable.is_full() || now < self.evictable.full_until {
             return;
         }
         let mut all: Vec<_> = Vec::new();
@@ -101,35 +100,35 @@ impl Workbench {
                 let may_go = matches!(state, RobotsState::Rules { kept, .. } if *kept <= now || !lane.is_busy());
                 if may_go && newest != Some((*id, origin)) {
                     let weight = state.weight();
-                    let classes = std::cmp::Reverse(weight / HEAVY);
+                    let classes = std::cmp::Reverse(weight / WEIGHT_CLASS);
                     all.push((lane.is_busy(), classes, lane.pace.last_start(), weight, *id, origin.clone()));
                 }
             }
         }
         all.sort_by_key(|(busy, heavy, used, ..)| (*busy, *heavy, *used));
         for (.., weight, id, origin) in all {
-            if self.spare.taken <= self.spare.room / 4 * 3 {
+            if self.evictable.taken <= self.evictable.room / 4 * 3 {
                 break;
             }
             if let Some(entry) = self.lanes.get_mut(&id) {
                 entry.lane.set_robots(&origin, RobotsState::Away);
-                self.spare.weighs(weight, 0);
+                self.evictable.adjust(weight, 0);
             }
         }
-        if self.spare.is_full() {
-            self.spare.full_until = now + SEARCH_PAUSE;
+        if self.evictable.is_full() {
+            self.evictable.full_until = now + EVICTION_PAUSE;
         }
     }
 
-    /// Makes room for rules that come from a host; says when to try again where there is none.
-    pub(super) fn find_room(&mut self, now: Time) -> Option<Time> {
-        self.make_room(None, now);
-        self.spare.is_full().then_some(self.spare.full_until)
+    /// Tries to make room for the rules of one more robots.txt. Returns when to try again if there is none.
+    pub(super) fn retry_eviction(&mut self, now: Time) -> Option<Time> {
+        self.evict_robots(None, now);
+        self.evictable.is_full().then_some(self.evictable.full_until)
     }
 
-    /// Lets lanes go that have nothing to do, where there are many: those used longest ago first.
-    pub(super) fn let_lanes_go(&mut self, now: Time) {
-        if self.lanes.len() < self.spare.many {
+    /// Evicts idle lanes, least recently used first, if there are many lanes.
+    pub(super) fn evict_idle_lanes(&mut self, now: Time) {
+        if self.lanes.len() < self.evictable.scan_at {
             return;
         }
         let is_idle = |lane: &Lane| {
@@ -137,20 +136,20 @@ impl Workbench {
             !lane.has_work() && lane.in_flight() == 0 && lane.backlog == 0 && lane.pace.due() <= now && !given_up
         };
         let idle = self.lanes.iter().filter(|(_, entry)| {
-            entry.seat == Seat::Nowhere && !entry.is_hungry && entry.called_by.is_none() && is_idle(&entry.lane)
+            entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none() && is_idle(&entry.lane)
         });
         let mut idle: Vec<(Option<Time>, LaneId)> =
             idle.map(|(id, entry)| (entry.lane.pace.last_start(), *id)).collect();
         idle.sort_unstable();
-        // Half of them stay: hosts that were asked lately are often asked again.
+        // Half of them stay: recently used hosts are often used again.
         for (_, id) in idle.iter().take(idle.len().div_ceil(2)) {
             if let Some(entry) = self.lanes.remove(id) {
-                self.spare.weighs(entry.lane.robots_weight(), 0);
-                self.spare.gone.insert(*id);
+                self.evictable.adjust(entry.lane.robots_weight(), 0);
+                self.evictable.evicted.insert(*id);
             }
         }
-        // Looking costs as much as there are lanes: the next time when there are half as many more.
-        self.spare.many = IDLE_LANES.max(self.lanes.len() / 2 * 3);
+        // A search visits all lanes, so the next one is when there are half as many more.
+        self.evictable.scan_at = IDLE_LANES.max(self.lanes.len() / 2 * 3);
     }
 }
 
@@ -199,7 +198,7 @@ mod tests {
         let rules = heavy();
         for host in 0..50 {
             for port in 1_000..1_004 {
-                bench.offer(LaneId(host), &format!("h{host}.example"), 0, at(0));
+                bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
                 let state = robots_rules(rules.clone(), at(0));
                 bench.robots_known(LaneId(host), &origin(host, port), state, at(0));
                 assert!(bench.robots_bytes() <= 4 << 20, "{}", bench.robots_bytes());
@@ -230,12 +229,12 @@ mod tests {
         let is_away = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Away)));
         let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some had to make room");
         let site = origin(away.0, 80);
-        bench.give(away, vec![link(&site)], 0, at(1));
-        let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name comes first") };
+        bench.add_links(away, vec![link(&site)], 0, at(1));
+        let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name readmitted first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(1));
         let Next::Recall(lane, asked) = bench.next(at(1)) else { panic!("the notes are asked first") };
         assert_eq!((lane, &asked), (away, &site));
-        bench.robots_forgotten(lane, &asked, at(1));
+        bench.robots_not_stored(lane, &asked, at(1));
         let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the host") };
         assert_eq!(job.link.url.target(), "/robots.txt");
     }
@@ -251,7 +250,7 @@ mod tests {
         let (hosts, pages) = (60, 3);
         for host in 0..hosts {
             bench.robots_known(LaneId(host), &origin(host, 80), noted(), at(0));
-            bench.give(LaneId(host), (0..pages).map(|_| link(&origin(host, 80))).collect(), 0, at(0));
+            bench.add_links(LaneId(host), (0..pages).map(|_| link(&origin(host, 80))).collect(), 0, at(0));
         }
         let (mut started, mut recalls, mut now) = (0, 0, at(0));
         for _ in 0..hosts * pages * 4 {
@@ -296,7 +295,7 @@ mod tests {
                 if !is_late && id != LaneId(2) {
                     lane.set_robots(&origin(id.0, 80), RobotsState::Away);
                 }
-                bench.give(id, (0..count).map(|_| link(&origin(id.0, 80))).collect(), 0, at(0));
+                bench.add_links(id, (0..count).map(|_| link(&origin(id.0, 80))).collect(), 0, at(0));
             }
             for id in ids.iter().take(2) {
                 let lane = &mut bench.lanes.get_mut(id).expect("a lane").lane;
@@ -319,8 +318,8 @@ mod tests {
         for port in 0..most {
             bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
         }
-        bench.give(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
-        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name comes first") };
+        bench.add_links(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
+        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name readmitted first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
         let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
@@ -332,20 +331,20 @@ mod tests {
         let mut bench = bench(|_| {});
         let hosts = 3 * u32::try_from(IDLE_LANES).expect("a few");
         for host in 0..hosts {
-            bench.offer(LaneId(host), &format!("h{host}.example"), 0, at(0));
+            bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
         }
         assert!(bench.lanes().count() <= IDLE_LANES, "{}", bench.lanes().count());
-        bench.offer(LaneId(0), "h0.example", 0, at(1));
+        bench.set_backlog(LaneId(0), "h0.example", 0, at(1));
         assert_eq!(bench.hosts(), hosts as usize);
     }
 
     #[test]
     fn a_lane_that_owes_its_host_a_pause_stays() {
         let mut bench = bench(|_| {});
-        bench.let_rest(LaneId(0), "h0.example", at(3_600));
-        bench.offer(LaneId(1), "h1.example", 7, at(0));
+        bench.pause_until(LaneId(0), "h0.example", at(3_600));
+        bench.set_backlog(LaneId(1), "h1.example", 7, at(0));
         for host in 2..2 * u32::try_from(IDLE_LANES).expect("a few") {
-            bench.offer(LaneId(host), &format!("h{host}.example"), 0, at(0));
+            bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
         }
         assert!(bench.holds(LaneId(0)), "its host asked for a rest");
         assert!(bench.holds(LaneId(1)), "it has links");
@@ -355,15 +354,15 @@ mod tests {
     fn what_was_judged_when_it_came_is_not_judged_again_with_every_helping() {
         let mut bench = bench(|_| {});
         let (site, all) = (origin(0, 80), robots_rules(Robots::default(), at(0)));
-        bench.offer(LaneId(0), "h0.example", 0, at(0));
+        bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
         bench.robots_known(LaneId(0), &site, all, at(0));
-        bench.give(LaneId(0), vec![link(&site)], 0, at(0));
+        bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
         // Rules that came by without a word: who judges the first link again would find it forbidden.
         let none = Robots::parse(b"User-agent: *\nDisallow: /\n", "argiope");
         bench.lanes.get_mut(&LaneId(0)).expect("a lane").lane.set_robots(&site, robots_rules(none, at(0)));
-        bench.give(LaneId(0), vec![link(&site)], 0, at(0));
-        assert_eq!(bench.verdicts.len(), 1, "only the new link is judged");
+        bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
+        assert_eq!(bench.decided.len(), 1, "only the new link is judged");
         bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
-        assert_eq!(bench.verdicts.len(), 1, "and addresses say nothing about robots.txt");
+        assert_eq!(bench.decided.len(), 1, "and addresses say nothing about robots.txt");
     }
 }

@@ -1,11 +1,11 @@
-//! What a lane can do now: [`super::pick`] says what it would ask for next, and here is what stands in the way, be it a
-//! name, a robots.txt, an address or the rate. Links that need no asking end on the way.
+//! Selection of a lane's next request: [`super::pick`] proposes a link, and this file checks what may block it: the host
+//! name, the robots.txt, the cap of an address or the rate. Links that need no request are settled on the way.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::pick::{self, News, Pick};
+use super::pick::{self, Pick, Update};
 use super::{ROBOTS_REDIRECTS, Workbench};
 use crate::http::proxy;
 use crate::outcome::Outcome;
@@ -17,53 +17,53 @@ use crate::time::Time;
 use crate::visit::Visit;
 
 /// What a lane can do now.
-pub(super) enum Choice {
+pub(super) enum Selection {
     Go(Link, Purpose, Arc<[IpAddr]>),
-    /// Not before then; never means: when an event comes.
+    /// Not before then; never means: when an event readmitted.
     Blocked(Time),
-    /// When a slot is free at this address.
+    /// All slots of this address are in use.
     Full(IpAddr),
-    /// When the rate allows a page.
-    TooFast,
-    /// When there is room for the rules of one more robots.txt.
-    Crowded,
+    /// `--rate` allows no page now.
+    RateLimited,
+    /// Memory for robots rules is full.
+    NoRobotsRoom,
 }
 
 impl Workbench {
-    /// What this lane can do now. Links that need no asking end here.
-    pub(super) fn choose(&mut self, id: LaneId, now: Time) -> Choice {
+    /// Selects what this lane does now. Links that need no request are settled.
+    pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
         let rules = Arc::clone(&self.rules);
         let pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
-            return Choice::Blocked(Time::NEVER);
+            return Selection::Blocked(Time::NEVER);
         };
         let lane = &mut entry.lane;
-        // Much may have happened since the lane was seated.
+        // The lane may have changed since it was queued.
         let due = lane.due(pages);
         if due > now {
-            return Choice::Blocked(due);
+            return Selection::Blocked(due);
         }
         let list = match &lane.addresses {
             Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
-            addresses if pick::is_given(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
-            Addresses::Asked { .. } => return Choice::Blocked(Time::NEVER),
-            Addresses::Again { at, .. } if *at > now => return Choice::Blocked(*at),
+            addresses if pick::has_given_addresses(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
+            Addresses::Asked { .. } => return Selection::Blocked(Time::NEVER),
+            Addresses::Again { at, .. } if *at > now => return Selection::Blocked(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
-                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::is_given(&entry.lane, &rules));
-                return if is_left { self.choose(id, now) } else { Choice::Blocked(Time::NEVER) };
+                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
+                return if is_left { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
             }
-            // Nobody here need know where it is.
+            // A proxy resolves the name.
             _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
-                // What its name or its port forbids ended when it came, and is not looked up: others would learn of it.
+                // Links with a forbidden name or port were settled on arrival: looking them up would reveal them.
                 let tries = if let Addresses::Again { tries, .. } = stale { *tries } else { 0 };
                 if lane.queue.is_empty() && lane.errands.is_empty() && lane.retries.is_empty() {
-                    return Choice::Blocked(Time::NEVER);
+                    return Selection::Blocked(Time::NEVER);
                 }
                 lane.addresses = Addresses::Asked { since: now, tries };
                 self.names.push_back(id);
-                return Choice::Blocked(Time::NEVER);
+                return Selection::Blocked(Time::NEVER);
             }
         };
         loop {
@@ -72,60 +72,60 @@ impl Workbench {
                 Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Away)) => {
                     let before = lane.robots_weight();
                     lane.ask_robots(&origin);
-                    self.spare.weighs(before, lane.robots_weight());
+                    self.evictable.adjust(before, lane.robots_weight());
                     self.recalls.push_back((id, origin));
                     continue;
                 }
-                Pick::AskRobots(origin) if lane.robots_of(&origin).is_none() && self.spare.is_full() => {
-                    return Choice::Crowded;
+                Pick::AskRobots(origin) if lane.robots_of(&origin).is_none() && self.evictable.is_full() => {
+                    return Selection::NoRobotsRoom;
                 }
                 Pick::AskRobots(origin) => {
-                    // What is known of another origin may go for it.
+                    // The rules of another origin of this lane may be evicted for it.
                     let before = lane.robots_weight();
                     lane.ask_robots(&origin);
-                    self.spare.weighs(before, lane.robots_weight());
-                    self.held += 1;
+                    self.evictable.adjust(before, lane.robots_weight());
+                    self.held.add(1);
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
                 }
                 Pick::End(visit) => {
-                    self.verdicts.push_back(visit);
+                    self.decided.push_back(visit);
                     continue;
                 }
-                Pick::Nothing(until) => return Choice::Blocked(until),
+                Pick::Nothing(until) => return Selection::Blocked(until),
             };
             let given = rules.given(link.url.host(), link.url.port()).map(Arc::from);
             let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
-                    self.verdicts.push_back(pick::refused(link, purpose, failure, now));
+                    self.decided.push_back(pick::refused(link, purpose, failure, now));
                     continue;
                 }
             };
             if purpose == Purpose::Page && now < self.next_start {
                 pick::put_back(lane, link, purpose);
-                return Choice::TooFast;
+                return Selection::RateLimited;
             }
-            // Whoever connects may take any of them: the request counts at all.
+            // The connection may use any of the addresses, so the request counts towards all of them.
             let full = |ip: &&IpAddr| {
-                let under_way = self.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
+                let under_way = self.queues.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
                 rules.per_ip.is_some_and(|cap| under_way >= cap)
             };
             if let Some(ip) = addresses.iter().find(full).copied() {
                 pick::put_back(lane, link, purpose);
-                return Choice::Full(ip);
+                return Selection::Full(ip);
             }
-            return Choice::Go(link, purpose, addresses);
+            return Selection::Go(link, purpose, addresses);
         }
     }
 
-    /// Ends the links of a lane that need no asking.
-    pub(super) fn sweep(&mut self, id: LaneId, news: News<'_>, now: Time) {
+    /// Settles the links of a lane that need no request.
+    pub(super) fn settle_decided(&mut self, id: LaneId, update: Update<'_>, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
-            pick::sweep(&mut entry.lane, news, &self.rules, now, &mut self.verdicts);
+            pick::settle_decided(&mut entry.lane, update, &self.rules, now, &mut self.decided);
         }
     }
 
-    /// Every link of a lane that was given up on ends like it.
+    /// Settles every link of an unreachable host with the host's failure.
     pub(super) fn fail_all(&mut self, id: LaneId, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -141,7 +141,7 @@ impl Workbench {
         let is_named = !is_dead(&lane.addresses, now);
         let all: Vec<_> = queued.chain(errands).chain(retries).collect();
         for (link, purpose) in all {
-            // Where the user said where it is, nobody's answer counts.
+            // An address given with --resolve is used whatever DNS says.
             if is_named && self.rules.given(link.url.host(), link.url.port()).is_some() {
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
                 continue;
@@ -151,7 +151,7 @@ impl Workbench {
             if let Some(purpose) = purpose {
                 visit.purpose = purpose;
             }
-            self.verdicts.push_back(Box::new(visit));
+            self.decided.push_back(Box::new(visit));
         }
     }
 }
@@ -163,7 +163,7 @@ fn robots_link(origin: &Origin) -> Link {
     link
 }
 
-/// Whether a host was given up on for what its servers do, and not for what name servers say.
+/// Whether a host is unreachable because of its servers, as opposed to a DNS failure.
 fn is_dead(addresses: &Addresses, now: Time) -> bool {
     use crate::outcome::ErrorKind as E;
     let about_name = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);

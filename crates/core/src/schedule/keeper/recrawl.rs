@@ -1,4 +1,4 @@
-//! Going back: what was crawled before is asked for only if it has changed, and compared with what it was.
+//! Recrawling: conditional requests for known pages, and comparison with the previous crawl.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +8,17 @@ use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
 use crate::visit::Visit;
 
-/// How a page compares with what it was the last time.
+/// How a page compares with the previous crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     New,
     Changed,
-    /// There was an answer to be had, and there is none now.
+    /// It had a usable response before and has none now.
     Gone,
     Same,
 }
 
-/// How many pages are new, changed, gone and the same.
+/// Numbers of new, changed, gone and unchanged pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     pub new: u64,
@@ -38,7 +38,7 @@ impl Changes {
     }
 }
 
-/// What counts of the record of the last time.
+/// The fields of the previous record that matter for the comparison.
 #[derive(Deserialize)]
 struct Earlier {
     status: Option<u16>,
@@ -54,14 +54,14 @@ impl Earlier {
         *self.outcome == *outcome.as_str()
     }
 
-    /// Whether there was something to be had.
+    /// Whether the previous response was usable.
     fn answered(&self) -> bool {
         [Outcome::Ok, Outcome::NotModified, Outcome::Redirect].into_iter().any(|outcome| self.was(outcome))
     }
 }
 
 impl<F: Frontier> Keeper<F> {
-    /// A page that we have is asked for only if it has changed.
+    /// Makes the request conditional if the previous crawl recorded validators.
     pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
         if job.purpose != Purpose::Page || !self.frontier.is_again() {
             return Ok(());
@@ -75,7 +75,7 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Compares a page with what it was; what a 304 leaves out is what it was.
+    /// Compares a page with the previous crawl. Fields that a 304 lacks are taken from the previous record.
     pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<Option<Change>, StoreError> {
         if !visit.is_page() || !self.frontier.is_again() {
             return Ok(None);
@@ -100,7 +100,7 @@ impl<F: Frontier> Keeper<F> {
         kind: crate::page::link::LinkKind,
     ) -> Result<Option<Earlier>, StoreError> {
         let record = self.frontier.earlier(url.as_ref(), kind)?;
-        // A record that cannot be read is none: the page is asked for as if it were new.
+        // An unreadable record is ignored: the page counts as new.
         Ok(record.and_then(|record| serde_json::from_slice(&record).ok()))
     }
 }

@@ -1,0 +1,232 @@
+//! The queues in which lanes wait for their turn, and their order.
+//!
+//! Invariant: a lane is in at most one queue, and its [`WaitState`] says which.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use super::{Entry, Workbench};
+use crate::schedule::job::LaneId;
+use crate::schedule::lane::{Addresses, Lane};
+use crate::schedule::wait::WaitReason;
+use crate::time::Time;
+
+/// A lane with fewer links in memory than this gets more from the frontier.
+const REFILL_BELOW: usize = 16;
+
+/// Which queue a lane is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitState {
+    /// In no queue: it waits for an event.
+    Nowhere,
+    Ready(Ready),
+    Later(Time),
+    /// In the queue of an address without a free slot.
+    Queued,
+    /// Waits until `--rate` allows a page.
+    Rated,
+}
+
+/// A lane that may start now. New hosts go first, because their first page shows how much work there is; then the lanes
+/// with the longest total delay ahead, because they determine when the crawl ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ready {
+    pub weight: u64,
+    pub seq: Reverse<u64>,
+    pub lane: LaneId,
+}
+
+/// The slots of one address, which its hosts share.
+#[derive(Default)]
+pub(super) struct AddressUse {
+    pub in_flight: usize,
+    pub waiting: VecDeque<LaneId>,
+}
+
+/// All queues of the workbench.
+#[derive(Default)]
+pub(super) struct LaneQueues {
+    /// Lanes that may start now; the last one goes first.
+    pub ready: BTreeSet<Ready>,
+    /// Lanes that may start when `--rate` allows a page.
+    pub rated: BinaryHeap<Ready>,
+    /// Lanes that may start at a known time.
+    pub later: BTreeSet<(Time, LaneId)>,
+    /// Requests in flight and waiting lanes of each address.
+    pub by_ip: HashMap<IpAddr, AddressUse>,
+    /// Breaks ties in order of arrival.
+    pub seq: u64,
+}
+
+impl Workbench {
+    /// Puts a lane in the right queue after it changed.
+    pub(super) fn place(&mut self, id: LaneId, now: Time) {
+        self.fail_all(id, now);
+        self.request_refill(id);
+        let pages = self.pages_left > 0;
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated) {
+            return; // it is looked at again when its turn readmitted
+        }
+        let at = entry.lane.due(pages);
+        if at <= now {
+            self.enqueue_ready(id);
+        } else {
+            self.enqueue_later(id, at);
+        }
+    }
+
+    pub(super) fn request_refill(&mut self, id: LaneId) {
+        if self.pages_left == 0 {
+            return;
+        }
+        if let Some(entry) = self.lanes.get_mut(&id)
+            && !entry.awaits_refill
+            && entry.lane.backlog > 0
+            && entry.lane.queue.len() < REFILL_BELOW
+        {
+            entry.awaits_refill = true;
+            self.wants_refill.push(id);
+        }
+    }
+
+    pub(super) fn enqueue_ready(&mut self, id: LaneId) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if let WaitState::Later(time) = entry.wait {
+            self.queues.later.remove(&(time, id));
+        }
+        self.queues.seq += 1;
+        let order = Reverse(self.queues.seq);
+        self.enqueue_ranked(id, order);
+    }
+
+    fn enqueue_ranked(&mut self, id: LaneId, order: Reverse<u64>) {
+        let Some(ready) = self.rank(id, order) else { return };
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.wait = WaitState::Ready(ready);
+            self.queues.ready.insert(ready);
+        }
+    }
+
+    /// Ranks a queued lane again after one of its requests ended: fewer requests in flight mean a higher rank. Otherwise
+    /// it would wait until the lanes behind it had as many in flight as it had when it was queued. Hosts would be served
+    /// one after the other, and idle connections would be closed in between.
+    pub(super) fn update_rank(&mut self, id: LaneId) {
+        if let Some(WaitState::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.wait) {
+            self.queues.ready.remove(&ready);
+            self.enqueue_ranked(id, ready.seq);
+        }
+    }
+
+    pub(super) fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
+        let lane = &self.lanes.get(&id)?.lane;
+        let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
+        // Dividing by the requests in flight spreads requests over hosts and keeps the connections of each in use.
+        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
+        if self.recalled == Some(id) {
+            return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
+        }
+        let weight = match lane.pace.is_fresh() {
+            _ if lane.is_without_rules() => 0,
+            true => u64::MAX,
+            false => ahead,
+        };
+        Some(Ready { weight, seq: order, lane: id })
+    }
+
+    /// Queues a lane until a time; [`Time::NEVER`] means no queue.
+    pub(super) fn enqueue_later(&mut self, id: LaneId, at: Time) {
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if let WaitState::Later(time) = entry.wait {
+            self.queues.later.remove(&(time, id));
+        }
+        if at.is_never() {
+            entry.wait = WaitState::Nowhere;
+        } else {
+            entry.wait = WaitState::Later(at);
+            self.queues.later.insert((at, id));
+        }
+    }
+
+    pub(super) fn wake_due(&mut self, now: Time) {
+        while let Some((_, id)) = self.queues.later.first().copied().filter(|(time, _)| *time <= now) {
+            self.enqueue_ready(id);
+        }
+    }
+
+    pub(super) fn free_addresses(&mut self, addresses: &[IpAddr]) {
+        if self.rules.per_ip.is_none() {
+            return;
+        }
+        for ip in addresses {
+            if let Some(shared) = self.queues.by_ip.get_mut(ip) {
+                shared.in_flight -= 1;
+            }
+            self.wake_next(*ip);
+        }
+    }
+
+    /// Wakes one lane that waits for a slot at this address, if a slot is free. If that lane does not use the slot, the
+    /// next one is woken.
+    pub(super) fn wake_next(&mut self, ip: IpAddr) {
+        let Some(shared) = self.queues.by_ip.get_mut(&ip) else {
+            return;
+        };
+        if self.rules.per_ip.is_some_and(|cap| shared.in_flight >= cap) {
+            return;
+        }
+        let called = shared.waiting.pop_front();
+        if shared.in_flight == 0 && shared.waiting.is_empty() {
+            self.queues.by_ip.remove(&ip);
+        }
+        if let Some(id) = called
+            && let Some(entry) = self.lanes.get_mut(&id)
+        {
+            entry.woken_by = Some(ip);
+            self.enqueue_ready(id);
+        }
+    }
+
+    /// The lane that will start first, and what it waits for, for the live view.
+    pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, WaitReason, Duration)> {
+        let (time, id) = self.queues.later.first()?;
+        let lane = &self.lanes.get(id)?.lane;
+        Some((Arc::clone(&lane.name), reason(lane, now), *time - now))
+    }
+
+    /// What a lane waits for, and how long at least; zero if it waits for an event.
+    pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
+        let Entry { lane, wait, .. } = self.lanes.get(&id)?;
+        match wait {
+            _ if matches!(lane.addresses, Addresses::Asked { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
+            WaitState::Later(time) => Some((reason(lane, now), *time - now)),
+            WaitState::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
+            WaitState::Rated => Some((WaitReason::Rate, self.next_start - now)),
+            WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued => None,
+        }
+    }
+}
+
+/// Why a lane waits for a known time.
+fn reason(lane: &Lane, now: Time) -> WaitReason {
+    if lane.pace.rests_until() > now {
+        WaitReason::BackOff
+    } else if lane.pace.has_crawl_delay() {
+        WaitReason::CrawlDelay
+    } else if lane.pace.due() > now {
+        WaitReason::Delay
+    } else {
+        WaitReason::Retry
+    }
+}
