@@ -1,5 +1,6 @@
 //! The `argiope` command: parses flags, runs the crawl and reports what happened.
 
+mod audit;
 mod commands;
 mod explain;
 mod export;

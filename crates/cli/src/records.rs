@@ -3,7 +3,7 @@
 //! Invariant: nothing here writes, locks or waits, so it works while the directory is being crawled too; then the past
 //! ends with the last commit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use argiope_core::output::record::WarcLocation;
@@ -31,6 +31,15 @@ pub struct StoredRecord {
     pub content_type: Option<String>,
     pub charset: Option<String>,
     pub title: Option<String>,
+    pub description: Option<String>,
+    pub h1: Option<String>,
+    pub h1_count: Option<u32>,
+    pub lang: Option<String>,
+    pub meta_robots: Vec<String>,
+    pub hreflang: BTreeMap<String, String>,
+    /// Present where the facts of HTML pages were recorded.
+    pub words: Option<u64>,
+    pub images_without_alt: Option<u32>,
     pub bytes_wire: Option<u64>,
     pub bytes_body: Option<u64>,
     pub truncated: Option<Truncated>,
@@ -84,6 +93,11 @@ impl StoredRecord {
             let start = String::from_utf8_lossy(bytes.get(..80).unwrap_or(bytes)).into_owned();
             StoreError::new(StoreErrorKind::Damaged, format!("a record cannot be read ({error}): {start:?}"))
         })
+    }
+
+    /// Whether search engines are asked not to index it.
+    pub fn is_noindex(&self) -> bool {
+        self.noindex || self.meta_robots.iter().any(|word| word == "noindex" || word == "none")
     }
 
     /// Whether this stands for a URL that was excluded while the crawl was running.

@@ -32,6 +32,7 @@
 //!
 //! Reading order: `response` (what is said), `script` (as steps), `connection` (playing them), `server` (the loop), `graph`.
 
+mod audit_site;
 mod certificate;
 mod child;
 mod connection;
@@ -57,6 +58,7 @@ mod timer;
 mod web;
 mod wire;
 
+pub use audit_site::{AUDIT_CASES, AuditCase, audit_sites};
 pub use certificate::{CertificateKind, TestAuthority};
 pub use child::{ServerProcess, spawn_child};
 pub use family::{Family, OpenedWeb, ServeOptions};

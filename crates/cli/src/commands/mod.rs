@@ -5,6 +5,7 @@
 //!
 //! [`escape`]: argiope_core::output::escape
 
+pub mod audit;
 mod changes;
 mod control_socket;
 mod crawl;
@@ -58,6 +59,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Exhibition(args) => exhibition::run(args),

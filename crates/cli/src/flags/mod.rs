@@ -9,6 +9,7 @@ use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::audit::AuditArgs;
 use crate::commands::ctl::CtlArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
@@ -56,6 +57,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Write a crawl in a form that other programs read
     Export(ExportArgs),
+    /// Findings about a crawled site: titles, redirects, canonicals, orphans, broken links
+    Audit(AuditArgs),
     /// Watch a crawl directory in a browser: live view and report
     Serve(ServeArgs),
     /// Control a running crawl: pause, resume, stop, status, pace, rate, exclude

@@ -1,5 +1,6 @@
 //! The report of a crawl directory, gathered from its records.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
 
+use super::detail::{self, ReportDetail};
 use super::{Backlinks, CrawlReport, End, PageSummary};
 use crate::records::{self, ReadError, StoredRecord};
 
@@ -35,6 +37,45 @@ impl Run {
 impl CrawlReport {
     /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
     pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
+        Self::gather(directory, |_, _, _| (), || ())
+    }
+
+    /// The same with distributions and the URLs behind each number.
+    pub fn detailed(directory: &Path) -> Result<(Self, ReportDetail), ReadError> {
+        let detail = RefCell::new(ReportDetail::default());
+        let add = |page: &PageSummary<'_>, depth: u32, at: Option<Duration>| detail.borrow_mut().add(page, depth, at);
+        let report = Self::gather(directory, add, || drop(detail.take()))?;
+        Ok((report, detail.into_inner()))
+    }
+
+    /// Tells the URLs behind one number, such as `status:404`, all of them.
+    pub fn urls_of(
+        directory: &Path,
+        group: &str,
+        mut each: impl FnMut(&str) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let mut scratch = String::new();
+        let mut rules: Option<Rules> = None;
+        records::walk(directory, |event| {
+            if let HistoryEvent::Line { line } = event {
+                rules = StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok()).or(rules.take());
+            }
+            Ok(())
+        })?;
+        records::latest_pages(directory, |record| {
+            let page = page(record, rules.as_ref());
+            let mut is_member = false;
+            detail::each_group(&page, record.depth, &mut scratch, |name| is_member |= name == group);
+            if is_member { each(page.url) } else { Ok(()) }
+        })?;
+        Ok(())
+    }
+
+    fn gather(
+        directory: &Path,
+        mut add: impl FnMut(&PageSummary<'_>, u32, Option<Duration>),
+        mut reset: impl FnMut(),
+    ) -> Result<Self, ReadError> {
         let mut report = Self::default();
         let mut runs: Vec<Run> = Vec::new();
         let mut rules: Option<Rules> = None;
@@ -48,6 +89,7 @@ impl CrawlReport {
                 HistoryEvent::Note { .. } => return Ok(()),
                 HistoryEvent::Round => {
                     (report, settled) = (Self::default(), 0);
+                    reset();
                     runs.clear();
                     return Ok(());
                 }
@@ -73,7 +115,12 @@ impl CrawlReport {
                     if let Some(run) = runs.last_mut() {
                         run.latest = run.latest.max(millis(&line));
                     }
-                    report.add(&page(&line, rules.as_ref()));
+                    let page = page(&line, rules.as_ref());
+                    report.add(&page);
+                    let before: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
+                    let began = runs.last().and_then(|run| run.began);
+                    let since = began.zip(millis(&line)).and_then(|(began, at)| u64::try_from(at - began).ok());
+                    add(&page, line.depth, since.map(|since| before + Duration::from_millis(since)));
                     let links = line.link_list.iter().flatten().map(|link| Backlinks::fingerprint_of_text(&link.url));
                     report.add_links(&line.url, links);
                 }

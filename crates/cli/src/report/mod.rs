@@ -4,6 +4,7 @@
 //! say how much they leave out.
 
 mod backlinks;
+pub mod detail;
 mod from_directory;
 mod top;
 
@@ -20,6 +21,7 @@ use argiope_core::status::OutcomeCounts;
 
 pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
+pub use detail::ReportDetail;
 pub use top::Top;
 
 /// Broken links that are kept for the list.

@@ -1,0 +1,153 @@
+//! [`SiteIndex`]: what must be known of all pages before one can be judged, in a few dozen bytes a page.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use argiope_core::schedule::carryover::LaneNote;
+use argiope_core::{LinkKind, Outcome};
+use argiope_store::disk::HistoryEvent;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::records::{self, ReadError, StoredRecord};
+
+/// A URL by its hash.
+pub fn key(url: &str) -> u64 {
+    xxh3_64(url.as_bytes())
+}
+
+/// What others need to know of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageEntry {
+    pub is_ok: bool,
+    pub is_broken: bool,
+    pub is_loop: bool,
+    pub noindex: bool,
+    /// The canonical page, where it is another one.
+    pub canonical: Option<u64>,
+    pub redirect: Option<u64>,
+    pub is_asset: bool,
+    pub is_in_sitemap: bool,
+}
+
+/// All pages of the latest round, as far as judging one needs them.
+#[derive(Debug, Default)]
+pub struct SiteIndex {
+    pub pages: HashMap<u64, PageEntry>,
+    /// How many pages have the same title, description or body.
+    pub titles: HashMap<u64, u32>,
+    pub descriptions: HashMap<u64, u32>,
+    pub bodies: HashMap<u64, u32>,
+    /// URLs that a page other than themselves links to.
+    pub linked: HashSet<u64>,
+    /// Pairs of page and translation: the page names the translation.
+    pub translations: HashSet<(u64, u64)>,
+    /// What the records of this crawl hold.
+    pub has_links: bool,
+    pub has_facts: bool,
+    pub has_assets: bool,
+    pub has_sitemap: bool,
+    /// The texts of robots.txt, by origin.
+    pub robots: HashMap<String, String>,
+    pub html_pages: u64,
+}
+
+/// Whether a page is one that people read: HTML that answered 200.
+pub fn is_readable(record: &StoredRecord) -> bool {
+    let is_html = record.content_type.as_deref().is_some_and(|kind| kind.contains("html"));
+    is_ok(record) && is_html
+}
+
+fn is_ok(record: &StoredRecord) -> bool {
+    matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified))
+}
+
+/// The canonical page, where it is another one than the page itself.
+pub fn foreign_canonical(record: &StoredRecord) -> Option<&str> {
+    record.canonical.as_deref().filter(|canonical| *canonical != record.url)
+}
+
+impl SiteIndex {
+    pub fn of(directory: &Path) -> Result<Self, ReadError> {
+        let mut index = Self::default();
+        records::walk(directory, |event| {
+            match event {
+                HistoryEvent::Link { url, kind, .. } => {
+                    let entry = index.pages.entry(key(url)).or_default();
+                    entry.is_asset |= kind == LinkKind::Asset;
+                    entry.is_in_sitemap |= kind == LinkKind::Sitemap;
+                    index.has_sitemap |= kind == LinkKind::Sitemap;
+                }
+                HistoryEvent::Note { host, note } => {
+                    let note: LaneNote = serde_json::from_slice(note).unwrap_or_default();
+                    for robots in note.robots {
+                        let scheme = if robots.https { "https" } else { "http" };
+                        index.robots.insert(format!("{scheme}://{host}:{}/robots.txt", robots.port), robots.text);
+                    }
+                }
+                HistoryEvent::Fate { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}
+            }
+            Ok(())
+        })?;
+        records::latest_pages(directory, |record| {
+            index.add(record);
+            Ok(())
+        })?;
+        Ok(index)
+    }
+
+    fn add(&mut self, record: &StoredRecord) {
+        let url = key(&record.url);
+        let entry = self.pages.entry(url).or_default();
+        entry.is_ok = is_ok(record);
+        entry.is_broken = match record.outcome {
+            Some(Outcome::HttpError | Outcome::Failed) => true,
+            Some(Outcome::Redirect) => record.error.is_some(),
+            _ => false,
+        };
+        entry.is_loop = record.error.as_ref().is_some_and(|error| error.kind.as_str() == "redirect_loop");
+        entry.noindex = record.is_noindex();
+        entry.canonical = foreign_canonical(record).map(key);
+        entry.redirect = record.redirect.as_deref().map(key);
+        self.has_assets |= entry.is_asset;
+        if is_readable(record) {
+            self.html_pages += 1;
+            self.has_facts |= record.words.is_some();
+            let count = |counts: &mut HashMap<u64, u32>, text: Option<&String>| {
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    *counts.entry(key(text)).or_default() += 1;
+                }
+            };
+            // A page that names another one as canonical may be like it.
+            if foreign_canonical(record).is_none() && !record.is_noindex() {
+                count(&mut self.titles, record.title.as_ref());
+                count(&mut self.descriptions, record.description.as_ref());
+                count(&mut self.bodies, record.digest.as_ref());
+            }
+        }
+        if let Some(links) = &record.link_list {
+            self.has_links = true;
+            let targets = links.iter().map(|link| key(&link.url)).filter(|target| *target != url);
+            self.linked.extend(targets);
+        }
+        for target in record.hreflang.values() {
+            self.translations.insert((url, key(target)));
+        }
+    }
+
+    pub fn get(&self, url: &str) -> Option<&PageEntry> {
+        self.pages.get(&key(url))
+    }
+
+    /// Whether following redirects from here comes back to where it was.
+    pub fn loops(&self, start: u64) -> bool {
+        let mut seen = HashSet::from([start]);
+        let mut at = start;
+        while let Some(next) = self.pages.get(&at).and_then(|entry| entry.redirect) {
+            if self.pages.get(&next).is_some_and(|entry| entry.is_loop) || !seen.insert(next) {
+                return true;
+            }
+            at = next;
+        }
+        self.pages.get(&at).is_some_and(|entry| entry.is_loop)
+    }
+}

@@ -1,0 +1,296 @@
+//! `argiope audit DIR`: findings about a crawled site.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use argiope_core::output::escape::visible;
+use argiope_core::rules::Span;
+use argiope_runtime::atomic_file::AtomicFile;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::{FAILED, print_error};
+use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
+use crate::flags::config_file::UsageError;
+use crate::screen::wording;
+
+/// Findings that were asked for with `--fail-on`.
+const FOUND: u8 = 3;
+/// Pages of a finding that the text shows.
+const SHOWN: usize = 10;
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  argiope audit ./example.com.crawl\n  \
+                        argiope audit ./example.com.crawl --format csv --only title-duplicate\n  \
+                        argiope audit ./example.com.crawl --fail-on broken-link,redirect-loop --baseline known.json\n\n\
+                        A baseline is the output of --format json of an earlier audit: what it holds is not reported again.\n\
+                        Exit codes: 0 done, 1 the directory cannot be read, 2 bad usage, 3 findings of --fail-on.")]
+pub struct AuditArgs {
+    /// The crawl directory
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// How to write the findings
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = AuditFormat::Text)]
+    pub format: AuditFormat,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Only these findings, and all their pages
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// End with exit code 3 where one of these is found; `error` and `warning` stand for all of that severity or worse
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub fail_on: Vec<String>,
+    /// Leave out what this file of an earlier audit holds (--format json)
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Pages that take longer than this are slow
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub slow: Span,
+    /// List the findings that there are, and end
+    #[arg(long)]
+    pub list: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    Text,
+    Json,
+    Csv,
+    Markdown,
+}
+
+/// Audits a crawl directory and writes the findings.
+pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
+    for id in args.only.iter().chain(&args.fail_on) {
+        let is_severity = args.fail_on.contains(id) && matches!(id.as_str(), "error" | "warning" | "notice");
+        if catalogue::find(id).is_none() && !is_severity {
+            let names: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
+            return Err(UsageError(format!("unknown finding {id:?}; known are {}", names.join(", "))));
+        }
+    }
+    if args.list {
+        let mut text = String::new();
+        for kind in CATALOGUE {
+            let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.mend);
+        }
+        return Ok(write(args, &text));
+    }
+    let keep = if args.only.is_empty() && args.baseline.is_none() { AuditOptions::default().keep } else { usize::MAX };
+    let options = AuditOptions { slow: args.slow.0, keep };
+    let mut audit = match Audit::of_directory(&args.directory, &options) {
+        Ok(audit) => audit,
+        Err(error) => {
+            print_error(&visible(&error.to_string()));
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
+    if !args.only.is_empty() {
+        audit.findings.retain(|finding| args.only.iter().any(|id| id == finding.kind.id));
+        audit.unjudged.retain(|unjudged| unjudged.ids.iter().any(|id| args.only.iter().any(|only| only == id)));
+    }
+    if let Some(file) = &args.baseline {
+        let known = match baseline(file) {
+            Ok(known) => known,
+            Err(why) => return Err(UsageError(format!("--baseline: {why}"))),
+        };
+        for finding in &mut audit.findings {
+            finding.pages.retain(|page| !known.contains(&(finding.kind.id.to_owned(), page.url.clone())));
+            finding.total = finding.pages.len() as u64;
+        }
+        audit.findings.retain(|finding| finding.total > 0);
+    }
+    let text = match args.format {
+        AuditFormat::Text => render_text(&audit, &args.directory.display().to_string()),
+        AuditFormat::Json => json_document(&audit).to_string() + "\n",
+        AuditFormat::Csv => render_csv(&audit),
+        AuditFormat::Markdown => render_markdown(&audit),
+    };
+    let written = write(args, &text);
+    if written != ExitCode::SUCCESS || !fails(&audit, &args.fail_on) {
+        return Ok(written);
+    }
+    Ok(ExitCode::from(FOUND))
+}
+
+fn fails(audit: &Audit, fail_on: &[String]) -> bool {
+    let is_meant = |finding: &Finding| {
+        fail_on.iter().any(|id| match id.as_str() {
+            "error" => finding.kind.severity == Severity::Error,
+            "warning" => finding.kind.severity <= Severity::Warning,
+            "notice" => true,
+            id => id == finding.kind.id,
+        })
+    };
+    audit.findings.iter().any(is_meant)
+}
+
+fn write(args: &AuditArgs, text: &str) -> ExitCode {
+    let written = match &args.output {
+        None => std::io::stdout().write_all(text.as_bytes()),
+        Some(file) => AtomicFile::write(file, text),
+    };
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let name = args.output.as_ref().map_or("standard output".into(), |file| file.display().to_string());
+            print_error(&visible(&format!("{name} cannot be written: {error}")));
+            ExitCode::from(FAILED)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Finding and URL of everything in an earlier audit.
+fn baseline(file: &std::path::Path) -> Result<HashSet<(String, String)>, String> {
+    let name = file.display();
+    let text = std::fs::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let document: Value = serde_json::from_slice(&text).map_err(|error| format!("{name} is not JSON: {error}"))?;
+    let findings = document["findings"].as_array().ok_or_else(|| format!("{name} is not an audit"))?;
+    let mut known = HashSet::new();
+    for finding in findings {
+        let id = finding["id"].as_str().unwrap_or_default();
+        for page in finding["pages"].as_array().into_iter().flatten() {
+            known.insert((id.to_owned(), page["url"].as_str().unwrap_or_default().to_owned()));
+        }
+    }
+    Ok(known)
+}
+
+/// The findings as one JSON document.
+pub fn json_document(audit: &Audit) -> Value {
+    let findings: Vec<Value> = audit
+        .findings
+        .iter()
+        .map(|Finding { kind, total, pages }| {
+            let pages: Vec<Value> =
+                pages.iter().map(|page| json!({ "url": page.url, "detail": page.detail })).collect();
+            json!({
+                "id": kind.id,
+                "severity": kind.severity.as_str(),
+                "title": kind.title,
+                "explanation": kind.why,
+                "mend": kind.mend,
+                "total": total,
+                "pages": pages,
+            })
+        })
+        .collect();
+    let unjudged: Vec<Value> =
+        audit.unjudged.iter().map(|unjudged| json!({ "ids": unjudged.ids, "reason": unjudged.reason })).collect();
+    json!({
+        "pages": audit.pages,
+        "findings": findings,
+        "not_judged": unjudged,
+        "summary": {
+            "errors": audit.total(Severity::Error),
+            "warnings": audit.total(Severity::Warning),
+            "notices": audit.total(Severity::Notice),
+        },
+    })
+}
+
+fn summary(audit: &Audit) -> String {
+    format!(
+        "{} judged: {}, {}, {}",
+        wording::plural(audit.pages, "page"),
+        wording::plural(audit.total(Severity::Error), "error"),
+        wording::plural(audit.total(Severity::Warning), "warning"),
+        wording::plural(audit.total(Severity::Notice), "notice"),
+    )
+}
+
+fn render_text(audit: &Audit, directory: &str) -> String {
+    let mut text = summary(audit) + "\n";
+    for Finding { kind, total, pages } in &audit.findings {
+        let _ = writeln!(text, "\n{} {} ({}): {}", kind.severity, kind.id, wording::count(*total), kind.title);
+        let _ = writeln!(text, "  {} {}", kind.why, kind.mend);
+        for AuditedPage { url, detail } in pages.iter().take(SHOWN) {
+            let gap = if detail.is_empty() { "" } else { "  " };
+            let _ = writeln!(text, "    {}{gap}{}", visible(url), visible(detail));
+        }
+        let hidden = total.saturating_sub(SHOWN as u64);
+        if hidden > 0 {
+            let all = format!("argiope audit {} --only {} --format csv", visible(directory), kind.id);
+            let _ = writeln!(text, "    ... and {} more: {all}", wording::count(hidden));
+        }
+    }
+    if !audit.unjudged.is_empty() {
+        text.push_str("\nNot judged:\n");
+        for unjudged in &audit.unjudged {
+            let _ = writeln!(text, "  {}: {}", unjudged.ids.join(", "), unjudged.reason);
+        }
+    }
+    text
+}
+
+fn render_csv(audit: &Audit) -> String {
+    let mut text = "id,severity,url,detail\n".to_owned();
+    for Finding { kind, pages, .. } in &audit.findings {
+        for page in pages {
+            let _ = writeln!(text, "{},{},{},{}", kind.id, kind.severity, cell(&page.url), cell(&page.detail));
+        }
+    }
+    text
+}
+
+/// A cell of a table: quoted, and never a formula.
+fn cell(text: &str) -> String {
+    let text = visible(text);
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
+fn render_markdown(audit: &Audit) -> String {
+    let mut text = format!("# Audit\n\n{}\n", summary(audit));
+    for Finding { kind, total, pages } in &audit.findings {
+        let _ = write!(text, "\n## {} ({} {}, {})\n\n", kind.title, wording::count(*total), kind.severity, kind.id);
+        let _ = write!(text, "{} {}\n\n| page | detail |\n|---|---|\n", kind.why, kind.mend);
+        for page in pages.iter().take(100) {
+            let _ = writeln!(text, "| {} | {} |", markdown(&page.url), markdown(&page.detail));
+        }
+        let hidden = total.saturating_sub(100);
+        if hidden > 0 {
+            let _ = writeln!(text, "\n... and {} more", wording::count(hidden));
+        }
+    }
+    if !audit.unjudged.is_empty() {
+        text.push_str("\n## Not judged\n\n");
+        for unjudged in &audit.unjudged {
+            let _ = writeln!(text, "- {}: {}", unjudged.ids.join(", "), unjudged.reason);
+        }
+    }
+    text
+}
+
+/// Text that Markdown shows as it is: no markup, no table borders, no HTML.
+fn markdown(text: &str) -> String {
+    let mut shown = String::new();
+    for c in visible(text).chars() {
+        match c {
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' => {
+                shown.push('\\');
+                shown.push(c);
+            }
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_the_web_becomes_markup_or_a_formula() {
+        assert_eq!(cell("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
+        assert_eq!(cell("a\"b"), "\"a\"\"b\"");
+        assert_eq!(markdown("<b>|[x](y)"), "&lt;b&gt;\\|\\[x\\](y)");
+    }
+}

@@ -1,0 +1,289 @@
+//! [`ReportDetail`]: distributions of a crawl and the first URLs behind each number.
+//!
+//! Invariant: memory is bounded. Counts are exact for the groups that are kept; a site with more hosts or sections than
+//! fit has the rest counted together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use argiope_core::status::OutcomeCounts;
+
+use super::PageSummary;
+
+/// URLs that are kept for each number.
+pub const FIRST_URLS: usize = 100;
+/// Groups that are counted one by one.
+const MAX_GROUPS: usize = 20_000;
+/// Groups whose URLs are kept.
+const MAX_LISTED: usize = 4_000;
+/// Columns of the timeline.
+const COLUMNS: usize = 120;
+/// Nodes of the site's tree, and how deep it goes below the host.
+const MAX_NODES: usize = 4_000;
+const TREE_DEPTH: usize = 3;
+/// Depths that are counted one by one.
+const MAX_DEPTH: u32 = 20;
+
+/// Upper bounds of response times, in milliseconds, and what the last group is called.
+pub const TIMES: &[(u64, &str)] = &[
+    (10, "10 ms"),
+    (20, "20 ms"),
+    (50, "50 ms"),
+    (100, "100 ms"),
+    (200, "200 ms"),
+    (500, "500 ms"),
+    (1_000, "1 s"),
+    (2_000, "2 s"),
+    (5_000, "5 s"),
+    (10_000, "10 s"),
+    (u64::MAX, "more"),
+];
+/// Upper bounds of body sizes, in bytes.
+pub const SIZES: &[(u64, &str)] = &[
+    (1_000, "1 KB"),
+    (5_000, "5 KB"),
+    (10_000, "10 KB"),
+    (25_000, "25 KB"),
+    (50_000, "50 KB"),
+    (100_000, "100 KB"),
+    (250_000, "250 KB"),
+    (500_000, "500 KB"),
+    (1_000_000, "1 MB"),
+    (5_000_000, "5 MB"),
+    (u64::MAX, "more"),
+];
+
+/// What a number of the report stands for.
+#[derive(Clone, Debug, Default)]
+pub struct UrlGroup {
+    pub count: u64,
+    pub outcomes: OutcomeCounts,
+    /// Broken links among them.
+    pub broken: u64,
+    pub bytes: u64,
+    pub time: Duration,
+    /// The first of them.
+    pub urls: Vec<Box<str>>,
+}
+
+/// Distributions of a crawl, and the URLs behind each number.
+#[derive(Debug, Default)]
+pub struct ReportDetail {
+    /// By name, such as `status:404` or `section:h.example/docs/`.
+    pub groups: HashMap<String, UrlGroup>,
+    pub timeline: Timeline,
+    pub tree: SiteTree,
+    scratch: String,
+}
+
+/// The groups that a page belongs to, by name.
+pub fn each_group(page: &PageSummary<'_>, depth: u32, scratch: &mut String, mut each: impl FnMut(&str)) {
+    let mut give = |arguments: std::fmt::Arguments<'_>| {
+        scratch.clear();
+        let _ = scratch.write_fmt(arguments);
+        each(scratch);
+    };
+    give(format_args!("outcome:{}", page.outcome));
+    if let Some(status) = page.status {
+        give(format_args!("status:{status}"));
+    }
+    if let Some(error) = page.error {
+        give(format_args!("error:{}", error.kind));
+    }
+    if page.is_broken() {
+        give(format_args!("broken"));
+    }
+    if page.truncated.is_some() {
+        give(format_args!("truncated"));
+    }
+    if let Some(kind) = page.content_type.filter(|_| page.bytes_body > 0) {
+        give(format_args!("type:{kind}"));
+    }
+    give(format_args!("depth:{}", depth.min(MAX_DEPTH)));
+    give(format_args!("host:{}", page.host));
+    give(format_args!("section:{}{}", page.host, section(page.url)));
+    if let Some(total) = page.total {
+        let millis = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
+        give(format_args!("time:{}", bucket(TIMES, millis)));
+    }
+    if page.bytes_body > 0 {
+        give(format_args!("size:{}", bucket(SIZES, page.bytes_body)));
+    }
+}
+
+fn bucket(bounds: &[(u64, &'static str)], value: u64) -> &'static str {
+    bounds.iter().find(|(bound, _)| value <= *bound).map_or("more", |(_, name)| name)
+}
+
+/// The path of a URL, without query.
+fn path(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = rest.find('/').map_or("/", |slash| rest.get(slash..).unwrap_or("/"));
+    path.split(['?', '#']).next().unwrap_or("/")
+}
+
+/// The first folder of a URL's path: `/docs/`, or `/`.
+pub fn section(url: &str) -> &str {
+    let path = path(url);
+    match path.get(1..).and_then(|rest| rest.find('/')) {
+        Some(end) => path.get(..end + 2).unwrap_or("/"),
+        None => "/",
+    }
+}
+
+impl ReportDetail {
+    /// Adds one URL. `at` is when it was requested, since the crawl began.
+    pub fn add(&mut self, page: &PageSummary<'_>, depth: u32, at: Option<Duration>) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        each_group(page, depth, &mut scratch, |name| {
+            let room = self.groups.len() < MAX_GROUPS;
+            let is_listed = self.groups.len() < MAX_LISTED;
+            let group = match self.groups.get_mut(name) {
+                Some(group) => group,
+                None if room => self.groups.entry(name.to_owned()).or_default(),
+                None => return,
+            };
+            group.count += 1;
+            group.outcomes.add(page.outcome);
+            group.broken += u64::from(page.is_broken());
+            group.bytes += page.bytes_wire;
+            group.time += page.total.unwrap_or_default();
+            if group.urls.len() < FIRST_URLS && (is_listed || !group.urls.is_empty()) {
+                group.urls.push(page.url.into());
+            }
+        });
+        self.scratch = scratch;
+        if let Some(at) = at {
+            self.timeline.add(at, page);
+        }
+        self.tree.add(page);
+    }
+
+    pub fn get(&self, name: &str) -> Option<&UrlGroup> {
+        self.groups.get(name)
+    }
+
+    /// The groups of one family, such as `host`, largest first.
+    pub fn family(&self, family: &str) -> Vec<(&str, &UrlGroup)> {
+        let prefix = format!("{family}:");
+        let mut groups: Vec<(&str, &UrlGroup)> =
+            self.groups.iter().filter_map(|(name, group)| Some((name.strip_prefix(&prefix)?, group))).collect();
+        groups.sort_by(|(a, one), (b, other)| other.count.cmp(&one.count).then(a.cmp(b)));
+        groups
+    }
+}
+
+/// Outcomes over time. Columns become twice as wide whenever there are too many.
+#[derive(Debug)]
+pub struct Timeline {
+    pub width: Duration,
+    pub columns: Vec<OutcomeCounts>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self { width: Duration::from_millis(100), columns: Vec::new() }
+    }
+}
+
+impl Timeline {
+    fn add(&mut self, at: Duration, page: &PageSummary<'_>) {
+        let mut column = column(at, self.width);
+        while column >= COLUMNS {
+            self.width *= 2;
+            let merged = self.columns.chunks(2).map(|pair| {
+                pair.iter().flat_map(OutcomeCounts::iter).collect::<OutcomeCounts>()
+            });
+            self.columns = merged.collect();
+            column = self::column(at, self.width);
+        }
+        if self.columns.len() <= column {
+            self.columns.resize(column + 1, OutcomeCounts::default());
+        }
+        if let Some(counts) = self.columns.get_mut(column) {
+            counts.add(page.outcome);
+        }
+    }
+}
+
+fn column(at: Duration, width: Duration) -> usize {
+    usize::try_from(at.as_millis() / width.as_millis().max(1)).unwrap_or(usize::MAX)
+}
+
+/// The site by hosts and folders, with how many pages and broken links are in each.
+#[derive(Debug, Default)]
+pub struct SiteTree {
+    pub nodes: Vec<TreeNode>,
+}
+
+#[derive(Debug, Default)]
+pub struct TreeNode {
+    pub name: Box<str>,
+    pub pages: u64,
+    pub broken: u64,
+    pub children: BTreeMap<Box<str>, usize>,
+}
+
+impl SiteTree {
+    fn add(&mut self, page: &PageSummary<'_>) {
+        if self.nodes.is_empty() {
+            self.nodes.push(TreeNode::default());
+        }
+        let broken = u64::from(page.is_broken());
+        let folders = path(page.url).split('/').skip(1);
+        let mut folders: Vec<&str> = folders.collect();
+        // The last one is the page itself.
+        folders.pop();
+        let mut at = 0;
+        self.count(at, broken);
+        for name in std::iter::once(page.host).chain(folders.into_iter().take(TREE_DEPTH)) {
+            let room = self.nodes.len() < MAX_NODES;
+            let next = match self.nodes.get(at).and_then(|node| node.children.get(name)) {
+                Some(next) => *next,
+                None if room => {
+                    let next = self.nodes.len();
+                    self.nodes.push(TreeNode { name: name.into(), ..TreeNode::default() });
+                    if let Some(node) = self.nodes.get_mut(at) {
+                        node.children.insert(name.into(), next);
+                    }
+                    next
+                }
+                None => return,
+            };
+            self.count(next, broken);
+            at = next;
+        }
+    }
+
+    fn count(&mut self, node: usize, broken: u64) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.pages += 1;
+            node.broken += broken;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_the_first_folder() {
+        for (url, expected) in [
+            ("https://h/", "/"),
+            ("https://h/page", "/"),
+            ("https://h/docs/", "/docs/"),
+            ("https://h/docs/a/b?x=/y/", "/docs/"),
+            ("https://h", "/"),
+            ("https://h/?q=/a/", "/"),
+        ] {
+            assert_eq!(section(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn values_fall_into_the_group_of_their_bound() {
+        assert_eq!((bucket(TIMES, 10), bucket(TIMES, 11), bucket(TIMES, 1 << 40)), ("10 ms", "20 ms", "more"));
+    }
+}

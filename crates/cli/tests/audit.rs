@@ -1,0 +1,118 @@
+//! `argiope audit` on a site that has every fault, each beside a page that does not have it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use argiope_practice::{AUDIT_CASES, PracticeWeb, audit_sites};
+use serde_json::Value;
+
+fn argiope(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(folder).args(arguments).output().expect("the command was built")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Crawls the audited site into `d.crawl`; gives its root.
+fn crawled(folder: &Path, more: &[&str]) -> String {
+    let [site, plain] = audit_sites().expect("sockets");
+    let root = site.url("/");
+    let web = PracticeWeb::new().site(site).site(plain).start().expect("a server");
+    std::fs::write(folder.join("ca.pem"), web.ca_pem()).expect("a file");
+    let usual = ["crawl", "-q", "-d", "d.crawl", "--ca-cert", "ca.pem", "--allow-private", &root];
+    let done = argiope(folder, &[&usual, more].concat());
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    root
+}
+
+fn audit(folder: &Path, more: &[&str]) -> Value {
+    let usual = ["audit", "d.crawl", "--format", "json", "--slow", "600ms"];
+    let done = argiope(folder, &[&usual, more].concat());
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    serde_json::from_slice(&done.stdout).expect("JSON")
+}
+
+#[test]
+fn every_fault_is_found_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = crawled(folder.path(), &["--sitemap", "--assets", "--with", "links"]);
+    let found = audit(folder.path(), &[]);
+    let mut pages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for finding in found["findings"].as_array().expect("findings") {
+        let urls = finding["pages"].as_array().expect("pages").iter();
+        let urls = urls.map(|page| page["url"].as_str().expect("a URL").replacen(&root, "/", 1)).collect();
+        pages.insert(finding["id"].as_str().expect("an id").to_owned(), urls);
+    }
+    let unjudged: BTreeSet<&str> = found["not_judged"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|entry| entry["ids"].as_array().expect("ids"))
+        .filter_map(Value::as_str)
+        .collect();
+    for case in AUDIT_CASES.iter().filter(|case| !unjudged.contains(case.id)) {
+        let found = pages.get(case.id).cloned().unwrap_or_default();
+        for path in case.faulty {
+            assert!(found.contains(*path), "{}: {path} is not found among {found:?}", case.id);
+        }
+        for path in case.clean {
+            assert!(!found.contains(*path), "{}: {path} is found", case.id);
+        }
+    }
+    // Every finding has a page that shows it, or is said not to be judged.
+    let listed = text(&argiope(folder.path(), &["audit", "d.crawl", "--list"]).stdout);
+    for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
+        assert!(AUDIT_CASES.iter().any(|case| case.id == id) || unjudged.contains(id), "{id} has no page");
+    }
+    assert!(!unjudged.contains("orphan") && !unjudged.contains("image-large"), "{unjudged:?}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawled(folder.path(), &["--no-sitemap"]);
+    let said = audit(folder.path(), &[])["not_judged"].to_string();
+    for word in ["orphan", "--with links", "broken-resource", "--assets", "sitemap-error", "--sitemap"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn scripts_fail_on_what_is_new() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawled(folder.path(), &[]);
+    let code = |more: &[&str]| argiope(folder.path(), &[&["audit", "d.crawl"], more].concat()).status.code();
+    assert_eq!(code(&[]), Some(0));
+    assert_eq!(code(&["--fail-on", "redirect-loop,title-missing"]), Some(3));
+    assert_eq!(code(&["--fail-on", "error"]), Some(3));
+    assert_eq!(code(&["--fail-on", "orphan"]), Some(0));
+    assert_eq!(code(&["--fail-on", "no-such-thing"]), Some(2));
+    std::fs::write(folder.path().join("known.json"), audit(folder.path(), &[]).to_string()).expect("a file");
+    let all = ["--fail-on", "notice", "--baseline", "known.json", "--slow", "600ms"];
+    assert_eq!(code(&all), Some(0));
+    assert_eq!(code(&["--baseline", "missing.json"]), Some(2));
+    let mut known = audit(folder.path(), &[]);
+    known["findings"][0]["pages"] = Value::Array(Vec::new());
+    std::fs::write(folder.path().join("known.json"), known.to_string()).expect("a file");
+    assert_eq!(code(&all), Some(3));
+    assert_eq!(code(&["--baseline", "d.crawl/crawl.json"]), Some(2));
+    assert_eq!(argiope(folder.path(), &["audit", "nowhere"]).status.code(), Some(1));
+}
+
+#[test]
+fn the_other_forms_hold_the_same_pages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = crawled(folder.path(), &[]);
+    let gone = format!("{root}broken-link/gone");
+    for format in ["text", "csv", "markdown"] {
+        let done = argiope(folder.path(), &["audit", "d.crawl", "--format", format]);
+        let said = text(&done.stdout);
+        assert!(said.contains("broken-link") && said.contains(&gone), "{format}: {said}");
+    }
+    let only =
+        text(&argiope(folder.path(), &["audit", "d.crawl", "--only", "title-missing", "--format", "csv"]).stdout);
+    assert_eq!(only.lines().count(), 2, "{only}");
+}
