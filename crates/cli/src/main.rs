@@ -7,6 +7,7 @@ mod export;
 mod flags;
 mod records;
 mod report;
+mod report_page;
 mod screen;
 
 fn main() -> std::process::ExitCode {

@@ -51,6 +51,11 @@ pub struct SiteIndex {
     pub html_pages: u64,
 }
 
+/// Whether a record's head has this text: cheaper than reading the record.
+fn contains(line: &[u8], text: &[u8]) -> bool {
+    line.get(..64.min(line.len())).is_some_and(|head| head.windows(text.len()).any(|part| part == text))
+}
+
 /// Whether a page is one that people read: HTML that answered 200.
 pub fn is_readable(record: &StoredRecord) -> bool {
     let is_html = record.content_type.as_deref().is_some_and(|kind| kind.contains("html"));
@@ -82,6 +87,12 @@ impl SiteIndex {
                     for robots in note.robots {
                         let scheme = if robots.https { "https" } else { "http" };
                         index.robots.insert(format!("{scheme}://{host}:{}/robots.txt", robots.port), robots.text);
+                    }
+                }
+                HistoryEvent::Fate { line, .. } if contains(line, br#""for":"sitemap""#) => {
+                    for link in StoredRecord::read(line)?.link_list.into_iter().flatten() {
+                        index.has_sitemap = true;
+                        index.pages.entry(key(&link.url)).or_default().is_in_sitemap = true;
                     }
                 }
                 HistoryEvent::Fate { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}

@@ -94,10 +94,6 @@ impl Audit {
         Ok(Self { pages: index.html_pages, findings, unjudged: unjudged(&index) })
     }
 
-    pub fn get(&self, id: &str) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.kind.id == id)
-    }
-
     /// How many pages have findings of this severity, counted once for each finding.
     pub fn total(&self, severity: Severity) -> u64 {
         self.findings.iter().filter(|finding| finding.kind.severity == severity).map(|finding| finding.total).sum()
@@ -133,6 +129,11 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         index.has_sitemap,
         &[F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
         "no sitemap was read: crawl with --sitemap",
+    );
+    add(
+        index.has_links || !index.has_sitemap,
+        &[F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
+        "judged only for pages that were found by the sitemap first: crawl with --with links",
     );
     add(
         index.has_assets,

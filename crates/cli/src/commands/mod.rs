@@ -18,7 +18,6 @@ mod handle;
 mod interrupt;
 mod record_stream;
 pub mod report;
-mod report_page;
 pub mod robots;
 pub mod serve;
 mod source;

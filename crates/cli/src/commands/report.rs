@@ -1,5 +1,6 @@
 //! The report at the end, and the line for each page: a [`CrawlReport`] or a [`PageSummary`] in, text out.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,10 +11,15 @@ use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
-use super::{FAILED, print_error, report_page, standard_output};
+use super::{FAILED, print_error, standard_output};
+use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
+use crate::records::ReadError;
+use crate::report::detail::FIRST_URLS;
+use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
 use argiope_core::output::escape::visible;
+use serde_json::{Value, json};
 
 /// Lines of each list; `-v` shows all that was kept.
 const SHORT: usize = 10;
@@ -21,30 +27,48 @@ const FEW: usize = 5;
 
 /// `argiope report DIR`: the summary again.
 #[derive(Args, Debug, PartialEq, Eq)]
-#[command(after_help = "Example:\n  argiope report ./example.com.crawl --html report.html")]
+#[command(after_help = "Examples:\n  argiope report ./example.com.crawl --html report.html\n  \
+                        argiope report ./example.com.crawl --list status:404\n\n\
+                        Groups of --list: outcome:NAME, status:CODE, error:KIND, type:TYPE, depth:N, host:NAME, \
+                        section:HOST/FOLDER/, time:NAME, size:NAME, broken, truncated. The page names them all.")]
 pub struct ReportArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Write a page for a browser instead
-    #[arg(long, value_name = "FILE")]
+    /// Write a page for a browser instead (`-` is standard output)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "list"])]
     pub html: Option<PathBuf>,
+    /// Print the numbers as JSON instead
+    #[arg(long, conflicts_with = "list")]
+    pub json: bool,
+    /// Print all URLs behind one number instead, such as status:404
+    #[arg(long, value_name = "GROUP")]
+    pub list: Option<String>,
 }
 
-/// Tells the summary again, or writes the page.
+/// Prints the summary again, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
-    let report = match CrawlReport::from_directory(&args.directory) {
-        Ok(report) => report,
+    let output = |text: String| match &args.html {
+        Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
+        _ => standard_output::write(text.as_bytes()),
+    };
+    let written = if let Some(group) = &args.list {
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        CrawlReport::urls_of(&args.directory, group, |url| Ok(writeln!(out, "{}", visible(url))?))
+            .and_then(|()| Ok(out.flush()?))
+    } else if args.html.is_some() {
+        html_page(&args.directory).and_then(|page| Ok(output(page)?))
+    } else if args.json {
+        json_document(&args.directory).and_then(|document| Ok(output(format!("{document}\n"))?))
+    } else {
+        CrawlReport::from_directory(&args.directory).and_then(|report| Ok(output(render(&report, true))?))
+    };
+    let written = match written {
+        Ok(()) => Ok(()),
+        Err(ReadError::RecordStream(error)) => Err(error),
         Err(fault) => {
             print_error(&visible(&fault.to_string()));
             return Ok(ExitCode::from(FAILED));
-        }
-    };
-    let written = match &args.html {
-        None => standard_output::write(render(&report, true).as_bytes()),
-        Some(file) => {
-            let page = report_page::page(&report, &name_of(&args.directory));
-            if file == Path::new("-") { standard_output::write(page.as_bytes()) } else { AtomicFile::write(file, page) }
         }
     };
     match written {
@@ -56,6 +80,49 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// The report of a crawl directory as one page for a browser.
+pub fn html_page(directory: &Path) -> Result<String, ReadError> {
+    let (report, detail) = CrawlReport::detailed(directory)?;
+    let audit = Audit::of_directory(directory, &AuditOptions { keep: FIRST_URLS, ..AuditOptions::default() })?;
+    let (name, directory) = (name_of(directory), directory.display().to_string());
+    let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: &name, directory: &directory };
+    Ok(report_page::render(&page))
+}
+
+/// The numbers of the report, and the findings.
+fn json_document(directory: &Path) -> Result<Value, ReadError> {
+    let (report, detail) = CrawlReport::detailed(directory)?;
+    let audit = Audit::of_directory(directory, &AuditOptions { keep: 0, ..AuditOptions::default() })?;
+    let groups: BTreeMap<&str, Value> = detail
+        .groups
+        .iter()
+        .map(|(name, group)| {
+            let outcomes = serde_json::to_value(group.outcomes).unwrap_or_default();
+            let mean = group.time.as_secs_f64() / group.count.max(1) as f64;
+            let numbers = json!({
+                "urls": group.count, "broken": group.broken, "bytes": group.bytes,
+                "mean_seconds": mean, "outcomes": outcomes,
+            });
+            (name.as_str(), numbers)
+        })
+        .collect();
+    Ok(json!({
+        "name": name_of(directory),
+        "running": report.is_running,
+        "end": report.end.as_str(),
+        "seconds": report.elapsed.as_secs_f64(),
+        "pages": report.outcomes.fetched(),
+        "pages_per_second": report.pages_per_second(),
+        "queued": report.queued,
+        "broken": report.broken_total,
+        "bytes_wire": report.bytes_wire,
+        "bytes_body": report.bytes_body,
+        "outcomes": report.outcomes,
+        "groups": groups,
+        "audit": super::audit::json_document(&audit),
+    }))
 }
 
 /// What a crawl directory is called: its name without `.crawl`.

@@ -7,8 +7,7 @@ use argiope_core::status::Status;
 use argiope_dashboard::CrawlSource;
 
 use super::control_socket::{self, Request};
-use super::{explain, report, report_page};
-use crate::report::CrawlReport;
+use super::{explain, report};
 
 /// A crawl directory, and through its socket the crawl that runs in it.
 pub struct DirectorySource(pub PathBuf);
@@ -43,6 +42,5 @@ pub fn explain(directory: Option<&Path>, url: &str) -> Result<String, String> {
 /// The report of what is committed, as an HTML page.
 pub fn report(directory: Option<&Path>) -> Result<String, String> {
     let directory = directory.ok_or(NO_DIRECTORY)?;
-    let report = CrawlReport::from_directory(directory).map_err(|error| error.to_string())?;
-    Ok(report_page::page(&report, &report::name_of(directory)))
+    report::html_page(directory).map_err(|error| error.to_string())
 }

@@ -192,9 +192,8 @@ impl Timeline {
         let mut column = column(at, self.width);
         while column >= COLUMNS {
             self.width *= 2;
-            let merged = self.columns.chunks(2).map(|pair| {
-                pair.iter().flat_map(OutcomeCounts::iter).collect::<OutcomeCounts>()
-            });
+            let merged =
+                self.columns.chunks(2).map(|pair| pair.iter().flat_map(OutcomeCounts::iter).collect::<OutcomeCounts>());
             self.columns = merged.collect();
             column = self::column(at, self.width);
         }

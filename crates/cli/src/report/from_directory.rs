@@ -58,7 +58,8 @@ impl CrawlReport {
         let mut rules: Option<Rules> = None;
         records::walk(directory, |event| {
             if let HistoryEvent::Line { line } = event {
-                rules = StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok()).or(rules.take());
+                rules =
+                    StoredRecord::read(line)?.settings.and_then(|settings| settings.compile(0).ok()).or(rules.take());
             }
             Ok(())
         })?;

@@ -26,7 +26,7 @@ use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::record::{self, WallClock};
 use crate::output::warc::ArchiveLayout;
-use crate::page::link::{Link, LinkKind};
+use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::robots::{Robots, RobotsAnswer};
 use crate::page::scope::ScopeVerdict;
 use crate::page::sitemap::Sitemap;
@@ -267,6 +267,11 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
+                if self.rules.with_links {
+                    let mut list = LinkList::default();
+                    sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
+                    visit.findings.all_links = Some(list.into());
+                }
                 if sitemap.cut {
                     let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
                     visit.facts.truncated.get_or_insert(how);

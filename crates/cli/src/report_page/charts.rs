@@ -1,0 +1,175 @@
+//! Pictures of a report as inline SVG: plain shapes with classes, so that one style sheet serves light and dark.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use argiope_core::Outcome;
+use argiope_core::status::OutcomeCounts;
+
+use super::markup::Text;
+use crate::report::detail::Timeline;
+use crate::screen::wording;
+
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 190.0;
+const LEFT: f64 = 44.0;
+const RIGHT: f64 = 412.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 160.0;
+
+/// A column of a chart.
+pub struct Column {
+    pub label: String,
+    pub counts: OutcomeCounts,
+    /// Where its URLs are listed.
+    pub target: Option<String>,
+}
+
+fn open(svg: &mut String, label: &str) {
+    let _ = write!(svg, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", Text(label));
+}
+
+fn axis(svg: &mut String, most: u64) {
+    for (share, y) in [(0.0, BOTTOM), (0.5, (TOP + BOTTOM) / 2.0), (1.0, TOP)] {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let value = (most as f64 * share).round() as u64;
+        let _ = write!(
+            svg,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y}\" y2=\"{y}\"/>\
+             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            LEFT - 5.0,
+            y + 4.0,
+            short(value)
+        );
+    }
+}
+
+/// A number that fits beside an axis.
+fn short(number: u64) -> String {
+    match number {
+        0..10_000 => wording::count(number),
+        10_000..1_000_000 => format!("{}k", number / 1_000),
+        _ => format!("{:.1}M", number as f64 / 1e6),
+    }
+}
+
+/// Stacked segments from bottom to top, one for each outcome.
+fn stack(svg: &mut String, counts: &OutcomeCounts, x: f64, width: f64, most: u64) {
+    let mut y = BOTTOM;
+    for (outcome, count) in counts.iter() {
+        let height = (BOTTOM - TOP) * count as f64 / most.max(1) as f64;
+        y -= height;
+        let _ = write!(
+            svg,
+            "<rect class=\"{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>",
+            outcome.as_str()
+        );
+    }
+}
+
+/// One column for each group, stacked by outcome.
+pub fn columns(label: &str, columns: &[Column]) -> String {
+    let mut svg = String::new();
+    open(&mut svg, label);
+    let most = columns.iter().map(|column| column.counts.total()).max().unwrap_or(0).max(1);
+    axis(&mut svg, most);
+    let step = (RIGHT - LEFT) / columns.len().max(1) as f64;
+    for (number, column) in columns.iter().enumerate() {
+        let x = LEFT + step * number as f64;
+        let total = wording::plural(column.counts.total(), "URL");
+        if let Some(target) = &column.target {
+            let _ = write!(svg, "<a href=\"#{target}\">");
+        }
+        let _ = write!(svg, "<g><title>{}: {total}</title>", Text(&column.label));
+        // The whole column can be pointed at, however small its bar is.
+        let _ = write!(
+            svg,
+            "<rect class=\"hit\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{step:.1}\" height=\"{:.1}\"/>",
+            BOTTOM - TOP
+        );
+        stack(&mut svg, &column.counts, x + step * 0.1, step * 0.8, most);
+        svg.push_str("</g>");
+        if column.target.is_some() {
+            svg.push_str("</a>");
+        }
+        if columns.len() <= 12 {
+            let _ = write!(
+                svg,
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"end\" transform=\"rotate(-35 {:.1} {})\">{}</text>",
+                x + step * 0.7,
+                BOTTOM + 12.0,
+                x + step * 0.7,
+                BOTTOM + 12.0,
+                Text(&column.label)
+            );
+        } else if number % 5 == 0 {
+            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{}\">{}</text>", BOTTOM + 15.0, Text(&column.label));
+        }
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// Outcomes over time.
+pub fn timeline(timeline: &Timeline) -> String {
+    let mut svg = String::new();
+    open(&mut svg, "URLs by outcome over time");
+    let most = timeline.columns.iter().map(OutcomeCounts::total).max().unwrap_or(0).max(1);
+    axis(&mut svg, most);
+    let step = (RIGHT - LEFT) / timeline.columns.len().max(1) as f64;
+    for (number, counts) in timeline.columns.iter().enumerate() {
+        stack(&mut svg, counts, LEFT + step * number as f64, step.max(0.6), most);
+    }
+    let span = timeline.width * u32::try_from(timeline.columns.len()).unwrap_or(u32::MAX);
+    let _ = write!(
+        svg,
+        "<text x=\"{LEFT}\" y=\"{y}\">0:00</text><text x=\"{RIGHT}\" y=\"{y}\" text-anchor=\"end\">{}</text>",
+        wording::clock(span),
+        y = BOTTOM + 15.0
+    );
+    let _ = write!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">a column is {}</text></svg>",
+        (LEFT + RIGHT) / 2.0,
+        BOTTOM + 15.0,
+        width_in_words(timeline.width)
+    );
+    svg
+}
+
+fn width_in_words(width: Duration) -> String {
+    wording::span(width)
+}
+
+/// One horizontal bar, stacked by outcome, for a cell of a table.
+pub fn bar(counts: &OutcomeCounts, most: u64) -> String {
+    let mut svg =
+        "<svg class=\"bar\" viewBox=\"0 0 200 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">".to_owned();
+    let mut x = 0.0;
+    for (outcome, count) in counts.iter() {
+        let width = 200.0 * count as f64 / most.max(1) as f64;
+        let _ = write!(
+            svg,
+            "<rect class=\"{}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"12\"/>",
+            outcome.as_str()
+        );
+        x += width;
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// What the colours mean.
+pub fn legend(counts: &OutcomeCounts) -> String {
+    let mut html = "<ul class=\"legend\">".to_owned();
+    for outcome in Outcome::ALL.iter().filter(|outcome| counts.get(**outcome) > 0) {
+        let _ = write!(
+            html,
+            "<li><svg class=\"swatch\" viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect class=\"{}\" width=\"1\" height=\"1\"/></svg>{}</li>",
+            outcome.as_str(),
+            wording::outcome_short(*outcome)
+        );
+    }
+    html.push_str("</ul>");
+    html
+}

@@ -1,0 +1,213 @@
+//! The tables of a report. Cells with numbers carry them for sorting; tables end with a budget of bytes.
+
+use std::fmt::{Display, Write as _};
+
+use super::ReportPage;
+use super::charts;
+use super::lists::Lists;
+use super::markup::{Text, UrlLink};
+use crate::commands::report::in_words;
+use crate::report::{BrokenLink, BrokenReason, RootNote};
+use crate::screen::wording;
+
+/// Bytes of one table.
+const ONE_TABLE: usize = 350_000;
+/// Rows of tables that have one for each host or section.
+const ROWS: usize = 200;
+
+/// A table with a title. Heads that begin with # are of numbers.
+struct Table<'a> {
+    title: &'a str,
+    heads: &'a [&'a str],
+    rows: String,
+    hidden: u64,
+}
+
+impl<'a> Table<'a> {
+    fn new(title: &'a str, heads: &'a [&'a str]) -> Self {
+        Self { title, heads, rows: String::new(), hidden: 0 }
+    }
+
+    /// Adds a row of finished cells, unless the table is full.
+    fn row(&mut self, cells: &[String]) {
+        if self.rows.len() > ONE_TABLE {
+            self.hidden += 1;
+            return;
+        }
+        self.rows.push_str("<tr>");
+        cells.iter().for_each(|cell| self.rows.push_str(cell));
+        self.rows.push_str("</tr>\n");
+    }
+
+    fn write(self, html: &mut String) {
+        if self.rows.is_empty() {
+            return;
+        }
+        let title = Text(self.title);
+        let _ = write!(
+            html,
+            "<h3>{title}</h3>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table data-sort aria-label=\"{title}\"><thead><tr>"
+        );
+        for head in self.heads {
+            let (class, head) = head.strip_prefix('#').map_or(("", *head), |head| (" class=\"n\"", head));
+            if head.is_empty() {
+                html.push_str("<td></td>");
+            } else {
+                let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Text(head));
+            }
+        }
+        let _ = write!(html, "</tr></thead><tbody>\n{}</tbody></table></div>\n", self.rows);
+        if self.hidden > 0 {
+            let _ = writeln!(html, "<p class=\"muted\">… and {} more</p>", wording::count(self.hidden));
+        }
+    }
+}
+
+fn cell(text: impl Display) -> String {
+    format!("<td>{text}</td>")
+}
+
+fn number(value: u64, text: impl Display) -> String {
+    format!("<td class=\"n\" data-v=\"{value}\">{text}</td>")
+}
+
+/// All tables.
+pub fn render(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
+    html.push_str("<h2 id=\"tables\">Tables</h2>\n");
+    outcomes(html, page, lists);
+    roots(html, page);
+    cuts(html, page);
+    broken(html, page);
+    redirects(html, page);
+    groups(html, page, lists, "section", "Sections");
+    groups(html, page, lists, "host", "Hosts");
+    extremes(html, page);
+    types(html, page, lists);
+}
+
+fn outcomes(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
+    let report = page.report;
+    let mut table = Table::new("Outcomes", &["outcome", "#URLs"]);
+    for (outcome, count) in report.outcomes.iter() {
+        let linked = lists.number(count, &format!("outcome:{outcome}"));
+        table.row(&[cell(wording::outcome(outcome)), number(count, linked)]);
+    }
+    table.write(html);
+    let mut table = Table::new("Statuses", &["status", "#responses"]);
+    for (status, count) in &report.statuses {
+        let linked = lists.number(*count, &format!("status:{status}"));
+        table.row(&[cell(format_args!("{status} {}", wording::status(*status))), number(*count, linked)]);
+    }
+    table.write(html);
+    let mut table = Table::new("Errors", &["cause", "#URLs"]);
+    for (kind, count) in &report.failures {
+        let linked = lists.number(*count, &format!("error:{kind}"));
+        table.row(&[cell(format_args!("{} ({kind})", wording::failure(*kind))), number(*count, linked)]);
+    }
+    table.write(html);
+}
+
+fn cause(fault: &BrokenReason) -> String {
+    Text(&in_words(fault)).to_string()
+}
+
+fn roots(html: &mut String, page: &ReportPage<'_>) {
+    let mut table = Table::new("Roots", &["root", "what became of it"]);
+    for note in &page.report.roots {
+        let (url, words) = match note {
+            RootNote::Dead { url, fault } | RootNote::Refused { url, fault } => (url, cause(fault)),
+            RootNote::Forbidden { url } => (url, "robots.txt forbids it".to_owned()),
+            RootNote::Elsewhere { url, to } => (url, format!("leads out of scope, to {}", UrlLink(to))),
+        };
+        table.row(&[cell(UrlLink(url)), cell(words)]);
+    }
+    table.write(html);
+}
+
+fn cuts(html: &mut String, page: &ReportPage<'_>) {
+    let mut table = Table::new("Left out as endless", &["where", "#links", "why", "such as", "to continue"]);
+    for cut in &page.report.cuts {
+        table.row(&[
+            cell(Text(&cut.at)),
+            number(cut.left, wording::count(cut.left)),
+            cell(Text(cut.rule.words())),
+            cell(UrlLink(&cut.example)),
+            cell(Text(cut.rule.advice())),
+        ]);
+    }
+    table.write(html);
+}
+
+fn broken(html: &mut String, page: &ReportPage<'_>) {
+    let mut table = Table::new("Broken links", &["link", "cause", "on"]);
+    for BrokenLink { url, fault, on, more } in &page.report.broken {
+        let mut pages: Vec<String> = on.iter().map(|page| UrlLink(page).to_string()).collect();
+        if on.is_empty() {
+            pages.push("given as a root".to_owned());
+        }
+        if *more > 0 {
+            pages.push(format!("and {}", wording::plural(*more, "more page")));
+        }
+        table.row(&[cell(UrlLink(url)), cell(cause(fault)), cell(pages.join("<br>"))]);
+    }
+    table.hidden += page.report.broken_total.saturating_sub(page.report.broken.len() as u64);
+    table.write(html);
+}
+
+fn redirects(html: &mut String, page: &ReportPage<'_>) {
+    let mut table = Table::new("Redirects", &["#status", "from", "to"]);
+    for redirect in &page.report.redirects {
+        let status = redirect.status.unwrap_or(0);
+        let shown = if status > 0 { status.to_string() } else { String::new() };
+        table.row(&[number(status.into(), shown), cell(UrlLink(&redirect.from)), cell(UrlLink(&redirect.to))]);
+    }
+    let total = page.report.outcomes.get(argiope_core::Outcome::Redirect);
+    table.hidden += total.saturating_sub(page.report.redirects.len() as u64);
+    table.write(html);
+}
+
+/// Hosts or sections: how many URLs, with which outcomes, how large and how fast.
+fn groups(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>, family: &str, title: &str) {
+    let groups = page.detail.family(family);
+    let most = groups.first().map_or(1, |(_, group)| group.count);
+    let heads = [family, "#URLs", "#broken", "#received", "#mean time", ""];
+    let mut table = Table::new(title, &heads);
+    for (name, group) in groups.iter().take(ROWS) {
+        let mean = group.time / u32::try_from(group.count.max(1)).unwrap_or(u32::MAX);
+        let millis = u64::try_from(mean.as_millis()).unwrap_or(u64::MAX);
+        let linked = lists.number(group.count, &format!("{family}:{name}"));
+        table.row(&[
+            cell(Text(name)),
+            number(group.count, linked),
+            number(group.broken, wording::count(group.broken)),
+            number(group.bytes, wording::bytes(group.bytes)),
+            number(millis, wording::span(mean)),
+            format!("<td class=\"b\">{}</td>", charts::bar(&group.outcomes, most)),
+        ]);
+    }
+    table.hidden += groups.len().saturating_sub(ROWS) as u64;
+    table.write(html);
+}
+
+fn extremes(html: &mut String, page: &ReportPage<'_>) {
+    let mut table = Table::new("Slowest pages", &["#time", "page"]);
+    for (time, url) in page.report.slowest.iter() {
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        table.row(&[number(millis, wording::span(time)), cell(UrlLink(url))]);
+    }
+    table.write(html);
+    let mut table = Table::new("Largest pages", &["#size", "page"]);
+    for (size, url) in page.report.largest.iter() {
+        table.row(&[number(size, wording::bytes(size)), cell(UrlLink(url))]);
+    }
+    table.write(html);
+}
+
+fn types(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
+    let mut table = Table::new("Media types", &["type", "#pages"]);
+    for (kind, count) in &page.report.types {
+        let linked = lists.number(*count, &format!("type:{kind}"));
+        table.row(&[cell(Text(kind)), number(*count, linked)]);
+    }
+    table.write(html);
+}

@@ -1,0 +1,186 @@
+//! The structure of a site as a tree map: folders as rectangles, their size by pages, their colour by broken links.
+//!
+//! Squarified layout (Bruls, Huizing, van Wijk): rows of rectangles that are as square as possible.
+
+use std::fmt::Write as _;
+
+use super::markup::Text;
+use crate::report::detail::{SiteTree, TreeNode};
+use crate::screen::wording;
+
+/// Rectangles of one map.
+const MAX_RECTANGLES: usize = 800;
+/// A rectangle that is smaller than this on a side is left to its parent.
+const SMALLEST: f64 = 6.0;
+/// Height of a folder's name.
+const HEADER: f64 = 18.0;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Area {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+}
+
+/// A map of this size; empty where there is nothing to show.
+pub fn render(tree: &SiteTree, width: f64, height: f64, class: &str) -> String {
+    let Some(mut root) = tree.nodes.first() else { return String::new() };
+    let mut name = String::new();
+    // One host is not worth a rectangle of its own.
+    while root.children.len() == 1 {
+        let Some(only) = root.children.values().next().and_then(|child| tree.nodes.get(*child)) else { break };
+        if only.pages < root.pages {
+            break;
+        }
+        let _ = write!(name, "{}{}", if name.is_empty() { "" } else { "/" }, only.name);
+        root = only;
+    }
+    if root.children.is_empty() {
+        return String::new();
+    }
+    let mut svg = format!(
+        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Structure of {}: {} folders\">",
+        Text(if name.is_empty() { "all hosts" } else { &name }),
+        root.children.len()
+    );
+    let mut left = MAX_RECTANGLES;
+    let area = Area { x: 0.0, y: 0.0, width, height };
+    folder(&mut svg, tree, root, area, &name, 0, &mut left);
+    svg.push_str("</svg>");
+    svg
+}
+
+fn folder(svg: &mut String, tree: &SiteTree, node: &TreeNode, area: Area, path: &str, depth: usize, left: &mut usize) {
+    let mut children: Vec<&TreeNode> = node.children.values().filter_map(|child| tree.nodes.get(*child)).collect();
+    children.sort_by(|one, other| other.pages.cmp(&one.pages).then(one.name.cmp(&other.name)));
+    // Pages that lie in the folder itself.
+    let own = node.pages.saturating_sub(children.iter().map(|child| child.pages).sum());
+    let mut sizes: Vec<(f64, Option<&TreeNode>)> =
+        children.into_iter().map(|child| (child.pages as f64, Some(child))).collect();
+    if own > 0 {
+        sizes.push((own as f64, None));
+        sizes.sort_by(|one, other| other.0.total_cmp(&one.0));
+    }
+    let areas = squarify(&sizes.iter().map(|(size, _)| *size).collect::<Vec<_>>(), area);
+    for ((size, child), area) in sizes.into_iter().zip(areas) {
+        if *left == 0 || area.width < SMALLEST || area.height < SMALLEST {
+            continue;
+        }
+        *left -= 1;
+        let (name, broken) = child.map_or(("pages here", 0), |child| (&*child.name, child.broken));
+        let full = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+        let share = broken as f64 / size.max(1.0);
+        let heat = if broken == 0 {
+            "h0"
+        } else if share < 0.02 {
+            "h1"
+        } else if share < 0.1 {
+            "h2"
+        } else {
+            "h3"
+        };
+        let level = if child.is_none() { 3 } else { depth.min(2) };
+        let _ = write!(
+            svg,
+            "<g><title>{}: {}, {} broken</title><rect class=\"tile l{level} {heat}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            Text(&full),
+            wording::plural(whole(size), "page"),
+            wording::count(broken),
+            area.x,
+            area.y,
+            area.width,
+            area.height
+        );
+        let letters = whole((area.width - 8.0) / 7.2);
+        if area.height >= 16.0 && letters >= 4 {
+            let label: String = name.chars().take(usize::try_from(letters).unwrap_or(usize::MAX)).collect();
+            let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", area.x + 4.0, area.y + 13.0, Text(&label));
+        }
+        svg.push_str("</g>");
+        if let Some(child) = child.filter(|child| !child.children.is_empty() && depth < 2) {
+            let inner = Area {
+                x: area.x + 2.0,
+                y: area.y + HEADER,
+                width: area.width - 4.0,
+                height: area.height - HEADER - 2.0,
+            };
+            if inner.width > 3.0 * SMALLEST && inner.height > 3.0 * SMALLEST {
+                folder(svg, tree, child, inner, &full, depth + 1, left);
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn whole(number: f64) -> u64 {
+    number.max(0.0) as u64
+}
+
+/// Areas for sizes that are sorted, largest first.
+fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
+    let total: f64 = sizes.iter().sum();
+    let mut areas = Vec::with_capacity(sizes.len());
+    if total <= 0.0 || area.width <= 0.0 || area.height <= 0.0 {
+        return vec![Area { width: 0.0, height: 0.0, ..area }; sizes.len()];
+    }
+    let scale = area.width * area.height / total;
+    let mut rest: Vec<f64> = sizes.iter().map(|size| size * scale).collect();
+    while !rest.is_empty() {
+        let side = area.width.min(area.height);
+        let mut count = 1;
+        while count < rest.len()
+            && worst(rest.get(..=count).unwrap_or(&[]), side) <= worst(rest.get(..count).unwrap_or(&[]), side)
+        {
+            count += 1;
+        }
+        let row: Vec<f64> = rest.drain(..count).collect();
+        let sum: f64 = row.iter().sum();
+        let thickness = if side > 0.0 { sum / side } else { 0.0 };
+        let mut offset = 0.0;
+        for size in row {
+            let length = if thickness > 0.0 { size / thickness } else { 0.0 };
+            areas.push(if area.width >= area.height {
+                Area { x: area.x, y: area.y + offset, width: thickness, height: length }
+            } else {
+                Area { x: area.x + offset, y: area.y, width: length, height: thickness }
+            });
+            offset += length;
+        }
+        if area.width >= area.height {
+            area = Area { x: area.x + thickness, width: (area.width - thickness).max(0.0), ..area };
+        } else {
+            area = Area { y: area.y + thickness, height: (area.height - thickness).max(0.0), ..area };
+        }
+    }
+    areas
+}
+
+/// The worst ratio of sides in a row of these areas.
+fn worst(row: &[f64], side: f64) -> f64 {
+    let sum: f64 = row.iter().sum();
+    let most = row.iter().copied().fold(0.0, f64::max);
+    let least = row.iter().copied().fold(f64::INFINITY, f64::min);
+    let square = side * side;
+    (square * most / (sum * sum)).max(sum * sum / (square * least.max(f64::MIN_POSITIVE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_fill_the_whole_and_keep_their_sizes() {
+        let area = Area { x: 0.0, y: 0.0, width: 600.0, height: 400.0 };
+        let sizes = [6.0, 6.0, 4.0, 3.0, 2.0, 2.0, 1.0];
+        let areas = squarify(&sizes, area);
+        for (size, found) in sizes.iter().zip(&areas) {
+            let expected = size / 24.0 * 240_000.0;
+            assert!((found.width * found.height - expected).abs() < 1.0, "{found:?}");
+            assert!(found.x >= -0.01 && found.x + found.width <= 600.01, "{found:?}");
+            assert!(found.y >= -0.01 && found.y + found.height <= 400.01, "{found:?}");
+        }
+        assert!(squarify(&[], area).is_empty());
+        assert_eq!(squarify(&[0.0], area).len(), 1);
+    }
+}
