@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{FAILED, print_error};
+use super::{FAILED, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
@@ -130,7 +129,7 @@ fn fails(audit: &Audit, fail_on: &[String]) -> bool {
 
 fn write(args: &AuditArgs, text: &str) -> ExitCode {
     let written = match &args.output {
-        None => std::io::stdout().write_all(text.as_bytes()),
+        None => standard_output::write(text.as_bytes()),
         Some(file) => AtomicFile::write(file, text),
     };
     match written {

@@ -10,7 +10,7 @@ use argiope_core::status::Status;
 use clap::{Args, Subcommand};
 
 use super::control_socket::{self, Request};
-use super::{FAILED, print_error};
+use super::{FAILED, print_error, standard_output};
 use crate::flags;
 use crate::flags::config_file::UsageError;
 use crate::screen::view;
@@ -104,7 +104,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
 
 fn print_status(status: &Status, json: bool) -> ExitCode {
     let text = if json { serde_json::to_string(status).unwrap_or_default() + "\n" } else { view::status(status) };
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match standard_output::write(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             failed(&format!("standard output cannot be written: {error}"))
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -53,9 +54,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
         _ => standard_output::write(text.as_bytes()),
     };
     let written = if let Some(group) = &args.list {
-        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        CrawlReport::urls_of(&args.directory, group, |url| Ok(writeln!(out, "{}", visible(url))?))
-            .and_then(|()| Ok(out.flush()?))
+        list(&args.directory, group)
     } else if args.html.is_some() {
         html_page(&args.directory).and_then(|page| Ok(output(page)?))
     } else if args.json {
@@ -65,7 +64,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     };
     let written = match written {
         Ok(()) => Ok(()),
-        Err(ReadError::RecordStream(error)) => Err(error),
+        Err(ReadError::Output(error)) => Err(error),
         Err(fault) => {
             print_error(&visible(&fault.to_string()));
             return Ok(ExitCode::from(FAILED));
@@ -80,6 +79,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// Prints all URLs of a group.
+fn list(directory: &Path, group: &str) -> Result<(), ReadError> {
+    let mut out = BufWriter::new(standard_output::open()?);
+    CrawlReport::urls_of(directory, group, |url| Ok(writeln!(out, "{}", visible(url))?))?;
+    Ok(out.flush()?)
 }
 
 /// The report of a crawl directory as one page for a browser.

@@ -11,7 +11,7 @@ use crate::report::detail::Timeline;
 use crate::screen::wording;
 
 const WIDTH: f64 = 420.0;
-const HEIGHT: f64 = 190.0;
+const HEIGHT: f64 = 206.0;
 const LEFT: f64 = 44.0;
 const RIGHT: f64 = 412.0;
 const TOP: f64 = 10.0;
@@ -25,8 +25,9 @@ pub struct Column {
     pub target: Option<String>,
 }
 
-fn open(svg: &mut String, label: &str) {
-    let _ = write!(svg, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", Text(label));
+/// Begins a picture; `role` is `group` where it has links in it.
+fn open(svg: &mut String, label: &str, role: &str) {
+    let _ = write!(svg, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"{role}\" aria-label=\"{}\">", Text(label));
 }
 
 fn axis(svg: &mut String, most: u64) {
@@ -70,7 +71,7 @@ fn stack(svg: &mut String, counts: &OutcomeCounts, x: f64, width: f64, most: u64
 /// One column for each group, stacked by outcome.
 pub fn columns(label: &str, columns: &[Column]) -> String {
     let mut svg = String::new();
-    open(&mut svg, label);
+    open(&mut svg, label, "group");
     let most = columns.iter().map(|column| column.counts.total()).max().unwrap_or(0).max(1);
     axis(&mut svg, most);
     let step = (RIGHT - LEFT) / columns.len().max(1) as f64;
@@ -92,7 +93,10 @@ pub fn columns(label: &str, columns: &[Column]) -> String {
         if column.target.is_some() {
             svg.push_str("</a>");
         }
-        if columns.len() <= 12 {
+        if columns.iter().all(|column| column.label.len() < 3) {
+            let (x, y) = (x + step * 0.5, BOTTOM + 15.0);
+            let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>", Text(&column.label));
+        } else if columns.len() <= 12 {
             let _ = write!(
                 svg,
                 "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"end\" transform=\"rotate(-35 {:.1} {})\">{}</text>",
@@ -113,7 +117,7 @@ pub fn columns(label: &str, columns: &[Column]) -> String {
 /// Outcomes over time.
 pub fn timeline(timeline: &Timeline) -> String {
     let mut svg = String::new();
-    open(&mut svg, "URLs by outcome over time");
+    open(&mut svg, "URLs by outcome over time", "img");
     let most = timeline.columns.iter().map(OutcomeCounts::total).max().unwrap_or(0).max(1);
     axis(&mut svg, most);
     let step = (RIGHT - LEFT) / timeline.columns.len().max(1) as f64;

@@ -182,6 +182,7 @@ mod tests {
             host,
             via: Some("https://h/<via>"),
             is_root: false,
+            depth: 1,
             is_guess: false,
             outcome,
             status: Some(status),
