@@ -1,11 +1,11 @@
-//! [`Addresses`]: a web of addresses that is never stored.
+//! [`AddressGenerator`]: a web of addresses that is never stored.
 //!
 //! Invariant: the same numbers give the same addresses in the same order, in every process.
 
 use argiope_core::{LinkKind, LinkRef, Url, UrlRef};
 
-/// Addresses on many hosts, few of them large and many small, each of which is offered several times.
-pub struct Addresses {
+/// AddressGenerator on many hosts, few of them large and many small, each of which is offered several times.
+pub struct AddressGenerator {
     distinct: u64,
     hosts: u64,
     /// How often an address is offered on average.
@@ -13,7 +13,7 @@ pub struct Addresses {
     via: Url,
 }
 
-impl Addresses {
+impl AddressGenerator {
     /// A tenth as many hosts as addresses.
     pub fn new(distinct: u64, times: u64) -> Self {
         let via = Url::parse("https://a.page.example/with/links?in=it").expect("an address");
@@ -83,7 +83,7 @@ mod tests {
             known.insert(link.url.as_str().to_owned());
             Ok(())
         };
-        assert_eq!(Addresses::new(1000, 10).each(each), Ok(()));
+        assert_eq!(AddressGenerator::new(1000, 10).each(each), Ok(()));
         assert_eq!((offers, known.len()), (10_000, 1000));
         let hosts: HashSet<&str> = known.iter().filter_map(|url| url.split('/').nth(2)).collect();
         assert!((20..=100).contains(&hosts.len()), "{} hosts", hosts.len());

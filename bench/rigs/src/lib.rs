@@ -5,6 +5,6 @@ pub mod kernel;
 mod tags;
 mod writer;
 
-pub use addresses::Addresses;
+pub use addresses::AddressGenerator;
 pub use tags::Tags;
 pub use writer::Writer;

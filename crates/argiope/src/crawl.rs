@@ -14,13 +14,13 @@ use argiope_core::rules::{Config, Rules};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_core::visit::Visit;
 use argiope_core::{BadUrl, Link, Time, Url};
-use argiope_engine::Clock;
 use argiope_runtime::{Error, engine_kind};
-use argiope_store::MemoryFrontier;
 use tokio::sync::{mpsc, oneshot};
 
 use argiope_runtime::directory::Directory;
-use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, Summary, VisitConsumer, wall_clock};
+use argiope_runtime::keeper_thread::{
+    Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
+};
 use argiope_runtime::run_lines;
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 

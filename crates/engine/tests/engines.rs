@@ -4,7 +4,7 @@ mod kit;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ use argiope_core::{ErrorKind, Outcome};
 use argiope_engine::{EngineKind, StopMode};
 
 use kit::{Bench, Server, job, job_at, page, rules};
+
+/// A timeout that no test lives to see.
+const FOREVER: Duration = Duration::from_secs(3_600);
 
 /// Stamps every case on every engine.
 macro_rules! every_engine {
@@ -123,22 +126,25 @@ fn the_second_address_is_tried(kind: EngineKind) {
     let bench = Bench::new(kind, rules(|_| {}));
     // Nobody listens there; whether it refuses at once, or stays silent, the other one is tried soon.
     for dead in ["127.0.0.9", "192.0.2.1"] {
-        let begun = Instant::now();
         let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
         let visit = bench.fetch(job_at(1, &addresses, server.address.port(), "/"));
         assert_eq!(visit.facts.status, Some(200), "{:?}", visit.facts.error);
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     }
 }
 
 fn a_host_that_never_answers_is_late(kind: EngineKind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let bench = Bench::new(kind, rules(|config| config.idle_timeout = Span(Duration::from_millis(300))));
+    let bench = Bench::new(
+        kind,
+        rules(|config| {
+            config.idle_timeout = Span(Duration::from_millis(300));
+            config.timeout = Span(FOREVER);
+        }),
+    );
     let begun = Instant::now();
     let visit = bench.fetch(job(1, listener.local_addr().unwrap(), "/"));
     assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::TimeoutFirstByte);
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(3), "{took:?}");
+    assert!(begun.elapsed() >= Duration::from_millis(300));
 }
 
 fn a_drip_is_read_to_its_end(kind: EngineKind) {
@@ -165,20 +171,19 @@ fn a_large_page_is_read_whole(kind: EngineKind) {
 }
 
 fn many_fetches_wait_at_once(kind: EngineKind) {
-    let server = Server::start(|_, stream| {
-        thread::sleep(Duration::from_millis(500));
+    // Nobody is answered before all have asked.
+    let all = Barrier::new(200);
+    let server = Server::start(move |_, stream| {
+        all.wait();
         page(stream, "x")
     });
     let bench = Bench::new(kind, rules(|_| {}));
-    let begun = Instant::now();
     for lane in 0..200 {
         bench.send(job(lane, server.address, "/"));
     }
     for _ in 0..200 {
         assert_eq!(bench.visit().facts.status, Some(200));
     }
-    // One after the other would take 100 seconds.
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(server.connections(), 200);
 }
 
@@ -222,15 +227,19 @@ fn everything_can_be_dropped_at_once(kind: EngineKind) {
         sender.send(left.is_ok_and(|count| count == 0)).unwrap();
         false
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let patient = rules(|config| {
+        config.idle_timeout = Span(FOREVER);
+        config.timeout = Span(FOREVER);
+    });
+    let bench = Bench::new(kind, patient);
     for lane in 0..20 {
         bench.send(job(lane, server.address, "/"));
     }
     while server.connections() < 20 {
         thread::yield_now();
     }
-    let took = bench.end(StopMode::Now);
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    // It would wait for an hour if it waited for the server.
+    bench.end(StopMode::Now);
     for _ in 0..20 {
         gone.recv_timeout(Duration::from_secs(10)).unwrap();
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use argiope_core::ErrorKind;
 use argiope_core::schedule::job::LaneId;
@@ -157,10 +157,9 @@ fn failures_are_told_apart() {
 
 #[test]
 fn a_family_that_stays_silent_does_not_hold_up_the_other() {
-    let bench = bench(name_server().0, Duration::from_secs(10));
-    let begun = Instant::now();
+    // Whoever waited for the silent family would wait for an hour.
+    let bench = bench(name_server().0, Duration::from_secs(3_600));
     assert_eq!(bench.addresses("half.test"), ["192.0.2.6"]);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 #[test]

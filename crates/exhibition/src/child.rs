@@ -14,13 +14,11 @@ use std::time::Duration;
 use argiope_core::Outcome;
 use argiope_core::rules::{Config, EngineName, Pace, Span};
 use argiope_core::schedule::keeper::Settled;
-use argiope_engine::Clock;
-use argiope_store::MemoryFrontier;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
 /// The hidden commands by which the program calls itself.

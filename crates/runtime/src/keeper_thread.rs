@@ -18,7 +18,9 @@ use argiope_core::schedule::trap::Cut;
 use argiope_core::status::Status;
 use argiope_core::visit::Visit;
 use argiope_core::{LaneId, Link, Time, Url};
-use argiope_engine::{Clock, DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
+pub use argiope_engine::Clock;
+use argiope_engine::{DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
+pub use argiope_store::MemoryFrontier;
 
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
@@ -420,7 +422,6 @@ impl<F: CommitFrontier> Running<F> {
 mod tests {
     use argiope_core::Outcome;
     use argiope_core::rules::{Config, Pace, RobotsPolicy};
-    use argiope_store::MemoryFrontier;
 
     use super::*;
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Fate, Frontier, Outcome, StoreError};
-use argiope_rigs::{Addresses, Writer, kernel};
+use argiope_rigs::{AddressGenerator, Writer, kernel};
 use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["again", folder] => again(Path::new(folder), usize::MAX)?,
         ["again", folder, room] => again(Path::new(folder), room.parse::<usize>()? << 20)?,
         [kind, distinct, times, ref rest @ ..] => {
-            let addresses = Addresses::new(distinct.parse()?, times.parse()?);
+            let addresses = AddressGenerator::new(distinct.parse()?, times.parse()?);
             match (kind, rest) {
                 ("disk", [folder]) => on_disk(&addresses, Path::new(folder), usize::MAX)?,
                 ("disk", [folder, room]) => on_disk(&addresses, Path::new(folder), room.parse::<usize>()? << 20)?,
@@ -66,7 +66,7 @@ impl Measure {
     }
 }
 
-fn in_memory(kind: &str, addresses: &Addresses) -> Result<Value, Box<dyn std::error::Error>> {
+fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn std::error::Error>> {
     let measure = Measure::start();
     let (known, mut said) = match kind {
         "keys" => {
@@ -106,7 +106,7 @@ fn in_memory(kind: &str, addresses: &Addresses) -> Result<Value, Box<dyn std::er
 
 /// With commits all the time, as a crawl makes them, and the last one waited for. After the figures of that, one more
 /// commit, which ends a run: with a snapshot.
-fn on_disk(addresses: &Addresses, folder: &Path, room: usize) -> Result<Value, StoreError> {
+fn on_disk(addresses: &AddressGenerator, folder: &Path, room: usize) -> Result<Value, StoreError> {
     let measure = Measure::start();
     let opened = disk::open(folder, &CrawlSettings::new(), room)?;
     let mut frontier = opened.frontier;

@@ -18,7 +18,7 @@ use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::workbench::{Next, Workbench};
 use argiope_core::visit::Visit;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};
-use argiope_rigs::{Addresses, Tags};
+use argiope_rigs::{AddressGenerator, Tags};
 use argiope_store::MemoryFrontier;
 
 /// A path: its name, and what one round does. The number is only there to depend on the work.
@@ -162,7 +162,7 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
 
 /// Links into a new frontier, four of five known.
 fn put() -> Box<dyn FnMut() -> u64> {
-    let addresses = Addresses::new(2_000, 5);
+    let addresses = AddressGenerator::new(2_000, 5);
     Box::new(move || {
         let mut frontier = MemoryFrontier::new(7);
         let result: Result<(), StoreError> = addresses.each(|link| frontier.offer(link).map(|_| ()));

@@ -10,14 +10,12 @@ use crate::report::CrawlReport;
 use argiope_core::rules::{Config, FailOn, Rules};
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
-use argiope_engine::Clock;
 use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
-use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
-use argiope_store::MemoryFrontier;
 
 use super::control_socket::ControlSocket;
 use super::handle::CrawlHandle;

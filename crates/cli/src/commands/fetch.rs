@@ -11,11 +11,9 @@ use argiope_core::http::conn::{CertificateSummary, TlsInfo};
 use argiope_core::rules::{Breadth, Config, RobotsPolicy};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
-use argiope_engine::Clock;
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
-use argiope_store::MemoryFrontier;
 
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::UsageError;

@@ -16,12 +16,10 @@ use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Errand;
 use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Url};
-use argiope_engine::Clock;
 use argiope_runtime::Error;
 use argiope_runtime::engine_kind;
-use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
-use argiope_store::MemoryFrontier;
 use clap::Args;
 
 use super::{FAILED, print_error, warn_insecure};

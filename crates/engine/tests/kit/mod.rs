@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use argiope_core::rules::{Config, Rules, Span};
 use argiope_core::schedule::job::{Job, LaneId, Purpose};
@@ -54,11 +54,9 @@ impl Bench {
         self.visit()
     }
 
-    pub fn end(mut self, ending: StopMode) -> Duration {
-        let begun = Instant::now();
-        self.pool.end(ending);
+    pub fn end(mut self, mode: StopMode) {
+        self.pool.end(mode);
         assert!(self.pool.join().is_none());
-        begun.elapsed()
     }
 }
 

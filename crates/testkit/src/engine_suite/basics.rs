@@ -390,8 +390,6 @@ pub fn max_time(engine: EngineName) {
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);
     config.max_time = Some(Span(Duration::from_millis(300)));
-    let begun = Instant::now();
     let crawled = crawl(&config);
     assert_eq!((crawled.summary.end, crawled.pages.len(), crawled.summary.left), (End::MaxTime, 1, 1));
-    assert!(begun.elapsed() < Duration::from_secs(10));
 }
