@@ -1,10 +1,9 @@
-//! [`Crawl`]: a crawl as an asynchronous stream of visits, which takes links back while it runs.
+//! [`Crawl`]: a crawl as an asynchronous stream of visits, to which links can be added while it runs.
 //!
-//! It works under any executor: the crawl itself lives on threads of its own, and only its results are awaited.
+//! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! The end is exact here too. Every visit that was handed to you counts as unfinished work until you ask for the next
-//! one, since you may still feed links because of it; the stream ends when nothing is queued, nothing is under way and
-//! nothing is in your hands.
+//! The end is exact. A visit counts as unfinished work until you ask for the next one, since you may still feed links
+//! because of it; the stream ends when nothing is queued, nothing is in flight and you have asked for the next visit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,22 +23,22 @@ use argiope_runtime::keeper_thread::{
 use argiope_runtime::run_lines;
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 
-/// Visits that may wait to be read before the crawl waits for its reader.
-const UNREAD: usize = 1_024;
+/// Backpressure: the crawl pauses while this many visits are unread.
+const MAX_UNREAD: usize = 1_024;
 
-/// A crawl that runs, as a stream of its visits.
+/// A running crawl, as a stream of its visits.
 ///
-/// Dropping it stops the crawl at once; [`Crawl::close`] ends it in an orderly way.
+/// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
 pub struct Crawl {
     visits: mpsc::Receiver<Box<Visit>>,
-    keeping: Option<KeeperHandle>,
+    keeper: Option<KeeperHandle>,
     read: u64,
     told: u64,
 }
 
 impl Crawl {
-    /// Starts a crawl: in the crawl directory `config.out`, which is made or gone on with, and where visits are handed out
-    /// only once they are durable; or in memory where none is named.
+    /// Starts a crawl: in the crawl directory `config.out`, which is created or resumed, and then visits are delivered
+    /// only once they are durable; or in memory if none is named.
     pub fn start(config: &Config) -> Result<Self, Error> {
         let rules = argiope_runtime::rules(config)?;
         let Some(path) = &config.out else {
@@ -61,10 +60,10 @@ impl Crawl {
         frontier: F,
         target: OutputTarget,
     ) -> Result<Self, Error> {
-        let (sender, visits) = mpsc::channel(UNREAD);
+        let (sender, visits) = mpsc::channel(MAX_UNREAD);
         let (engine, rules, consumer) = (engine_kind(config.engine), Arc::new(rules), Streaming(sender));
-        let keeping = KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })?;
-        Ok(Self { visits, keeping: Some(keeping), read: 0, told: 0 })
+        let keeper = KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })?;
+        Ok(Self { visits, keeper: Some(keeper), read: 0, told: 0 })
     }
 
     // anchor: crawl-feed
@@ -74,8 +73,7 @@ impl Crawl {
     }
     // end: crawl-feed
 
-    /// Gives the crawl more addresses. They need not be in scope: like roots, they are asked for. Those that are known
-    /// already are not asked for again.
+    /// Adds URLs to the crawl. Like roots, they need not be in scope. Known URLs are not fetched again.
     pub fn feed<'a>(&self, addresses: impl IntoIterator<Item = &'a str>) -> Result<(), BadUrl> {
         let mut links = Vec::new();
         for address in addresses {
@@ -85,23 +83,23 @@ impl Crawl {
         Ok(())
     }
 
-    /// Hands out no more work: what is under way is still delivered, then the stream ends.
+    /// Stops handing out jobs: what is in flight is still delivered, then the stream ends.
     pub fn stop(&self) {
         self.tell(KeeperMessage::Stop(End::Interrupted));
     }
 
     // anchor: crawl-close
-    /// Ends the crawl in an orderly way: stops it, lets what is under way end, and says how it went.
+    /// Ends the crawl gracefully: stops it, waits for what is in flight, and returns the summary.
     pub async fn close(mut self) -> Result<Summary, Error> {
         self.stop();
         while self.next().await.is_some() {}
-        let Some(keeping) = self.keeping.take() else {
+        let Some(keeper) = self.keeper.take() else {
             return Err(Error::internal("the crawl was closed before"));
         };
         let (sender, receiver) = oneshot::channel();
         std::thread::spawn(move || {
-            // Nobody waits for it any more where the future was dropped.
-            let _ = sender.send(keeping.join());
+            // The receiver is gone if the future was dropped.
+            let _ = sender.send(keeper.join());
         });
         match receiver.await {
             Ok(summary) => summary,
@@ -114,7 +112,7 @@ impl Crawl {
         let polled = self.visits.poll_recv(cx);
         match &polled {
             Poll::Ready(Some(_)) => self.read += 1,
-            // Everything delivered so far has been dealt with: the keeper may call it a day if it has no more.
+            // The reader is done with everything delivered so far: the crawl may end if nothing is left.
             Poll::Pending if self.told != self.read || self.read == 0 => {
                 self.told = self.read;
                 self.tell(KeeperMessage::Read(self.read));
@@ -124,10 +122,10 @@ impl Crawl {
         polled
     }
 
-    fn tell(&self, mail: KeeperMessage) {
-        if let Some(keeping) = &self.keeping {
-            // A keeper that has left has ended the crawl: there is nothing more to tell it.
-            let _ = keeping.inbox.send(mail);
+    fn tell(&self, message: KeeperMessage) {
+        if let Some(keeper) = &self.keeper {
+            // A keeper that has ended has no inbox.
+            let _ = keeper.inbox.send(message);
         }
     }
 }
@@ -150,7 +148,7 @@ struct Streaming(mpsc::Sender<Box<Visit>>);
 
 impl VisitConsumer for Streaming {
     fn take(&mut self, settled: Settled) {
-        // Errands are the crawl's own affair. A reader that is gone wants no more.
+        // Visits made for the crawl itself (robots.txt, sitemaps) are not delivered. The receiver may be gone.
         if settled.visit.is_page() {
             let _ = self.0.blocking_send(settled.visit);
         }

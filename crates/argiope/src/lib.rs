@@ -1,6 +1,6 @@
-//! Argiope: a web crawler that is polite, exact and fast. This is the library's front door.
+//! Argiope: a polite, exact and fast web crawler. This is the library.
 //!
-//! A crawl is a stream of visits that takes links back while it runs:
+//! A crawl is a stream of visits to which links can be added while it runs:
 //!
 //! ```
 //! # use argiope::{Config, Crawl};

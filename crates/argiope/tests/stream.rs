@@ -1,4 +1,4 @@
-//! The library: a crawl as a stream that takes links back and is closed in an orderly way.
+//! The library: a crawl as a stream to which links can be added and which is closed gracefully.
 
 use std::pin::pin;
 
@@ -42,8 +42,8 @@ fn visits_come_as_a_stream_and_the_stream_ends() {
 
 #[test]
 fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
-    // Every visit leads to the next link, which only the reader knows: the crawl has nothing to do in between, and
-    // must not end before the reader has had its say.
+    // Every visit leads to the next link, which only the reader knows: the crawl has nothing to do in between, and must
+    // not end before the reader has asked for the next visit.
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).expect("it starts");

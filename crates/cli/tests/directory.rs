@@ -88,7 +88,7 @@ fn starting_over_says_what_it_removes_and_removes_nothing_else() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("thesis is no crawl directory and is not empty: chapter1 is in it; give another --out"),
+            said.contains("thesis is not a crawl directory and is not empty: chapter1 is in it; give another --out"),
             "{said}"
         );
         assert_eq!(fs::read_dir(bench.path("thesis")).expect("listed").count(), 1);
@@ -131,7 +131,7 @@ fn an_output_of_somebody_else_is_refused_and_one_that_is_added_later_holds_the_r
     let bench = Bench::new(&practice.roots, &[]);
     fs::write(bench.path("p.jsonl"), "a letter\n").expect("written");
     let said = bench.fail(1, &[]);
-    assert!(said.contains("p.jsonl is there already, and this crawl did not write it"), "{said}");
+    assert!(said.contains("p.jsonl exists and was not written by this crawl"), "{said}");
     assert_eq!(fs::read_to_string(bench.path("p.jsonl")).expect("still there"), "a letter\n");
     fs::remove_file(bench.path("p.jsonl")).expect("removed");
 

@@ -39,7 +39,10 @@ fn a_full_disk_ends_it_clearly_and_room_lets_it_go_on() {
         }
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("what was committed is safe: make room and run the same command again"), "{said}");
+        assert!(
+            said.contains("what was committed is safe: free some space and run the same command to resume"),
+            "{said}"
+        );
         refused += 1;
     }
     assert!(refused >= 4, "{refused}");

@@ -85,7 +85,7 @@ fn every_part_of_an_answer_is_there() {
     }
     let nowhere = argiope(&["explain", "/nonexistent", &root]);
     assert_eq!(nowhere.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is no crawl directory"));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is not a crawl directory"));
 }
 
 #[test]

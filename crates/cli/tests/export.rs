@@ -120,7 +120,7 @@ fn what_is_no_crawl_directory_is_named_and_nothing_is_written() {
     let output = argiope(&["export", directory, "--format", "csv", "-o", file_name]);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(complaint.contains("is no crawl directory"), "{complaint}");
+    assert!(complaint.contains("is not a crawl directory"), "{complaint}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -33,7 +33,7 @@ fn no_file_is_written_through_a_link() {
     }
     let refused = run(folder.path(), &["crawl", &root, "-q", "--out", "d", "--jsonl", "pages.jsonl"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("pages.jsonl cannot be written: it is a link"), "{}", words(&refused));
+    assert!(words(&refused).contains("pages.jsonl cannot be written: it is a symbolic link"), "{}", words(&refused));
 
     assert_eq!(run(folder.path(), &["crawl", &root, "-q", "--out", "e"]).status.code(), Some(0));
     for arguments in
@@ -57,7 +57,11 @@ fn a_file_in_place_of_the_folder_is_told_as_that() {
     for more in [&["--out", "f"][..], &["--out", "f", "--fresh"]] {
         let output = run(folder.path(), &[&["crawl", "http://127.0.0.1:1/", "-q"][..], more].concat());
         assert_eq!(output.status.code(), Some(1));
-        assert!(words(&output).contains("f is a file, and a crawl needs a folder"), "{}", words(&output));
+        assert!(
+            words(&output).contains("f is a file, and a crawl directory must be a directory"),
+            "{}",
+            words(&output)
+        );
     }
     assert_eq!(fs::read_to_string(folder.path().join("f")).expect("there"), "x");
 }

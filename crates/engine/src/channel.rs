@@ -1,44 +1,44 @@
-//! The mail between the keeper and a worker: [`JobQueue`] one way, [`VisitSender`] the other.
+//! The channels between the keeper and a worker: [`JobQueue`] one way, [`VisitSender`] the other.
 //!
-//! Invariant: a lock is taken once per batch, never per job or per byte, and the receiver is woken once per batch.
-//! Each engine sleeps in its own way, so each brings its own way of being woken: a write to an eventfd, a notification,
-//! a condition variable.
+//! Invariant: a lock is taken once per batch, never per job or per byte, and the receiver is woken once per batch. Each
+//! engine sleeps in its own way, so each brings its own waker: a write to an eventfd, a notification, a condition
+//! variable.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
-/// How a worker is asked to end.
+/// How a worker is asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopMode {
-    /// No more job_queue will come: finish those that are in hand, then return.
+    /// No more jobs will come: finish those in flight, then return.
     Drain,
     /// Drop everything and return.
     Now,
 }
 
-/// The keeper's job_queue to one worker. Both sides hold a clone of it.
+/// The keeper's jobs for one worker. Both sides hold a clone.
 pub struct JobQueue<J = Job> {
-    tray: Arc<Tray<J>>,
+    shared: Arc<Shared<J>>,
 }
 
-struct Tray<J> {
-    mail: Mutex<Mail<J>>,
-    /// For engines that wait on it ([`JobQueue::wait`]).
+struct Shared<J> {
+    queued: Mutex<Queued<J>>,
+    /// For engines that block on it ([`JobQueue::wait`]).
     arrived: Condvar,
-    /// For engines that sleep elsewhere and brought a waker.
+    /// For engines that sleep elsewhere.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-struct Mail<J> {
+struct Queued<J> {
     jobs: Vec<J>,
-    ending: Option<StopMode>,
+    stop: Option<StopMode>,
 }
 
 impl<J> Clone for JobQueue<J> {
     fn clone(&self) -> Self {
-        Self { tray: Arc::clone(&self.tray) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -50,88 +50,88 @@ impl<J> Default for JobQueue<J> {
 
 impl<J> JobQueue<J> {
     pub fn new() -> Self {
-        let mail = Mutex::new(Mail { jobs: Vec::new(), ending: None });
-        Self { tray: Arc::new(Tray { mail, arrived: Condvar::new(), wake: OnceLock::new() }) }
+        let queued = Mutex::new(Queued { jobs: Vec::new(), stop: None });
+        Self { shared: Arc::new(Shared { queued, arrived: Condvar::new(), wake: OnceLock::new() }) }
     }
 
-    /// Hands a batch over. The vector is left empty, with room for the next batch.
+    /// Hands over a batch. The vector is left empty and keeps its capacity.
     pub fn send(&self, jobs: &mut Vec<J>) {
         if jobs.is_empty() {
             return;
         }
-        let mut mail = self.lock();
-        // Mail that is still lying there has been announced already.
-        let announce = mail.jobs.is_empty();
-        mail.jobs.append(jobs);
-        drop(mail);
-        if announce {
-            self.announce();
+        let mut queued = self.lock();
+        // If jobs are still queued, the worker has been woken already.
+        let must_wake = queued.jobs.is_empty();
+        queued.jobs.append(jobs);
+        drop(queued);
+        if must_wake {
+            self.wake();
         }
     }
 
-    /// Asks the worker to end. `Now` may follow `Drain`, not the other way round.
-    pub fn end(&self, ending: StopMode) {
-        let mut mail = self.lock();
-        mail.ending = mail.ending.max(Some(ending));
-        drop(mail);
-        self.announce();
+    /// Asks the worker to stop. `Now` may follow `Drain`, not the other way round.
+    pub fn end(&self, mode: StopMode) {
+        let mut queued = self.lock();
+        queued.stop = queued.stop.max(Some(mode));
+        drop(queued);
+        self.wake();
     }
 
-    /// The worker's side: how to wake it. Mail that came before is announced at once.
+    /// Sets how to wake the worker. It is woken at once if something is queued already.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // A worker says this once, at its start; a second waker would be a mistake of ours, and the first one stays.
-        let _ = self.tray.wake.set(Box::new(wake));
-        let mail = self.lock();
-        let waiting = !mail.jobs.is_empty() || mail.ending.is_some();
-        drop(mail);
+        // Called once, when the worker starts. If it were called twice, the first waker would stay.
+        let _ = self.shared.wake.set(Box::new(wake));
+        let queued = self.lock();
+        let waiting = !queued.jobs.is_empty() || queued.stop.is_some();
+        drop(queued);
         if waiting {
-            self.announce();
+            self.wake();
         }
     }
 
-    /// The worker's side: what has come, without waiting. Jobs are appended to `into`.
+    /// Takes what is queued, without waiting. Jobs are appended to `into`.
     pub fn take(&self, into: &mut Vec<J>) -> Option<StopMode> {
-        let mut mail = self.lock();
-        Self::empty(&mut mail, into)
+        let mut queued = self.lock();
+        Self::empty(&mut queued, into)
     }
 
-    /// The worker's side: waits until something has come, or until `timeout` where one is given.
+    /// Waits until something is queued, at most for `timeout` if there is one.
     pub fn wait(&self, into: &mut Vec<J>, timeout: Option<std::time::Duration>) -> Option<StopMode> {
-        let quiet = |mail: &mut Mail<J>| mail.jobs.is_empty() && mail.ending.is_none();
-        let mail = self.lock();
-        let mut mail = match timeout {
-            None => self.tray.arrived.wait_while(mail, quiet).unwrap_or_else(PoisonError::into_inner),
+        let quiet = |queued: &mut Queued<J>| queued.jobs.is_empty() && queued.stop.is_none();
+        let queued = self.lock();
+        let mut queued = match timeout {
+            None => self.shared.arrived.wait_while(queued, quiet).unwrap_or_else(PoisonError::into_inner),
             Some(span) => {
-                self.tray.arrived.wait_timeout_while(mail, span, quiet).unwrap_or_else(PoisonError::into_inner).0
+                self.shared.arrived.wait_timeout_while(queued, span, quiet).unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        Self::empty(&mut mail, into)
+        Self::empty(&mut queued, into)
     }
 
-    fn empty(mail: &mut Mail<J>, into: &mut Vec<J>) -> Option<StopMode> {
+    fn empty(queued: &mut Queued<J>, into: &mut Vec<J>) -> Option<StopMode> {
         if into.is_empty() {
-            // The usual case: swap the two vectors, so that both keep their room.
-            std::mem::swap(&mut mail.jobs, into);
+            // The usual case: swap the two vectors, so that both keep their capacity.
+            std::mem::swap(&mut queued.jobs, into);
         } else {
-            into.append(&mut mail.jobs);
+            into.append(&mut queued.jobs);
         }
-        mail.ending
+        queued.stop
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mail<J>> {
-        // The lock protects a vector that is whole between any two statements: a panic elsewhere cannot have torn it.
-        self.tray.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queued<J>> {
+        // The vector is consistent between any two statements, so a panic elsewhere cannot have left it half-changed.
+        self.shared.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn announce(&self) {
-        self.tray.arrived.notify_one();
-        if let Some(wake) = self.tray.wake.get() {
+    fn wake(&self) {
+        self.shared.arrived.notify_one();
+        if let Some(wake) = self.shared.wake.get() {
             wake();
         }
     }
 }
 
-/// A worker's visit_sender to the keeper, sent in batches: `push` as they come, `send` before going to sleep.
+/// A worker's visits for the keeper, sent in batches: `push` as they come, `send` before going to sleep.
 pub struct VisitSender<R = Box<Visit>> {
     batch: Vec<R>,
     deliver: Arc<Deliver<R>>,
@@ -140,7 +140,7 @@ pub struct VisitSender<R = Box<Visit>> {
 /// Takes what is in the vector and leaves it empty.
 type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
 
-/// VisitSender are sent without waiting for the end of a round where this many have gathered.
+/// A batch of this size is sent at once.
 const FULL_BATCH: usize = 64;
 
 impl<R> Clone for VisitSender<R> {

@@ -1,13 +1,13 @@
-//! [`Clock`]: where the core's time comes from.
+//! [`Clock`]: the source of the core's time.
 //!
-//! Invariant: engines read the machine's clock through this type only, so that every [`Time`] in a process counts from
-//! the same moment.
+//! Invariant: engines read the machine's clock only through this type, so every [`Time`] in a process counts from the
+//! same instant.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use argiope_core::Time;
 
-/// The monotonic clock since the crawl began, and the wall clock at that moment. Copied freely between threads.
+/// The monotonic clock since the crawl started, and the wall clock at that instant. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Instant,
@@ -15,7 +15,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The crawl begins now.
+    /// The crawl starts now.
     pub fn start() -> Self {
         Self { began: Instant::now(), wall: SystemTime::now() }
     }
@@ -24,18 +24,18 @@ impl Clock {
         Time::ZERO + self.began.elapsed()
     }
 
-    /// The wall clock at [`Time::ZERO`]. A moment of the crawl is shown to people as this plus the time since then: it
-    /// stays in order even where somebody sets the machine's clock meanwhile.
+    /// The wall clock at [`Time::ZERO`]. Times are shown to users as this plus the time since then, so they stay in
+    /// order even if the machine's clock is set while the crawl runs.
     pub fn wall_start(&self) -> SystemTime {
         self.wall
     }
 
-    /// How long until `moment`; zero where it has passed, none where it never comes.
+    /// How long until `moment`; zero if it has passed, none for [`Time::NEVER`].
     pub fn until(&self, moment: Time) -> Option<Duration> {
         (!moment.is_never()).then(|| moment.since(self.now()))
     }
 
-    /// The same moment on the machine's clock; none where it never comes.
+    /// The same moment on the machine's clock; none for [`Time::NEVER`].
     pub fn instant(&self, moment: Time) -> Option<Instant> {
         if moment.is_never() { None } else { self.began.checked_add(moment.since(Time::ZERO)) }
     }

@@ -1,9 +1,9 @@
-//! What the kernel says about many sockets at once: epoll, and the eventfd that interrupts it.
+//! Readiness of many sockets at once: epoll, and the eventfd that interrupts it.
 //!
-//! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine both stand on it.
+//! Invariant: this is the only file that names epoll. The `callbacks` and the `coroutines` engine are built on it.
 //!
-//! The registration is level-triggered: as long as there is something to read, every `wait` says so again. So an
-//! engine may read once per event and forget the rest; nothing can be missed. What nobody wants to hear is removed.
+//! Registration is level-triggered: as long as there is something to read, every `wait` reports it again. So an engine
+//! may read once per event and leave the rest; nothing is missed. A socket that no one waits for is removed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,20 +14,20 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-/// How many events one `wait` brings at most; what is left comes with the next.
+/// How many events one `wait` returns at most; further ones come with the next call.
 const EVENTS_AT_ONCE: usize = 1024;
 
-/// The token of the wake-up call; it never reaches the engine.
+/// The token of the wake-up eventfd; it never reaches the engine.
 const WAKE: u64 = u64::MAX;
 
-/// What to hear about.
+/// What to report about a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     Readable,
     Writable,
 }
 
-/// What happened. An error or a hang-up counts as both: the next read or write will say what it is.
+/// What happened to a socket. An error or a hang-up counts as both: the next read or write returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub token: u64,
@@ -35,7 +35,7 @@ pub struct Event {
     pub writable: bool,
 }
 
-/// A set of sockets, each under a token of the engine's choice, and what to hear about each.
+/// A set of sockets, each with a token chosen by the engine and an interest.
 pub struct Poller {
     epoll: OwnedFd,
     waker: Arc<OwnedFd>,
@@ -58,20 +58,20 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(token), flags(interest))?)
     }
 
-    /// A socket that is closed leaves by itself; this is for one that is kept, and of which nothing is to be heard.
+    /// Stops reporting about a socket that stays open. A closed socket is removed by the kernel.
     pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Sleeps until something happens, until `timeout` (none: for ever), or until a [`PollWaker`] rings. Events are
-    /// appended to `into`; there may be none.
+    /// Sleeps until something happens, until `timeout` (none: without limit), or until a [`PollWaker`] is used. Events
+    /// are appended to `into`; there may be none.
     pub fn wait(&mut self, into: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
-        // A span too long for the kernel's type is as good as for ever.
+        // A timeout too long for the kernel's type means no timeout.
         let timeout = timeout.and_then(|span| Timespec::try_from(span).ok());
         self.raw.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.raw), timeout.as_ref()) {
             Ok(_) => {}
-            // A signal came: that is no event of ours.
+            // A signal interrupted the call.
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
@@ -79,7 +79,7 @@ impl Poller {
             let (token, flags) = (event.data.u64(), event.flags);
             if token == WAKE {
                 let mut count = [0; 8];
-                // Empty already where two threads rang at once: nothing to do.
+                // Already reset if two threads woke it at once.
                 let _ = rustix::io::read(&*self.waker, &mut count);
                 continue;
             }
@@ -93,7 +93,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Something that other threads can interrupt `wait` with.
+    /// A handle with which other threads interrupt `wait`.
     pub fn waker(&self) -> PollWaker {
         PollWaker(Arc::clone(&self.waker))
     }
@@ -106,13 +106,13 @@ fn flags(interest: Interest) -> EventFlags {
     }
 }
 
-/// Ends a [`Poller::wait`], now or the next time it is called.
+/// Interrupts a [`Poller::wait`], the current or the next one.
 #[derive(Clone)]
 pub struct PollWaker(Arc<OwnedFd>);
 
 impl PollWaker {
     pub fn wake(&self) {
-        // It can only fail where the counter is full, that is, where it has rung already.
+        // It can only fail if the counter is full, and then the wake-up is already pending.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -1,9 +1,8 @@
-//! The waiting half of Argiope: four engines that drive the same fetches, each with its own way to wait, and the
-//! resolver.
+//! Waiting: four engines that drive the same sessions, each with its own way to wait, and the resolver.
 //!
-//! Reading order: [`worker`] (what engines share), then the engines in the order of their history: [`threads`],
-//! [`callbacks`], [`coroutines`], [`tokio`]. They have the same functions in the same order: `run` (takes the mail),
-//! `start` (a job begins), `connect` (the race of addresses), `drive` (the fetch), then what happens at its end.
+//! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history: [`threads`],
+//! [`callbacks`], [`coroutines`], [`tokio`]. They have the same functions in the same order: `run` (receives jobs),
+//! `start` (a job starts), `connect` (the race between addresses), `drive` (the session).
 
 pub mod callbacks;
 pub mod channel;

@@ -1,9 +1,10 @@
-//! The resolver: host names in, checked-for-form addresses out, on a service thread of its own.
+//! The resolver: host names in, addresses out, on its own thread.
 //!
 //! Invariant: every query gets exactly one answer. Nothing is started for what needs no name server: IP literals are
-//! answered on the spot (and for what `--resolve` gives nobody asks); the thread, its runtime and hickory come with the first real name.
+//! answered immediately, and names given with `--resolve` never get here. The thread, its runtime and hickory start
+//! with the first real name.
 //!
-//! Whether an address may be connected to is not decided here (that is the core's `address`).
+//! Whether an address may be connected to is decided in the core (`address`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,27 +28,27 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Answers are kept for as long as their servers say, within these bounds: less than the lower one would mean asking
-/// again for every page, more than the upper one is never meant.
-const SHORTEST: Duration = Duration::from_secs(5);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Bounds of an answer's time to live: below the lower one every page would need a query, above the upper one addresses
+/// would be outdated.
+const MIN_TTL: Duration = Duration::from_secs(5);
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Once one family has answered, how long the other one may still take (RFC 8305, section 3, names this span).
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long to wait for the second address family once the first has answered (the delay of RFC 8305, section 3).
+const SECOND_FAMILY_DELAY: Duration = Duration::from_millis(50);
 
-/// Names asked for at the same time. Each costs two sockets while it is under way; the rest waits its turn.
-const IN_FLIGHT: usize = 1_000;
+/// Names being resolved at the same time. Each needs two sockets; further ones queue.
+const MAX_IN_FLIGHT: usize = 1_000;
 
 /// How names are looked up.
 #[derive(Clone, Debug, Default)]
 pub struct ResolverSettings {
-    /// The most that one name may take (`--connect-timeout`).
+    /// The limit for one name (`--connect-timeout`).
     pub timeout: Duration,
     /// The name server to use instead of the system's (`--dns`).
     pub server: Option<SocketAddr>,
 }
 
-/// A question: where is the host that this lane stands for?
+/// The host name of a lane, to be resolved.
 #[derive(Clone, Debug)]
 pub struct DnsQuery {
     pub lane: LaneId,
@@ -61,19 +62,19 @@ pub struct DnsAnswer {
     pub result: DnsResult,
 }
 
-/// At least one address, IPv6 first, and how long they may be used; or why there is none.
+/// At least one address, IPv6 first, and their time to live; or why there is none.
 pub type DnsResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
-/// Where questions are asked. Dropping it ends the service thread.
+/// Accepts queries. Dropping it ends the thread.
 pub struct Resolver {
     settings: ResolverSettings,
     answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
-    /// The way to the service thread, once there is one.
+    /// The sender to the thread, once it runs.
     service: Mutex<Option<mpsc::UnboundedSender<DnsQuery>>>,
 }
 
 impl Resolver {
-    /// `answers` is called on the asker's thread for what is known at once, and on the service thread otherwise.
+    /// `answers` is called on the caller's thread for IP literals, and on the resolver's thread otherwise.
     pub fn start(rules: &Rules, answers: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
         Self::with(settings, answers)
@@ -90,7 +91,7 @@ impl Resolver {
         }
     }
 
-    /// What can be answered without asking anyone: the host is an address.
+    /// The address if the host is an IP literal.
     pub fn known(host: &str) -> Option<(Vec<IpAddr>, Duration)> {
         let literal = complete(host).trim_start_matches('[').trim_end_matches(']');
         literal.parse().ok().map(|address| (vec![address], Duration::MAX))
@@ -108,7 +109,7 @@ impl Resolver {
         let serve = move || serve(&settings, answers, receiver);
         match thread::Builder::new().name("resolver".to_owned()).spawn(serve) {
             Ok(_) => {
-                // The receiver lives as long as the thread, which has just begun.
+                // The receiver lives as long as the thread, which has just started.
                 let _ = sender.send(query);
                 *service = Some(sender);
             }
@@ -123,7 +124,7 @@ impl DnsQuery {
     }
 }
 
-/// The host without the dot that marks a complete name.
+/// The host without the trailing dot of a fully qualified name.
 fn complete(host: &str) -> &str {
     host.trim_end_matches('.')
 }
@@ -132,7 +133,7 @@ fn cannot_start(error: &std::io::Error) -> Failure {
     Failure::new(ErrorKind::Internal, format!("the resolver cannot be started: {error}"))
 }
 
-/// The service thread: many names in flight on one current-thread runtime.
+/// The resolver's thread: many names at once on one current-thread runtime.
 fn serve(
     settings: &ResolverSettings,
     answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
@@ -148,9 +149,9 @@ fn serve(
         }
     };
     LocalSet::new().block_on(&runtime, async move {
-        let directory = Rc::new(Directory::open(settings));
-        let waiting = Waiting::default();
-        let room = Rc::new(Semaphore::new(IN_FLIGHT));
+        let sources = Rc::new(NameSources::open(settings));
+        let waiting = WaitingLanes::default();
+        let room = Rc::new(Semaphore::new(MAX_IN_FLIGHT));
         while let Some(query) = queries.recv().await {
             let name: Box<str> = query.name().to_ascii_lowercase().into();
             if let Some(others) = waiting.borrow_mut().get_mut(&name) {
@@ -159,54 +160,53 @@ fn serve(
             }
             waiting.borrow_mut().insert(name.clone(), vec![query.lane]);
             let (waiting, answers) = (Rc::clone(&waiting), Arc::clone(&answers));
-            let errand = Errand { name, waiting, answers, finding: None };
-            let (directory, room) = (Rc::clone(&directory), Rc::clone(&room));
+            let pending = PendingName { name, waiting, answers, result: None };
+            let (sources, room) = (Rc::clone(&sources), Rc::clone(&room));
             tokio::task::spawn_local(async move {
                 let _turn = room.acquire().await;
-                let finding = directory.look_up(&errand.name).await;
-                errand.end(finding);
+                let result = sources.look_up(&pending.name).await;
+                pending.end(result);
             });
         }
     });
 }
 
-/// Who waits for which name: a second question for a name that is under way joins the first.
-type Waiting = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
+/// The lanes that wait for a name: a second query for a name being resolved joins the first.
+type WaitingLanes = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
 
-/// One name under way. Its end is the answer, however it ends: a fault in a library below must not leave the asker
-/// waiting for ever.
-struct Errand {
+/// One name being resolved. Dropping it sends the answer, so even a panic in a library leaves no lane waiting.
+struct PendingName {
     name: Box<str>,
-    waiting: Waiting,
+    waiting: WaitingLanes,
     answers: Arc<dyn Fn(DnsAnswer) + Send + Sync>,
-    finding: Option<DnsResult>,
+    result: Option<DnsResult>,
 }
 
-impl Errand {
-    fn end(mut self, finding: DnsResult) {
-        self.finding = Some(finding);
+impl PendingName {
+    fn end(mut self, result: DnsResult) {
+        self.result = Some(result);
     }
 }
 
-impl Drop for Errand {
+impl Drop for PendingName {
     fn drop(&mut self) {
-        let finding = self.finding.take();
-        let finding = finding.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
+        let result = self.result.take();
+        let result = result.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the resolver gave up")));
         let askers = self.waiting.borrow_mut().remove(&self.name);
         for lane in askers.unwrap_or_default() {
-            (self.answers)(DnsAnswer { lane, result: finding.clone() });
+            (self.answers)(DnsAnswer { lane, result: result.clone() });
         }
     }
 }
 
 /// The hosts file and the name servers.
-struct Directory {
+struct NameSources {
     timeout: Duration,
     hosts: Hosts,
     servers: Result<TokioResolver, NetError>,
 }
 
-impl Directory {
+impl NameSources {
     fn open(settings: &ResolverSettings) -> Self {
         Self { timeout: settings.timeout, hosts: Hosts::from_system().unwrap_or_default(), servers: servers(settings) }
     }
@@ -215,9 +215,9 @@ impl Directory {
         let failed = |kind, message: String| Err(Failure::new(kind, message));
         let name = match complete_name(host) {
             Ok(name) => name,
-            Err(error) => return failed(ErrorKind::DnsInvalid, format!("{host} is no valid name: {error}")),
+            Err(error) => return failed(ErrorKind::DnsInvalid, format!("{host} is not a valid name: {error}")),
         };
-        // A name in the hosts file is answered from there alone, as the system itself does it.
+        // A name in the hosts file is answered from there alone, as the system's resolver does.
         let listed: Vec<_> = [RecordType::AAAA, RecordType::A]
             .into_iter()
             .filter_map(|kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind)))
@@ -234,8 +234,8 @@ impl Directory {
                 Some(found) => Ok(found),
                 None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
             },
-            Ok(Err(error)) if is_endless(servers, &name, &error, self.timeout).await => {
-                failed(ErrorKind::DnsInvalid, format!("{host} stands for a name that stands for another, and so on"))
+            Ok(Err(error)) if has_endless_aliases(servers, &name, &error, self.timeout).await => {
+                failed(ErrorKind::DnsInvalid, format!("{host} has an endless chain of aliases (CNAME)"))
             }
             Ok(Err(error)) => {
                 let (kind, words) = meaning(&error);
@@ -246,14 +246,14 @@ impl Directory {
     }
 }
 
-/// Whether a name has no address because its aliases lead on and on: the last one that was followed is an alias itself.
-async fn is_endless(servers: &TokioResolver, name: &Name, error: &NetError, patience: Duration) -> bool {
+/// Whether a name has no address because its aliases form an endless chain: the last name followed is itself an alias.
+async fn has_endless_aliases(servers: &TokioResolver, name: &Name, error: &NetError, limit: Duration) -> bool {
     let NetError::Dns(DnsError::NoRecordsFound(none)) = error else { return false };
     let last = none.query.name();
     if error.is_nx_domain() || last == name {
         return false;
     }
-    let alias = timeout(patience, servers.lookup(last.clone(), RecordType::CNAME)).await;
+    let alias = timeout(limit, servers.lookup(last.clone(), RecordType::CNAME)).await;
     alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
@@ -265,11 +265,11 @@ fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
     }
     let now = Instant::now();
     let lifetime = lookups.iter().map(|lookup| lookup.valid_until().saturating_duration_since(now)).min();
-    Some((addresses, lifetime.unwrap_or(SHORTEST).clamp(SHORTEST, LONGEST)))
+    Some((addresses, lifetime.unwrap_or(MIN_TTL).clamp(MIN_TTL, MAX_TTL)))
 }
 
-/// A name with a dot in it is complete. Only a single label is tried in the domains of the system's search list: a
-/// crawl must not ask for `example.com.my.office` each time that example.com is down.
+/// A name with a dot is fully qualified. Only single labels use the system's search list: a crawl must not query
+/// `example.com.my.office` whenever example.com is down.
 fn complete_name(host: &str) -> Result<Name, NetError> {
     let mut name = Name::from_ascii(host)?;
     name.set_fqdn(host.contains('.'));
@@ -279,15 +279,15 @@ fn complete_name(host: &str) -> Result<Name, NetError> {
 fn servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     let (config, mut options) = match settings.server {
         Some(address) => (ResolverConfig::from_name_servers(vec![server(address)]), ResolverOpts::default()),
-        // Without a readable resolv.conf the system asks the machine itself; so do we.
+        // Without a readable resolv.conf the system's resolver uses localhost; so do we.
         None => hickory_resolver::system_conf::read_system_conf().unwrap_or_else(|_| {
             let own = server(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
             (ResolverConfig::from_name_servers(vec![own]), ResolverOpts::default())
         }),
     };
-    // A lost packet must leave time for a second one.
+    // Leaves time to repeat a query whose packet was lost.
     options.timeout = options.timeout.min(settings.timeout / 2);
-    options.max_active_requests = IN_FLIGHT;
+    options.max_active_requests = MAX_IN_FLIGHT;
     options.preserve_intermediates = false;
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     *builder.options_mut() = options;
@@ -305,7 +305,7 @@ fn server(address: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, connections)
 }
 
-/// Asks for IPv6 and IPv4 addresses at once. A family that fails, or that lags far behind the other, is left out.
+/// Queries IPv6 and IPv4 addresses in parallel. A family that fails, or is much slower than the other, is left out.
 async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup>, NetError> {
     let mut six = std::pin::pin!(servers.lookup(name.clone(), RecordType::AAAA));
     let mut four = std::pin::pin!(servers.lookup(name, RecordType::A));
@@ -326,7 +326,7 @@ async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup
             Ok(both)
         }
         (Ok(one), _) | (Err(_), Some(Ok(one))) => Ok(vec![one]),
-        (Err(first), Some(Err(second))) => Err(if gravity(&second) > gravity(&first) { second } else { first }),
+        (Err(first), Some(Err(second))) => Err(if severity(&second) > severity(&first) { second } else { first }),
         (Err(error), None) => Err(error),
     }
 }
@@ -334,12 +334,13 @@ async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup
 async fn timeout_or_none<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = future => Some(done),
-        () = sleep(PATIENCE) => None,
+        () = sleep(SECOND_FAMILY_DELAY) => None,
     }
 }
 
-/// Where the two families fail differently: that a name does not exist is final, the rest may pass.
-fn gravity(error: &NetError) -> u8 {
+/// Which error wins if the two families fail differently: that a name does not exist is permanent, the others may be
+/// temporary.
+fn severity(error: &NetError) -> u8 {
     match meaning(error).0 {
         ErrorKind::DnsNxdomain if error.is_nx_domain() => 3,
         ErrorKind::DnsServfail => 2,

@@ -1,6 +1,6 @@
-//! Sockets as all engines begin them: connecting without waiting for it, and what an error of the system means.
+//! Sockets as all engines open them: non-blocking connect, and what system errors mean.
 //!
-//! Invariant: `EINPROGRESS` is not an error. It is the answer that every non-blocking connect hopes for.
+//! Invariant: `EINPROGRESS` is not an error. It is the usual result of a non-blocking connect.
 
 use std::io::{self, ErrorKind as Io};
 use std::net::{SocketAddr, TcpStream};
@@ -13,13 +13,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt};
 
 // anchor: begin-connect
-/// Begins to connect and returns at once; the socket is non-blocking. It is writable once the attempt has ended, one
-/// way or the other: then [`connected`] says which.
+/// Starts to connect and returns at once; the socket is non-blocking. It becomes writable when the attempt has ended:
+/// then [`connected`] says how.
 pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    // A request is written in one piece: waiting for more of it, as the kernel does by itself, only costs time.
+    // A request is written in one piece: Nagle's algorithm would only delay it.
     sockopt::set_tcp_nodelay(&socket, true)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -28,13 +28,13 @@ pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 // end: begin-connect
 
-/// Reads what is there, without waiting and whatever anybody believes to know about the socket.
+/// Reads what is there without waiting, regardless of any cached readiness.
 pub fn read_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     let (count, _) = recv(socket, buffer, RecvFlags::DONTWAIT)?;
     Ok(count)
 }
 
-/// How an attempt stands: `Ok(true)` connected, `Ok(false)` still on its way, `Err` failed.
+/// How a connection attempt stands: `Ok(true)` connected, `Ok(false)` in progress, `Err` failed.
 pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
@@ -46,7 +46,7 @@ pub fn connected(socket: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// The attempts of one race that are under way. Mostly there is one: it needs no list.
+/// The connection attempts of one race. Usually there is one: it needs no allocation.
 pub struct Attempts<S> {
     one: Option<(SocketAddr, S)>,
     more: Vec<(SocketAddr, S)>,
@@ -73,7 +73,7 @@ impl<S> Attempts<S> {
         self.one.iter().chain(&self.more).map(|(_, socket)| socket)
     }
 
-    /// The attempt that has won, if one has. Those that have failed are taken out, and the race is told.
+    /// The attempt that has succeeded, if any. Failed attempts are removed and reported to the race.
     pub fn winner(
         &mut self,
         race: &mut Race,
@@ -102,27 +102,26 @@ pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: 
     }
 }
 
-/// Whether nothing at all has come on a connection that waits for its next request. Bytes that nobody asked for, or
-/// the end of the connection, make it useless.
+/// Whether nothing has arrived on an idle connection. Unsolicited bytes, or the end of the stream, make it unusable.
 pub fn is_quiet(socket: impl AsFd) -> bool {
     must_be_quiet(socket).is_err_and(|error| error.kind() == Io::WouldBlock)
 }
 
-/// The same as the system says it: `WouldBlock` where nothing has come.
+/// The same as a system result: `WouldBlock` if nothing has arrived.
 pub fn must_be_quiet(socket: impl AsFd) -> io::Result<()> {
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
     rustix::net::recv(socket, &mut [0; 1], flags)?;
     Ok(())
 }
 
-/// Whether the system has run out of something that our own other connections hold: files, mostly. Then the fetch is
-/// put off; it has not failed.
+/// Whether the system ran out of something that our other connections hold, mostly file descriptors. The fetch is then
+/// postponed; it has not failed.
 pub fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Why an attempt to connect failed, in the record's terms.
+/// Why an attempt to connect failed, as an outcome.
 pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
     let (kind, words) = match error.kind() {
         Io::ConnectionRefused => (ErrorKind::ConnectRefused, "refused the connection"),
@@ -133,7 +132,7 @@ pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(kind, format!("{address} {words}"))
 }
 
-/// Why an established connection broke.
+/// Why an established connection broke, as an outcome.
 pub fn broken(error: &io::Error) -> Failure {
     let words = match error.kind() {
         Io::ConnectionReset | Io::ConnectionAborted => "the peer reset the connection".to_owned(),

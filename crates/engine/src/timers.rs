@@ -1,8 +1,8 @@
-//! [`Timers`]: who wants to be woken when. Shared by the engines that wait with futures.
+//! [`Timers`]: deadlines of waiting coroutines. Shared by the engines that wait with futures.
 //!
 //! Invariant: one entry per waiting coroutine, however many deadlines it has had. A fetch moves its deadline with every
-//! byte that comes; an [`Alarm`] follows lazily. It stays where it is while the deadline only moves away, wakes its
-//! coroutine too early once, and is then set anew. So a busy connection costs no timer work at all.
+//! byte; an [`Alarm`] follows lazily. It stays where it is while the deadline moves later, wakes its coroutine too
+//! early once, and is then set again. So a busy connection costs no timer work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,26 +11,26 @@ use std::task::{Context, Poll, Waker};
 
 use argiope_core::Time;
 
-/// The alarms of one thread, in the order in which they go off.
+/// The alarms of one thread, ordered by time.
 #[derive(Default)]
 pub struct Timers {
     table: RefCell<BTreeMap<(Time, u64), Waker>>,
     serial: Cell<u64>,
-    /// Whoever sleeps until the next alarm, and must hear of an earlier one.
+    /// The task that sleeps until the next alarm and must learn of an earlier one.
     sleeper: RefCell<Option<Waker>>,
 }
 
 impl Timers {
-    /// When the next alarm goes off; [`Time::NEVER`] where none is set.
+    /// When the next alarm fires; [`Time::NEVER`] if none is set.
     pub fn next(&self) -> Time {
         self.table.borrow().first_key_value().map_or(Time::NEVER, |((time, _), _)| *time)
     }
 
-    /// Wakes whoever is due. Returns how many were.
+    /// Wakes every coroutine that is due. Returns how many there were.
     pub fn fire(&self, now: Time) -> usize {
         let mut fired = 0;
         loop {
-            // The table is let go before the call: whoever is woken may set the next alarm on the spot.
+            // The borrow ends before the call: the woken coroutine may set its next alarm at once.
             let mut table = self.table.borrow_mut();
             let due = table.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
             drop(table);
@@ -42,7 +42,7 @@ impl Timers {
         }
     }
 
-    /// From now on `sleeper` is woken when an alarm is set that goes off before all others.
+    /// From now on `sleeper` is woken when an alarm is set that fires before all others.
     pub fn watch(&self, sleeper: &Waker) {
         *self.sleeper.borrow_mut() = Some(sleeper.clone());
     }
@@ -60,11 +60,11 @@ impl Timers {
     }
 }
 
-/// One coroutine's alarm clock, used again and again for whatever it waits for next.
+/// The alarm of one coroutine, used for one deadline after the other.
 pub struct Alarm {
     timers: Rc<Timers>,
     serial: u64,
-    /// When it goes off; [`Time::NEVER`] where it is not set.
+    /// When it fires; [`Time::NEVER`] if it is not set.
     set_for: Time,
 }
 
@@ -75,12 +75,12 @@ impl Alarm {
         Self { timers: Rc::clone(timers), serial, set_for: Time::NEVER }
     }
 
-    /// Ready once `deadline` has come; otherwise the coroutine will be polled again by then, perhaps earlier.
+    /// Ready once `deadline` has passed; otherwise the coroutine is polled again by then, perhaps earlier.
     pub fn poll(&mut self, deadline: Time, now: Time, cx: &Context<'_>) -> Poll<()> {
         if now >= deadline {
             return Poll::Ready(());
         }
-        // An alarm whose time has passed has gone off.
+        // An alarm whose time has passed has fired.
         let still_set = self.set_for > now && self.set_for <= deadline;
         if !still_set && !deadline.is_never() {
             self.unset();
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(timers.fire(at(4)), 0);
         assert_eq!(timers.fire(at(5)), 1);
         assert_eq!(count.0.load(Ordering::SeqCst), 1);
-        // Woken too early: set anew. Then in time.
+        // Woken too early: set again. Then in time.
         assert!(alarm.poll(at(30), at(5), &cx).is_pending());
         assert_eq!(timers.next(), at(30));
         timers.fire(at(30));

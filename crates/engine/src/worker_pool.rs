@@ -1,7 +1,7 @@
 //! [`WorkerPool`]: the workers of a crawl, all of the same engine.
 //!
-//! Invariant: an engine that this system cannot run says so here, before the crawl begins. No job is handed out before
-//! all workers have what they need.
+//! Invariant: an engine that this system cannot run fails here, before the crawl starts. No job is handed out before
+//! all workers are ready.
 
 use std::fmt;
 use std::io;
@@ -17,10 +17,10 @@ use crate::epoll::Poller;
 use crate::worker::FileShortage;
 use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 
-/// FileShortage that a crawl needs besides its sockets: outputs, event loops, the resolver's own.
+/// File descriptors that a crawl needs besides its sockets: outputs, event loops, the resolver's.
 const OTHER_FILES: usize = 128;
 
-/// The four ways to wait.
+/// The ways to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     #[default]
@@ -42,7 +42,7 @@ impl EngineKind {
         }
     }
 
-    /// How one worker of this kind works: until it is told to end.
+    /// The function that runs one worker until it is told to stop.
     fn run(self) -> fn(Worker) -> io::Result<()> {
         match self {
             Self::Tokio => crate::tokio::run,
@@ -52,7 +52,7 @@ impl EngineKind {
         }
     }
 
-    /// One worker per core, where a worker is a thread. The `threads` engine has one that hands out work to many.
+    /// One worker per core. The `threads` engine has a single worker that starts many threads.
     fn workers(self, rules: &Rules) -> usize {
         match self {
             Self::Threads => 1,
@@ -60,12 +60,12 @@ impl EngineKind {
         }
     }
 
-    /// How many fetches fit at once, as far as the system's limits go: each needs a file, and here and there a thread.
-    /// The soft limit on files is raised as far as it may be.
+    /// How many fetches the system's limits allow at once: each needs a file descriptor, and some engines a thread.
+    /// Raises the soft limit on open files to the hard limit.
     pub fn room(self) -> usize {
         let limit = getrlimit(Resource::Nofile);
         if limit.current < limit.maximum {
-            // Where that is refused, the old limit holds.
+            // If that is refused, the old limit stays.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         }
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
@@ -99,28 +99,28 @@ impl FromStr for EngineKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        known.ok_or_else(|| format!("{name:?} is no engine: tokio, coroutines, callbacks or threads"))
+        known.ok_or_else(|| format!("{name:?} is not an engine: tokio, coroutines, callbacks or threads"))
     }
 }
 
-/// The workers, and the way to them.
+/// The workers and their job queues.
 pub struct WorkerPool {
     kind: EngineKind,
     workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
-    /// One for each worker that has not said yet that it has all it needs.
-    signs: Vec<mpsc::Receiver<()>>,
+    /// One for each worker that has not reported to be ready yet.
+    ready: Vec<mpsc::Receiver<()>>,
     notices: Notices,
-    most: usize,
+    capacity: usize,
 }
 
 impl WorkerPool {
-    /// Starts the workers. They are on their way when this returns: [`WorkerPool::wait_ready`] waits for them.
+    /// Starts the workers. [`WorkerPool::wait_ready`] waits until they run.
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
         let file_shortage = FileShortage::default();
-        let (notices, most) = (Notices::default(), kind.room());
-        let mut pool = Self { kind, workers: Vec::new(), signs: Vec::new(), notices, most };
+        let (notices, capacity) = (Notices::default(), kind.room());
+        let mut pool = Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity };
         let mut spawn = || -> io::Result<()> {
-            let (job_queue, (ready, sign)) = (JobQueue::new(), mpsc::channel());
+            let (job_queue, (ready, ready_signal)) = (JobQueue::new(), mpsc::channel());
             let worker = Worker {
                 rules: Arc::clone(rules),
                 clock,
@@ -132,10 +132,10 @@ impl WorkerPool {
             };
             let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
             pool.workers.push((job_queue, thread.spawn(move || (kind.run())(worker))?));
-            pool.signs.push(sign);
+            pool.ready.push(ready_signal);
             Ok(())
         };
-        // There is always one. While it begins, the system is asked how many more it has cores for.
+        // There is always one. While it starts, the number of cores is determined.
         spawn()?;
         for _ in 1..kind.workers(rules) {
             spawn()?;
@@ -143,21 +143,21 @@ impl WorkerPool {
         Ok(pool)
     }
 
-    /// Waits until all workers have begun. The first jobs may use up files or memory that a worker still needs for that:
-    /// so this comes before them.
+    /// Waits until all workers run. This comes before the first jobs: they may use up files or memory that a worker
+    /// still needs to start.
     pub fn wait_ready(&mut self) -> io::Result<()> {
-        if self.signs.drain(..).all(|sign| sign.recv().is_ok()) {
+        if self.ready.drain(..).all(|ready| ready.recv().is_ok()) {
             return Ok(());
         }
         self.end(StopMode::Now);
         let fault = self.join();
         self.kind.check()?;
-        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not begin", self.kind))))
+        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not start", self.kind))))
     }
 
-    /// How many fetches can be in flight at once, as far as the system's limits go.
-    pub fn most(&self) -> usize {
-        self.most
+    /// How many fetches the system's limits allow at once.
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     pub fn len(&self) -> usize {
@@ -175,33 +175,33 @@ impl WorkerPool {
         }
     }
 
-    /// What a person should know, since the last time.
+    /// Messages for the user since the last call.
     pub fn notices(&self) -> Vec<String> {
         self.notices.take()
     }
 
-    pub fn end(&self, ending: StopMode) {
+    pub fn end(&self, mode: StopMode) {
         for (job_queue, _) in &self.workers {
-            job_queue.end(ending);
+            job_queue.end(mode);
         }
     }
 
-    /// Whether a worker has ended that was not told to: what it had in hand will not come back.
+    /// Whether a worker has ended without being told to: its jobs will not come back.
     pub fn has_dead_worker(&self) -> bool {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }
 
-    /// Ends the pool. Who is told to finish what is in hand is waited for; who is told to drop everything is not: he may
-    /// be in the middle of an enormous page, and nobody wants it any more.
-    pub fn shut_down(mut self, ending: StopMode) {
-        self.end(ending);
-        match ending {
+    /// Stops the pool. Workers that drain are waited for. Workers that drop everything are not: one may be in the
+    /// middle of a huge page whose result is no longer needed.
+    pub fn shut_down(mut self, mode: StopMode) {
+        self.end(mode);
+        match mode {
             StopMode::Drain => drop(self.join()),
             StopMode::Now => self.workers.clear(),
         }
     }
 
-    /// Waits until all workers have ended. Gives the first error that one of them ended with.
+    /// Waits until all workers have ended. Returns the first error among them.
     pub fn join(&mut self) -> Option<io::Error> {
         let ends: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
         ends.into_iter().find_map(|end| match end {
@@ -212,20 +212,20 @@ impl WorkerPool {
 }
 
 impl Drop for WorkerPool {
-    /// Nobody can be told of what the workers still find out: they drop it and leave.
+    /// The workers' results have no receiver any more: they drop everything and end.
     fn drop(&mut self) {
         self.end(StopMode::Now);
     }
 }
 
-/// How many threads fit, as far as limits are written anywhere. More may still be refused when it comes to that.
+/// How many threads the documented limits of the system allow. Starting one may still fail.
 fn thread_room() -> usize {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
     let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(1 << 32) as usize);
     let limits = [
         number("/proc/sys/kernel/threads-max"),
         number("/sys/fs/cgroup/pids.max"),
-        // Every thread has two mappings: its stack, and the guard below it.
+        // Every thread has two mappings: its stack and the guard page below it.
         number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
         processes,
     ];

@@ -1,4 +1,5 @@
-//! What every engine does with its sockets, seen from a server. How pages are judged is tested elsewhere, once for all.
+//! What every engine does with its sockets, seen from a server. How pages are examined is tested elsewhere, once for
+//! all.
 
 mod kit;
 
@@ -15,10 +16,10 @@ use argiope_engine::{EngineKind, StopMode};
 
 use kit::{Bench, Server, job, job_at, page, rules};
 
-/// A timeout that no test lives to see.
+/// A timeout that no test reaches.
 const FOREVER: Duration = Duration::from_secs(3_600);
 
-/// Stamps every case on every engine.
+/// Generates every case for every engine.
 macro_rules! every_engine {
     ($($case:ident)+) => {
         every_engine!(tokio Tokio, $($case)+);
@@ -84,7 +85,7 @@ fn a_connection_leads_to_one_port(kind: EngineKind) {
 }
 
 fn a_connection_that_was_closed_is_replaced_in_silence(kind: EngineKind) {
-    // It promises to stay, and leaves.
+    // It promises keep-alive, and closes.
     let server = Server::start(|_, stream| {
         page(stream, "x");
         false
@@ -124,7 +125,7 @@ fn a_closed_port_is_refused(kind: EngineKind) {
 fn the_second_address_is_tried(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
     let bench = Bench::new(kind, rules(|_| {}));
-    // Nobody listens there; whether it refuses at once, or stays silent, the other one is tried soon.
+    // No server listens there; whether it refuses at once or stays silent, the other one is tried soon.
     for dead in ["127.0.0.9", "192.0.2.1"] {
         let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
         let visit = bench.fetch(job_at(1, &addresses, server.address.port(), "/"));
@@ -171,7 +172,7 @@ fn a_large_page_is_read_whole(kind: EngineKind) {
 }
 
 fn many_fetches_wait_at_once(kind: EngineKind) {
-    // Nobody is answered before all have asked.
+    // No request is answered before all have arrived.
     let all = Barrier::new(200);
     let server = Server::start(move |_, stream| {
         all.wait();
@@ -238,7 +239,7 @@ fn everything_can_be_dropped_at_once(kind: EngineKind) {
     while server.connections() < 20 {
         thread::yield_now();
     }
-    // It would wait for an hour if it waited for the server.
+    // If it waited for the server, this would take an hour.
     bench.end(StopMode::Now);
     for _ in 0..20 {
         gone.recv_timeout(Duration::from_secs(10)).unwrap();

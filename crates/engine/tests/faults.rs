@@ -1,4 +1,4 @@
-//! What a pool does about faults of our own: it ends, and says so; nobody waits for ever.
+//! How a worker pool handles panics of its own: it ends and reports it; no one waits forever.
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod kit;
@@ -34,7 +34,7 @@ fn a_panic_on_a_worker_ends_it_and_is_seen() {
     }
 }
 
-/// A worker that cannot be interrupted now must not keep those who leave.
+/// A worker that cannot be interrupted must not delay the end.
 #[test]
 fn who_leaves_at_once_waits_for_nobody() {
     for kind in EngineKind::ALL {
@@ -44,7 +44,7 @@ fn who_leaves_at_once_waits_for_nobody() {
         let (pool, _server) = pool(kind, move |visits| {
             visits.clear();
             let _ = reached.send(());
-            // Until the test lets go of the other end.
+            // Until the test drops the other end.
             let _ = released.lock().map(|released| released.recv());
         });
         has_reached.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");

@@ -13,7 +13,7 @@ use argiope_engine::resolver::{DnsAnswer, DnsQuery, DnsResult, Resolver, Resolve
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// What the scripted server says about a name: nothing, a response code, or addresses with a time to live.
+/// How the scripted server answers for a name: not at all, with a response code, or with addresses and a time to live.
 enum Says {
     Nothing,
     Code(u8),
@@ -39,7 +39,7 @@ fn script(name: &str, kind: u16) -> Says {
     }
 }
 
-/// A name server that answers by the script and counts the questions for IPv4 addresses.
+/// A name server that answers by the script and counts the queries for IPv4 addresses.
 fn name_server() -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -122,7 +122,7 @@ impl Bench {
 
 #[test]
 fn literals_need_no_server() {
-    // A server that is not there: asking it would fail.
+    // There is no server: a query would fail.
     let bench = bench(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Duration::from_millis(200));
     assert_eq!(bench.addresses("192.0.2.8"), ["192.0.2.8"]);
     assert_eq!(bench.addresses("[2001:db8::5]"), ["2001:db8::5"]);
@@ -157,7 +157,7 @@ fn failures_are_told_apart() {
 
 #[test]
 fn a_family_that_stays_silent_does_not_hold_up_the_other() {
-    // Whoever waited for the silent family would wait for an hour.
+    // If it waited for the silent family, this would take an hour.
     let bench = bench(name_server().0, Duration::from_secs(3_600));
     assert_eq!(bench.addresses("half.test"), ["192.0.2.6"]);
 }

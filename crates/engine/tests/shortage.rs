@@ -1,5 +1,6 @@
-//! Fewer files than fetches: every fetch still ends well, and a person is told once. In a process of its own, since
-//! the limit holds for the whole process; the server has another, since its files are not the ones to be short of.
+//! Fewer file descriptors than fetches: every fetch still succeeds, and the user is told once. In a process of its own,
+//! since the limit holds for the whole process; the server runs in another one, since its descriptors must not be
+//! short.
 
 // Each test uses a part of it.
 #[allow(dead_code)]
@@ -16,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const FETCHES: u32 = 300;
 const ROLE: &str = "ARGIOPE_TEST_SERVES";
 
-/// The server's side: this very program, started once more by the test below.
+/// The server's side: this test program, started again by the test below.
 #[test]
 fn serve() {
     if std::env::var_os(ROLE).is_none() {
@@ -36,7 +37,7 @@ struct Leaves(Child);
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        // It may have left already.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

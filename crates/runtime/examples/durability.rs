@@ -105,7 +105,7 @@ impl VisitConsumer for Lines {
     }
 }
 
-/// What this process has used so far, in all its threads.
+/// The CPU time of this process so far, of all threads.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,20 +1,20 @@
-//! [`AtomicFile`]: a file that the user asked for, written aside and put under its name when it is whole.
+//! [`AtomicFile`]: a file that the user asked for, written under a temporary name and renamed when it is complete.
 //!
-//! Invariant: no link is followed to a file. A link in the file's place is replaced, never written through; half a file
-//! never stands under the name; no other file is touched. Only where the name leads to a device or a pipe (`/dev/stdout`)
-//! is that written to as it is: there is nothing to replace.
+//! Invariant: no symbolic link is followed. A link in the file's place is replaced, never written through; an
+//! incomplete file never has the final name; no other file is touched. Only if the name leads to a device or a pipe
+//! (`/dev/stdout`) is it written to directly: there is nothing to replace.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// A file in the making.
+/// A file being written.
 pub struct AtomicFile {
     /// None once it is in its place.
     file: Option<File>,
-    /// Where it is written; none where it is written in place.
-    aside: Option<PathBuf>,
+    /// The temporary path; none if the file is written in place.
+    temporary: Option<PathBuf>,
     path: PathBuf,
 }
 
@@ -22,45 +22,45 @@ impl AtomicFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let whole = path.to_owned();
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            // A folder is refused here too, in the system's own words.
+            // A directory is refused here too, with the system's own message.
             let file = File::options().write(true).open(path)?;
-            return Ok(Self { file: Some(file), aside: None, path: whole });
+            return Ok(Self { file: Some(file), temporary: None, path: whole });
         }
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // A name that is nobody's, and short, so that it fits wherever the file's own does.
-        let aside = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
-        let file = File::options().write(true).create_new(true).open(&aside)?;
-        Ok(Self { file: Some(file), aside: Some(aside), path: whole })
+        // Unused by other files, and short, so that it is valid wherever the file's own name is.
+        let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
+        let file = File::options().write(true).create_new(true).open(&temporary)?;
+        Ok(Self { file: Some(file), temporary: Some(temporary), path: whole })
     }
 
-    /// It is whole: puts it in its place.
+    /// The file is complete: renames it to its final name.
     pub fn place(mut self) -> io::Result<()> {
         drop(self.file.take());
-        match self.aside.take() {
+        match self.temporary.take() {
             None => Ok(()),
-            Some(aside) => fs::rename(&aside, &self.path).inspect_err(|_| {
-                // What is left behind would be taken for the whole.
-                let _ = fs::remove_file(&aside);
+            Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
+                // A leftover could be mistaken for the complete file.
+                let _ = fs::remove_file(&temporary);
             }),
         }
     }
 
-    /// Writes all of a file at once.
+    /// Writes a whole file.
     pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        let mut aside = Self::create(path)?;
-        aside.write_all(bytes.as_ref())?;
-        aside.place()
+        let mut temporary = Self::create(path)?;
+        temporary.write_all(bytes.as_ref())?;
+        temporary.place()
     }
 }
 
-/// Opens a file to write to, and makes it where there is none. What it holds stays; a link in its place is refused.
+/// Opens a file for writing, and creates it if needed. Its contents are kept; a symbolic link is refused.
 pub fn open_new(path: &Path) -> io::Result<File> {
     let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let opened = File::options().write(true).create(true).truncate(false).custom_flags(no_links).open(path);
     opened.map_err(|error| match path.is_symlink() {
-        true => io::Error::new(error.kind(), "it is a link; name the file that it leads to"),
+        true => io::Error::new(error.kind(), "it is a symbolic link; name the file it points to"),
         false => error,
     })
 }
@@ -77,9 +77,9 @@ impl Write for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if let Some(aside) = self.aside.take() {
-            // It never became whole.
-            let _ = fs::remove_file(aside);
+        if let Some(temporary) = self.temporary.take() {
+            // It was never completed.
+            let _ = fs::remove_file(temporary);
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
         open_new(&file).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
         symlink(&file, &link).unwrap();
-        assert_eq!(open_new(&link).unwrap_err().to_string(), "it is a link; name the file that it leads to");
+        assert_eq!(open_new(&link).unwrap_err().to_string(), "it is a symbolic link; name the file it points to");
     }
 
     #[test]
@@ -129,9 +129,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
-        let mut aside = AtomicFile::create(&path).unwrap();
-        aside.write_all(b"ha").unwrap();
-        drop(aside);
+        let mut temporary = AtomicFile::create(&path).unwrap();
+        temporary.write_all(b"ha").unwrap();
+        drop(temporary);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

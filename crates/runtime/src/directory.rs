@@ -1,7 +1,9 @@
-//! The crawl directory as a crawl sees it: where it is, whose it is, and which output files belong to it.
+//! The crawl directory as a crawl sees it: where it is, which crawl it belongs to, and which output files are part of
+//! it.
 //!
-//! The same command finds the same directory and goes on there. What decides which pages are crawled (roots, scope,
-//! robots) is written down with the first commit, and other choices are refused; how it is done may change.
+//! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
+//! (roots, scope, robots) are stored with the first commit, and a command with other values is refused; all other
+//! settings may change between runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,24 +22,24 @@ use crate::writer_thread::{LockedDirectory, OutputTarget};
 pub struct Directory {
     pub path: PathBuf,
     pub frontier: DiskFrontier,
-    /// Whether there was a crawl already.
+    /// Whether it holds an earlier crawl.
     pub resumed: bool,
-    /// For people: what was found to be amiss, and put right.
+    /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
     folder: LockedDirectory,
 }
 
 impl Directory {
-    /// Opens the directory of this crawl, or makes it. What was written to its own output files after the last commit is
-    /// cut off.
+    /// Opens the directory of this crawl, or creates it. What was written to its own output files after the last commit
+    /// is truncated.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
-        may_be_folder(path)?;
+        check_is_directory(path)?;
         Self::of(path, disk::open(path, &settings(rules, config), room(rules))?)
     }
 
-    /// The same, after removing what an earlier crawl made there; gives the names of what was removed.
+    /// The same, after removing the files of an earlier crawl; returns their names.
     pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
-        may_be_folder(path)?;
+        check_is_directory(path)?;
         let outside = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
         let (opened, removed) = disk::start_over(path, &settings(rules, config), outside.as_deref(), room(rules))?;
         Ok((Self::of(path, opened)?, removed))
@@ -48,7 +50,7 @@ impl Directory {
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
         let outputs = frontier.outputs().clone();
         for (name, committed) in &outputs {
-            // A path out of the directory is followed only where the user names that file today.
+            // An output outside the directory is touched only if the user names that file today.
             if disk::is_inside(name) {
                 disk::cut_back(&*files, name, *committed)?;
             }
@@ -57,13 +59,13 @@ impl Directory {
         Ok(Self { path: path.to_owned(), frontier, resumed, notes, folder })
     }
 
-    /// Whether nothing is left to do.
+    /// Whether nothing is left to crawl.
     pub fn is_finished(&self) -> bool {
         self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
     }
 
-    /// Queues everything again that a finished crawl has, to learn what has changed; gives how many links there are.
-    /// Limits on pages and bytes are counted anew.
+    /// Queues every URL of a finished crawl again, to find out what has changed; returns how many there are. Limits on
+    /// pages and bytes start from zero.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         // What was excluded while the crawl was running stays so.
         let before = self.frontier.note(None)?.and_then(|note| serde_json::from_slice::<Progress>(&note).ok());
@@ -82,8 +84,8 @@ impl Directory {
         self.frontier.counts()
     }
 
-    /// Takes a file as the one that gets every record, and gives its name among the outputs. A file that this crawl
-    /// wrote is gone on with; one that somebody else wrote is refused.
+    /// Makes a file the one that gets every record, and returns its name among the outputs. A file written by this
+    /// crawl is continued; any other non-empty file is refused.
     pub fn take_output(&self, path: &Path) -> Result<Box<str>, StoreError> {
         let fail = |error: &io::Error| {
             StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
@@ -95,46 +97,44 @@ impl Directory {
         }
         let length = atomic_file::open_new(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
         if length > 0 {
-            let message = format!(
-                "{} is there already, and this crawl did not write it; remove it or name another file",
-                path.display()
-            );
+            let message =
+                format!("{} exists and was not written by this crawl; remove it or name another file", path.display());
             return Err(StoreError::new(StoreErrorKind::File, message));
         }
         Ok(name)
     }
 
-    /// The frontier, and where everything else is written to.
+    /// The frontier, and the target of all outputs.
     pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, OutputTarget) {
         (self.frontier, OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
     }
 }
 
-/// A crawl directory is a folder, or is made as one.
-fn may_be_folder(path: &Path) -> Result<(), StoreError> {
+/// A crawl directory is a directory, or does not exist yet.
+fn check_is_directory(path: &Path) -> Result<(), StoreError> {
     if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
-        let message = format!("{} is a file, and a crawl needs a folder; give another --out", path.display());
+        let message =
+            format!("{} is a file, and a crawl directory must be a directory; give another --out", path.display());
         return Err(StoreError::new(StoreErrorKind::File, message));
     }
     Ok(())
 }
 
-/// Where the directory of this crawl is: `--out`, or `./HOST.crawl` by the first root, with its port where that names
-/// one.
+/// The path of the crawl directory: `--out`, or `./HOST.crawl` after the first root, with its port if it has one.
 pub fn place(config: &Config, rules: &Rules) -> PathBuf {
     if let Some(out) = &config.out {
         return out.clone();
     }
     let root = rules.roots.first().and_then(|root| root.candidates.first());
     let authority = root.map_or("", |url| url.authority());
-    // Brackets and colons mean something to shells and to programs that take a list of paths.
+    // Brackets and colons have a meaning in shells and in lists of paths.
     let name: String =
         authority.chars().filter(|c| !"[]".contains(*c)).map(|c| if c == ':' { '-' } else { c }).collect();
-    // An IPv6 address may begin with colons; a name that begins with a dash looks like a flag.
+    // An IPv6 address may start with colons; a name that starts with a dash looks like a flag.
     PathBuf::from(format!("{}.crawl", name.trim_start_matches('-')))
 }
 
-/// What an output file is called: relative to the crawl directory where it is inside, and an absolute path elsewhere.
+/// The name of an output file: relative to the crawl directory if it is inside, else an absolute path.
 fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -149,13 +149,13 @@ fn output_name(directory: &Path, path: &Path) -> io::Result<Box<str>> {
     Ok(name.into())
 }
 
-/// How much memory the frontier may have: half of all. The rest is for connections, pages and parcels, and for what an
-/// allocator cannot use.
+/// The frontier's share of the memory limit: half. The rest is for connections, pages and commits, and for
+/// fragmentation.
 fn room(rules: &Rules) -> usize {
     rules.max_memory.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
-/// What decides which pages are crawled.
+/// The settings that decide which pages are crawled.
 fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
     let mut roots: Vec<String> = rules
         .roots

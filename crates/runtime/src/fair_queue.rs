@@ -1,9 +1,9 @@
-//! [`FairQueue`]: a queue in which every host has its turn.
+//! [`FairQueue`]: a queue that serves hosts round-robin.
 //!
-//! A host that answers at once, with six pages at a time, must not keep one waiting that has sent a single page: whoever
-//! comes first in line is served, and goes to the end of the line if it brought more.
+//! A fast host that delivers six pages at a time must not delay a host that has delivered a single one: after each item
+//! its host goes to the end of the line.
 //!
-//! Invariant: a host stands in the line once, exactly as long as something of it waits; its own things keep their order.
+//! Invariant: a host is in the line once, exactly as long as it has items; its own items keep their order.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -25,11 +25,11 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
         self.line.is_empty()
     }
 
-    pub fn push(&mut self, host: H, thing: T) {
+    pub fn push(&mut self, host: H, item: T) {
         match self.waiting.entry(host) {
-            Entry::Occupied(mut entry) => entry.get_mut().push_back(thing),
+            Entry::Occupied(mut entry) => entry.get_mut().push_back(item),
             Entry::Vacant(entry) => {
-                entry.insert(VecDeque::from([thing]));
+                entry.insert(VecDeque::from([item]));
                 self.line.push_back(host);
             }
         }
@@ -38,13 +38,13 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
     pub fn pop(&mut self) -> Option<T> {
         let host = self.line.pop_front()?;
         let Entry::Occupied(mut entry) = self.waiting.entry(host) else { return None };
-        let thing = entry.get_mut().pop_front();
+        let item = entry.get_mut().pop_front();
         if entry.get().is_empty() {
             entry.remove();
         } else {
             self.line.push_back(host);
         }
-        thing
+        item
     }
 }
 
@@ -54,16 +54,16 @@ mod tests {
 
     #[test]
     fn one_of_each_host_and_then_the_next() {
-        let mut turns = FairQueue::default();
-        assert!(turns.is_empty() && turns.pop().is_none());
-        for (host, thing) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
-            turns.push(host, thing);
+        let mut queue = FairQueue::default();
+        assert!(queue.is_empty() && queue.pop().is_none());
+        for (host, item) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
+            queue.push(host, item);
         }
-        assert_eq!((turns.pop(), turns.pop()), (Some(1), Some(4)));
-        // It has just been served and has something new: behind the others, in its old order.
-        turns.push('a', 7);
-        turns.push('d', 8);
-        assert_eq!(std::iter::from_fn(|| turns.pop()).collect::<Vec<_>>(), [5, 2, 6, 8, 3, 7]);
-        assert!(turns.is_empty() && turns.waiting.is_empty());
+        assert_eq!((queue.pop(), queue.pop()), (Some(1), Some(4)));
+        // It has just been served and has a new item: behind the others, its own items in their order.
+        queue.push('a', 7);
+        queue.push('d', 8);
+        assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), [5, 2, 6, 8, 3, 7]);
+        assert!(queue.is_empty() && queue.waiting.is_empty());
     }
 }

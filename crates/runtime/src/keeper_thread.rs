@@ -1,7 +1,7 @@
 //! The keeper's thread: the one file in which frontier, engine, resolver and writer meet.
 //!
-//! All deciding is [`Keeper`]'s; this file only carries messages and waits. Everything that happens arrives in one
-//! inbox, so there is one place to wait, and a crawl ends the moment that nothing is left to wait for.
+//! All decisions are made by [`Keeper`]; this file only passes messages and waits. Everything that happens arrives in
+//! one inbox, so there is one place to wait, and a crawl ends as soon as there is nothing left to wait for.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -28,46 +28,45 @@ use crate::run_lines;
 use crate::status::{self, Tally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
-/// Visits that are taken up before their hosts are asked again: with more, hosts that answer at once would keep the others
-/// waiting.
-const AT_ONCE: usize = 4;
-/// How often the frontier is weighed.
-const WEIGH_EVERY: Duration = Duration::from_secs(1);
+/// Visits that are processed before new jobs are handed out: with more, fast hosts would delay all others.
+const VISITS_PER_ROUND: usize = 4;
+/// How often the frontier's memory is checked.
+const MEMORY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What can happen to a keeper.
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
     Resolved(DnsAnswer),
-    /// Links from outside.
+    /// Links from the library's user.
     Feed(Vec<Link>),
-    /// Fetch this robots.txt for its own sake.
+    /// Fetch this robots.txt, and nothing else.
     Robots(Url),
-    /// Whoever reads the visits has read this many and waits for more.
+    /// The reader of the visits has read this many and waits for more.
     Read(u64),
     /// A commit is durable.
     Durable(CommitBatch),
-    /// Nothing more can be written down.
+    /// Nothing more can be written.
     Fault(Error),
-    /// Hand out no more work; leave when what is under way has ended, or after the drain time.
+    /// Hand out no more jobs; end when the jobs in flight have ended, or after the drain time.
     Stop(End),
     /// Answer with the crawl's status.
     Status(Sender<Status>),
     /// Make a change, and answer whether it was made.
     Control(Control, Sender<Result<(), String>>),
-    /// Leave now.
+    /// End now.
     Leave,
 }
 
-/// Who takes the settled visits, once they are durable: prints their lines, counts them, shows them.
+/// Receives the settled visits once they are durable: prints, counts or shows them.
 pub trait VisitConsumer: Send {
     fn take(&mut self, settled: Settled);
-    /// A record that is no visit's: a run's beginning and end.
+    /// A record that does not belong to a visit: the start or the end of a run.
     fn line(&mut self, _line: &[u8]) {}
-    /// A batch is over: flush what people may be waiting for.
+    /// A batch is complete: flush what readers may be waiting for.
     fn flush(&mut self);
 }
 
-/// A crawl that runs.
+/// A running crawl.
 pub struct KeeperHandle {
     pub inbox: Sender<KeeperMessage>,
     thread: JoinHandle<Result<Summary, Error>>,
@@ -78,14 +77,14 @@ pub struct KeeperHandle {
 pub struct Summary {
     pub end: End,
     pub tally: Tally,
-    /// Known and not settled.
+    /// Known and not finished.
     pub left: u64,
     pub elapsed: Duration,
-    /// How pages compare with the last time, where there was one.
+    /// How pages compare with the last round, if there was one.
     pub changes: Option<Changes>,
-    /// Where links were left out because there is no end to them.
+    /// Where links were left out because of a trap.
     pub cuts: Vec<Cut>,
-    /// What people should know about how it ran.
+    /// Messages for the user about the run.
     pub notices: Vec<String>,
 }
 
@@ -97,23 +96,23 @@ pub struct CrawlSetup<F, T> {
     pub clock: Clock,
     pub consumer: T,
     pub target: OutputTarget,
-    /// Whether links may come from outside while it runs.
+    /// Whether links may come from the library's user while it runs.
     pub open: bool,
 }
 
 impl KeeperHandle {
-    /// Starts the workers, hands out the first work, and starts the keeper. What cannot wait for other threads is done on
-    /// the caller's: a crawl that begins has its first request on the wire before the others have woken up.
-    pub fn start<F, T>(setting: CrawlSetup<F, T>) -> Result<Self, Error>
+    /// Starts the workers, hands out the first jobs, and starts the keeper's thread. The first jobs are handed out on
+    /// the caller's thread, so that the first request is on the wire before the other threads have started.
+    pub fn start<F, T>(setup: CrawlSetup<F, T>) -> Result<Self, Error>
     where
         F: CommitFrontier + Send + 'static,
         T: VisitConsumer + 'static,
     {
-        let (inbox, mail) = channel();
-        let mut running = Running::new(setting, &inbox)?;
-        // How long there is nothing more to do, the thread asks for itself.
+        let (inbox, messages) = channel();
+        let mut running = KeeperLoop::new(setup, &inbox)?;
+        // The thread asks again how long there is nothing to do.
         let _ = running.hand_out(running.clock.now())?;
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&mail));
+        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&messages));
         Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
     }
 
@@ -124,34 +123,34 @@ impl KeeperHandle {
     }
 }
 
-/// What the wall clock says at the crawl's time zero.
+/// The wall-clock time at the crawl's time zero.
 pub fn wall_clock(clock: &Clock) -> WallClock {
     let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
 }
 
-struct Running<F> {
+struct KeeperLoop<F> {
     keeper: Keeper<F>,
     pool: WorkerPool,
     resolver: Resolver,
-    outbox: CommitQueue,
+    commits: CommitQueue,
     clock: Clock,
     tally: Tally,
     /// `--max-time`.
     deadline: Time,
     drain_time: Duration,
     rules: Arc<Rules>,
-    /// When draining has lasted long enough.
-    leave_at: Time,
+    /// When the drain time is over.
+    drain_until: Time,
     delivered: u64,
     open: bool,
-    next_weighing: Time,
-    /// Visits that have come and are not taken up yet.
+    next_memory_check: Time,
+    /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
-    /// Jobs on their way to each worker.
+    /// Jobs collected for each worker.
     batches: Vec<Vec<Job>>,
-    /// Whether the run's first and last line are records.
-    tells_runs: bool,
+    /// Whether the first and last line of the run are records.
+    has_run_records: bool,
 }
 
 /// The engine could not be started.
@@ -159,7 +158,7 @@ fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
 
-/// What [`Running::hand_out`] leaves to do.
+/// What [`KeeperLoop::hand_out`] leaves to do.
 enum HandedOut {
     /// Nothing before this time, unless a message arrives.
     WaitUntil(Time),
@@ -167,15 +166,12 @@ enum HandedOut {
     Over(End),
 }
 
-impl<F: CommitFrontier> Running<F> {
-    fn new<T: VisitConsumer + 'static>(
-        setting: CrawlSetup<F, T>,
-        inbox: &Sender<KeeperMessage>,
-    ) -> Result<Self, Error> {
-        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setting;
+impl<F: CommitFrontier> KeeperLoop<F> {
+    fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
+        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, open } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
-            // A keeper that has left needs no reports.
+            // A keeper that has ended needs no visits.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
         let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;
@@ -184,7 +180,7 @@ impl<F: CommitFrontier> Running<F> {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));
         });
         let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
-        keeper.bench_mut().limit_concurrency(pool.most());
+        keeper.bench_mut().limit_concurrency(pool.capacity());
         if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
@@ -193,68 +189,68 @@ impl<F: CommitFrontier> Running<F> {
         }
         keeper.begin(clock.now())?;
         let first_line = target.first_line.take();
-        let tells_runs = first_line.is_some();
-        let mut outbox = CommitQueue::new(target, consumer, inbox.clone());
-        outbox.announce(keeper.frontier_mut())?;
+        let has_run_records = first_line.is_some();
+        let mut commits = CommitQueue::new(target, consumer, inbox.clone());
+        commits.announce(keeper.frontier_mut())?;
         if let Some(line) = first_line {
-            outbox.line(line, keeper.frontier_mut(), clock.now())?;
+            commits.line(line, keeper.frontier_mut(), clock.now())?;
         }
-        // All that could be done meanwhile is done.
+        // Everything that does not need the workers is done.
         pool.wait_ready().map_err(no_engine)?;
         Ok(Self {
             keeper,
             resolver,
-            outbox,
+            commits,
             clock,
             tally: Tally::default(),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             drain_time: rules.drain_time,
-            leave_at: Time::NEVER,
+            drain_until: Time::NEVER,
             delivered: 0,
             open,
-            next_weighing: Time::ZERO,
+            next_memory_check: Time::ZERO,
             visits: FairQueue::default(),
             batches: (0..pool.len()).map(|_| Vec::new()).collect(),
-            tells_runs,
+            has_run_records,
             pool,
             rules,
         })
     }
 
-    /// The keeper's thread, from the first order to the last commit.
-    fn keep(mut self, mail: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
+    /// Runs until the last commit.
+    fn keep(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
         let clock = self.clock;
-        let end = self.run(mail);
-        let end = end.and_then(|end| self.clear_away(mail).map(|()| end));
-        let ending = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
-        if ending == StopMode::Now {
-            self.pool.end(ending);
+        let end = self.run(messages);
+        let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
+        let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
+        if mode == StopMode::Now {
+            self.pool.end(mode);
         }
         let left = self.keeper.unfinished();
         let elapsed = clock.now() - Time::ZERO;
-        let Self { mut keeper, mut outbox, tally, pool, tells_runs, .. } = self;
+        let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
         let end = end.and_then(|end| {
-            if tells_runs {
+            if has_run_records {
                 let changes = keeper.progress().changes;
                 let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
-                outbox.line(last, keeper.frontier_mut(), clock.now())?;
+                commits.line(last, keeper.frontier_mut(), clock.now())?;
             }
             keeper.note_progress(clock.now())?;
-            outbox.send_last(keeper.frontier_mut())?;
+            commits.send_last(keeper.frontier_mut())?;
             Ok(end)
         });
-        // Connections are closed while the disk is at work, not before.
-        pool.end(ending);
-        // The crawl's own fault comes first; but the writer must have ended either way.
-        let written = outbox.end();
+        // Connections are closed while the disk is busy, not before.
+        pool.end(mode);
+        // The crawl's own error comes first, but the writer must have ended either way.
+        let written = commits.end();
         let notices = pool.notices();
-        pool.shut_down(ending);
+        pool.shut_down(mode);
         let end = end?;
         written?;
         Ok(Summary { end, left, elapsed, tally, changes: keeper.progress().changes, cuts: keeper.cuts(), notices })
     }
 
-    /// Hands out all the work that there is now. Says until when there is no more, or that the crawl is over.
+    /// Hands out all jobs that are due.
     fn hand_out(&mut self, now: Time) -> Result<HandedOut, Error> {
         if now >= self.deadline {
             return Ok(HandedOut::Over(End::MaxTime));
@@ -281,35 +277,35 @@ impl<F: CommitFrontier> Running<F> {
         Ok(wait)
     }
 
-    fn run(&mut self, mail: &Receiver<KeeperMessage>) -> Result<End, Error> {
+    fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
         loop {
             let now = self.clock.now();
             let wait = match self.hand_out(now)? {
                 HandedOut::WaitUntil(until) => until,
                 HandedOut::Over(end) => {
-                    // Not sent off: the last page and the run's last line belong to one commit.
-                    self.gather(now)?;
+                    // Not committed yet: the last page and the run's last line belong to one commit.
+                    self.collect_settled(now)?;
                     return Ok(end);
                 }
             };
-            self.outbox.wake()?;
-            self.gather(now)?;
-            if self.outbox.is_time(now) {
+            self.commits.wake()?;
+            self.collect_settled(now)?;
+            if self.commits.is_time(now) {
                 self.keeper.note_progress(now)?;
-                self.outbox.send(self.keeper.frontier_mut())?;
+                self.commits.send(self.keeper.frontier_mut())?;
             }
-            self.weigh(now)?;
+            self.check_memory(now)?;
             if self.pool.has_dead_worker() {
                 return Err(Error::engine("a worker thread died; run the same command to resume", None));
             }
-            if now >= self.leave_at {
+            if now >= self.drain_until {
                 return Ok(End::Interrupted);
             }
             if self.visits.is_empty() {
-                let until = wait.min(self.deadline).min(self.leave_at).min(self.outbox.due());
+                let until = wait.min(self.deadline).min(self.drain_until).min(self.commits.due());
                 let first = match self.clock.until(until) {
-                    None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                    Some(span) => mail.recv_timeout(span),
+                    None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(span) => messages.recv_timeout(span),
                 };
                 let Ok(first) = first else {
                     continue;
@@ -318,17 +314,17 @@ impl<F: CommitFrontier> Running<F> {
                     return Ok(End::Interrupted);
                 }
             }
-            while let Ok(more) = mail.try_recv() {
+            while let Ok(more) = messages.try_recv() {
                 if self.receive(more)? {
                     return Ok(End::Interrupted);
                 }
             }
-            self.take_up(AT_ONCE, self.clock.now())?;
+            self.process_visits(VISITS_PER_ROUND, self.clock.now())?;
         }
     }
 
-    /// Takes up visits that have come, so many at most.
-    fn take_up(&mut self, most: usize, now: Time) -> Result<(), Error> {
+    /// Processes at most `most` visits that have arrived.
+    fn process_visits(&mut self, most: usize, now: Time) -> Result<(), Error> {
         for _ in 0..most {
             let Some(visit) = self.visits.pop() else { break };
             self.keeper.finished(visit, now)?;
@@ -336,20 +332,20 @@ impl<F: CommitFrontier> Running<F> {
         Ok(())
     }
 
-    /// What has come before the end, and what was settled on the way out, has happened too.
-    fn clear_away(&mut self, mail: &Receiver<KeeperMessage>) -> Result<(), Error> {
-        while let Ok(more) = mail.try_recv() {
+    /// Visits that arrived before the end, and what was settled since, still count.
+    fn process_rest(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
+        while let Ok(more) = messages.try_recv() {
             self.receive(more)?;
         }
         let now = self.clock.now();
-        self.take_up(usize::MAX, now)?;
-        self.gather(now)
+        self.process_visits(usize::MAX, now)?;
+        self.collect_settled(now)
     }
 
-    /// Takes in one message; says whether to leave at once.
-    fn receive(&mut self, mail: KeeperMessage) -> Result<bool, Error> {
+    /// Processes one message; returns whether to end at once.
+    fn receive(&mut self, messages: KeeperMessage) -> Result<bool, Error> {
         let now = self.clock.now();
-        match mail {
+        match messages {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
                     self.visits.push(visit.message.slot.map(|(lane, _)| lane), visit);
@@ -359,20 +355,20 @@ impl<F: CommitFrontier> Running<F> {
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Read(count) => {
-                // What was settled since is on its way to the reader: it counts as delivered.
-                self.gather(now)?;
+                // What was settled since is about to be delivered: it counts.
+                self.collect_settled(now)?;
                 if self.open {
                     self.keeper.set_open(count < self.delivered);
                 }
             }
-            KeeperMessage::Durable(batch) => self.outbox.durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Durable(batch) => self.commits.durable(&batch, self.keeper.frontier_mut())?,
             KeeperMessage::Fault(fault) => return Err(fault),
             KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);
-                self.leave_at = self.leave_at.min(now + self.drain_time);
+                self.drain_until = self.drain_until.min(now + self.drain_time);
             }
             KeeperMessage::Status(answer) => {
-                // Whoever asked may have left meanwhile.
+                // The receiver may be gone.
                 let _ = answer.send(status::take(&self.keeper, &mut self.tally, &self.rules, now));
             }
             KeeperMessage::Control(Control::Stop, answer) => {
@@ -383,7 +379,7 @@ impl<F: CommitFrontier> Running<F> {
                 let made = self.keeper.control(&control, now)?;
                 if made.is_ok() {
                     self.keeper.note_progress(now)?;
-                    self.outbox.send(self.keeper.frontier_mut())?;
+                    self.commits.send(self.keeper.frontier_mut())?;
                 }
                 let _ = answer.send(made);
             }
@@ -392,28 +388,28 @@ impl<F: CommitFrontier> Running<F> {
         Ok(false)
     }
 
-    /// Takes what was settled, for the next commit.
-    fn gather(&mut self, now: Time) -> Result<(), Error> {
+    /// Collects what was settled, for the next commit.
+    fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
             self.delivered += u64::from(settled.visit.is_page());
-            self.outbox.visit(settled, self.keeper.frontier_mut(), now)?;
+            self.commits.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())
     }
 
-    /// Links beyond what memory has room for are on the disk. The names of hosts and their
-    /// robots.txt are not, so there is an end to everything.
-    fn weigh(&mut self, now: Time) -> Result<(), Error> {
-        let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_weighing) else { return Ok(()) };
-        self.next_weighing = now + WEIGH_EVERY;
-        // The frontier has moved to the disk what it can. The rest is for connections, pages and parcels.
+    /// Checks the memory limit. Links beyond it are on disk, but host names and robots.txt rules are not, so a crawl of
+    /// too many hosts must end.
+    fn check_memory(&mut self, now: Time) -> Result<(), Error> {
+        let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_memory_check) else { return Ok(()) };
+        self.next_memory_check = now + MEMORY_CHECK_INTERVAL;
+        // The frontier has moved to disk what it can. The rest is for connections, pages and commits.
         let bytes = self.keeper.frontier().bytes().saturating_add(self.keeper.bench().robots_bytes());
         if bytes as u64 <= limit / 4 * 3 {
             return Ok(());
         }
-        let message = "so many hosts are known that --max-memory has no room for their names and robots.txt; what was \
-                       committed is safe: run the same command again with a higher --max-memory";
+        let message = "the names and robots.txt rules of all known hosts do not fit into --max-memory; committed pages are \
+                       safe: run the same command with a higher --max-memory to resume";
         Err(StoreError::new(StoreErrorKind::Full, message).into())
     }
 }
@@ -442,8 +438,8 @@ mod tests {
             per_host: Some(PAGES),
             ..Config::default()
         };
-        let (inbox, mail) = channel();
-        let setting = CrawlSetup {
+        let (inbox, messages) = channel();
+        let setup = CrawlSetup {
             frontier: MemoryFrontier::new(0),
             rules: Arc::new(config.compile(0).expect("settings that make sense")),
             engine: EngineKind::Threads,
@@ -452,7 +448,7 @@ mod tests {
             target: OutputTarget::default(),
             open: false,
         };
-        let mut running = Running::new(setting, &inbox).expect("threads");
+        let mut running = KeeperLoop::new(setup, &inbox).expect("threads");
         running.deadline = Time::ZERO;
         let mut visits = Vec::new();
         loop {
@@ -472,15 +468,15 @@ mod tests {
             }
         }
         assert_eq!(visits.len(), PAGES);
-        // Some wait for their turn, and some have only just come.
+        // Some are queued, and some have only just arrived.
         running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("nothing fails in memory");
         inbox.send(KeeperMessage::Visits(visits)).expect("somebody reads it");
-        let end = running.run(&mail).expect("nothing fails in memory");
+        let end = running.run(&messages).expect("nothing fails in memory");
         assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
-        running.clear_away(&mail).expect("nothing fails in memory");
+        running.process_rest(&messages).expect("nothing fails in memory");
         assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
         assert_eq!(running.keeper.unfinished(), 0);
         running.pool.shut_down(StopMode::Now);
-        running.outbox.end().expect("nothing fails in memory");
+        running.commits.end().expect("nothing fails in memory");
     }
 }

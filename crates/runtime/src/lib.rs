@@ -1,4 +1,4 @@
-//! Where the parts of a crawl meet: keeper thread, writer thread, crawl directory and the files of this machine.
+//! Connects the parts of a crawl: keeper thread, writer thread, crawl directory and the machine's files.
 //!
 //! This crate is plumbing for the library `argiope` and the command `argiope-cli`. Its API has no stability promise.
 

@@ -1,13 +1,13 @@
-//! The proxies of this machine's environment, and where they are.
+//! The proxies of the environment, and their addresses.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
 use argiope_core::http::proxy::{Proxies, Proxy, literal};
 use argiope_core::rules::{Config, ConfigError};
 
-/// The proxies under these settings. Their names are resolved once, now: a mistake shows before the crawl starts.
+/// The proxies for these settings. Their names are resolved once, now, so that a mistake shows before the crawl starts.
 pub fn located(config: &Config) -> Result<Proxies, ConfigError> {
-    // A variable that is no text cannot name a proxy.
+    // A variable that is not UTF-8 cannot name a proxy.
     let mut proxies = Proxies::new(config.proxy.as_deref(), |name| std::env::var(name).ok())?;
     proxies.locate(look_up)?;
     Ok(proxies)

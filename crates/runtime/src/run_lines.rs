@@ -1,4 +1,4 @@
-//! The two `run` lines of the record format: what a crawl was asked to do, and how it ended.
+//! The two `run` records: what a crawl was asked to do, and how it ended.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct First<'a> {
     r#type: &'static str,
     version: &'static str,
     started: &'a str,
-    /// Without secrets: [`Config`] does not write them.
+    /// Without secrets: [`Config`] does not serialize them.
     settings: &'a Config,
 }
 
@@ -30,20 +30,20 @@ struct Last {
     queued: u64,
     bytes_wire: u64,
     seconds: f64,
-    /// Since the last time, with `--recrawl`.
+    /// Compared with the last round (`--recrawl`).
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
-    /// Where links were left out because there is no end to them.
+    /// Where links were left out because of a trap.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     traps: Vec<Cut>,
 }
 
-/// The line that comes first, with its line feed. `started` is the wall-clock time, as in page records.
+/// The first line, with its line feed. `started` is the wall-clock time, as in page records.
 pub fn first(config: &Config, started: &str) -> Vec<u8> {
     line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings: config })
 }
 
-/// The line that comes last: what became of how many URLs, what is left, and why it ended.
+/// The last line: outcomes, what is queued, and why the run ended.
 pub fn last(
     outcomes: &OutcomeCounts,
     queued: u64,

@@ -1,18 +1,18 @@
-//! The writer: one commit after the other.
+//! The writer thread: it makes one commit after the other durable.
 //!
-//! A commit is what happened in a tenth of a second or to a few hundred pages. The keeper packs it into a `CommitUnit`:
-//! the visits that were settled, with the bytes that they add to output files, and the frontier's own sealed frame,
-//! which says up to where each output file belongs to it. The writer's thread then
+//! A commit covers a tenth of a second or a few hundred pages. The keeper packs it into a `CommitUnit`: the settled
+//! visits with the bytes they add to output files, and the frontier's sealed frame, which states how long each output
+//! file is with this commit. The writer thread then
 //!
-//! 1. appends the bytes to their files and syncs these,
-//! 2. writes and syncs the frame: from here on all of it has happened,
+//! 1. appends the bytes to their files and syncs them,
+//! 2. writes and syncs the frame: from here on the commit is durable,
 //! 3. tells the keeper,
-//! 4. hands the visits to whoever takes them: what is printed or streamed is durable.
+//! 4. hands the visits to the consumer: what is printed or streamed is durable.
 //!
-//! After a crash the files are cut back to what the last frame says; nothing is lost that anybody was told of, and
+//! After a crash the files are truncated to the lengths in the last frame: nothing that was delivered is lost, and
 //! nothing is there twice.
 //!
-//! Invariant: an output file holds exactly the bytes of the parcels before this one when a parcel begins. So the keeper
+//! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
 //! knows every position without asking.
 
 use std::collections::BTreeMap;
@@ -33,20 +33,20 @@ use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
 use crate::error::Error;
 use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 
-/// What happened waits at most this long for its commit...
+/// A commit is due this long after its first event, ...
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
-/// ... or until it is so many visits, ...
+/// ... or after this many visits, ...
 const COMMIT_VISITS: usize = 256;
-/// ... or about so many bytes.
+/// ... or after about this many bytes.
 const COMMIT_BYTES: usize = 4 << 20;
-/// Parcels that may be on their way before more is gathered into the next one instead.
-const ON_THEIR_WAY: usize = 2;
-/// A parcel that has grown to so many times its usual size makes the crawl wait for the writer.
-const FAR_BEHIND: usize = 8;
-/// Without a disk to wait for, parcels are small, and so many may be waiting.
-const UNREAD: usize = 64;
+/// Commits in progress. While the writer has this many, the next one grows instead.
+const MAX_IN_PROGRESS: usize = 2;
+/// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
+const MAX_GROWTH: usize = 8;
+/// Without a disk, commits are small, and this many may be queued.
+const MAX_QUEUED: usize = 64;
 
-/// A frontier whose commits may last.
+/// A frontier whose commits may be durable.
 pub trait CommitFrontier: Frontier {
     /// Seals what happened since the last commit, with the length of each output file.
     fn commit(&mut self, _outputs: &[(&str, u64)], _last: bool) -> Result<Option<CommitBatch>, StoreError> {
@@ -58,12 +58,12 @@ pub trait CommitFrontier: Frontier {
         Ok(())
     }
 
-    /// The bytes of memory that it holds, roughly.
+    /// Approximate memory use.
     fn bytes(&self) -> usize {
         0
     }
 
-    /// Keeps a record that is no page's.
+    /// Stores a record that does not belong to a page.
     fn keep_line(&mut self, _line: &[u8]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -93,123 +93,124 @@ impl CommitFrontier for DiskFrontier {
 #[derive(Default)]
 pub struct OutputTarget {
     pub folder: Option<LockedDirectory>,
-    /// The output file that gets every record, by its name in the crawl directory; an absolute path elsewhere.
+    /// The output file that gets every record, by its name in the crawl directory or its absolute path elsewhere.
     pub jsonl: Option<Box<str>>,
-    /// The record that a run begins with; one that ends it belongs to it.
+    /// The first record of a run; if there is one, the run also ends with one.
     pub first_line: Option<Vec<u8>>,
 }
 
-/// A crawl directory that is held.
+/// A crawl directory whose lock is held.
 pub struct LockedDirectory {
     pub log: LogWriter,
     pub files: Arc<dyn Files>,
-    /// How long the output files are, as far as they are committed.
+    /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
     /// Held until the last commit.
     pub lock: Option<Lock>,
 }
 
-/// What belongs to one commit, in the order of completion.
+/// The contents of one commit, in the order of completion.
 struct CommitUnit {
     items: Vec<Item>,
     batch: Option<CommitBatch>,
 }
 
 enum Item {
-    /// A record that is no visit's.
+    /// A record that does not belong to a visit.
     Line(Vec<u8>),
     Visit(Settled),
 }
 
-/// The keeper's end: gathers what happened, and sends it off as a parcel when it is time.
+/// The keeper's side: collects what happened, and sends it to the writer when a commit is due.
 pub struct CommitQueue {
     to_writer: Option<SyncSender<CommitUnit>>,
-    writer: Thread,
+    writer: WriterThread,
     items: Vec<Item>,
     bytes: usize,
-    /// When the first thing happened that is not on its way yet.
+    /// When the first event happened that is not sent yet.
     since: Option<Time>,
-    on_their_way: usize,
+    in_progress: usize,
     jsonl: Option<Box<str>>,
-    /// How long each output file will be with all that was gathered.
+    /// The length of each output file with everything collected.
     ends: BTreeMap<Box<str>, u64>,
-    /// The first parcel, not sent off yet.
-    announcement: Option<CommitUnit>,
-    lasts: bool,
+    /// The first commit, not sent yet.
+    first_commit: Option<CommitUnit>,
+    is_durable: bool,
 }
 
-/// The writer's thread: it begins with the first parcel.
-enum Thread {
+/// The writer's thread: it starts with the first commit.
+enum WriterThread {
     Waiting(Box<dyn FnOnce() -> Result<(), Error> + Send>),
     Runs(JoinHandle<Result<(), Error>>),
     Over,
 }
 
 impl CommitQueue {
-    /// Makes the writer ready. It tells the keeper by mail what is durable, and what went wrong.
+    /// Prepares the writer. It reports commits and failures to the keeper's inbox.
     pub fn new<T: VisitConsumer + 'static>(target: OutputTarget, consumer: T, inbox: Sender<KeeperMessage>) -> Self {
-        let lasts = target.folder.is_some();
+        let is_durable = target.folder.is_some();
         let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(name) = &target.jsonl {
             ends.entry(name.clone()).or_insert(0);
         }
-        let (to_writer, parcels) = sync_channel(if lasts { ON_THEIR_WAY } else { UNREAD });
+        let (to_writer, commits) = sync_channel(if is_durable { MAX_IN_PROGRESS } else { MAX_QUEUED });
         let mut writer = Writer {
-            target: target.folder.map(Outputs::new),
+            target: target.folder.map(OutputFiles::new),
             jsonl: target.jsonl.clone(),
             consumer,
             inbox: inbox.clone(),
         };
         let work = move || {
-            // A fault of ours is told like one of the disk, and at once: nobody would look for it before the end.
-            let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&parcels))).unwrap_or_else(|_| {
+            // A panic is reported like a disk error, and at once: the keeper would notice it only at the end.
+            let written = catch_unwind(AssertUnwindSafe(|| writer.write_all(&commits))).unwrap_or_else(|_| {
                 let words = "a fault in Argiope while records were written; what was committed is safe: run the same \
-                             command again";
+                             command to resume";
                 Err(Error::internal(words))
             });
             if let Err(fault) = &written {
-                // A keeper that has left learns it when it asks for the end.
+                // A keeper that has ended gets the error from `end`.
                 let _ = inbox.send(KeeperMessage::Fault(fault.clone()));
             }
             written
         };
         Self {
             to_writer: Some(to_writer),
-            writer: Thread::Waiting(Box::new(work)),
+            writer: WriterThread::Waiting(Box::new(work)),
             items: Vec::new(),
             bytes: 0,
             since: None,
-            on_their_way: 0,
+            in_progress: 0,
             jsonl: target.jsonl,
             ends,
-            announcement: None,
-            lasts,
+            first_commit: None,
+            is_durable,
         }
     }
 
-    /// Commits that there are these outputs, before a byte is written to them: a file that is not empty and that no
-    /// commit speaks of is somebody else's. The first requests need not wait for it: see [`CommitQueue::wake`].
+    /// Commits the names of the outputs before a byte is written to them: a non-empty file that no commit mentions
+    /// belongs to someone else. The first requests need not wait for this: see [`CommitQueue::wake`].
     pub fn announce<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        if self.lasts {
+        if self.is_durable {
             let batch = frontier.commit(&ends(&self.ends), false)?;
-            self.announcement = Some(CommitUnit { items: Vec::new(), batch });
+            self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
         }
         Ok(())
     }
 
-    /// Lets the writer begin, once the first requests are on their way.
+    /// Lets the writer start, once the first requests are sent.
     pub fn wake(&mut self) -> Result<(), Error> {
-        self.announcement.take().map_or(Ok(()), |parcel| self.dispatch(parcel))
+        self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit))
     }
 
-    /// A record that is no visit's.
+    /// A record that does not belong to a visit.
     pub fn line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
         frontier.keep_line(&line)?;
         self.add(Item::Line(line), now);
         Ok(())
     }
 
-    /// A visit that was settled. The frontier knows the record already, unless it is an errand of the crawl's own.
+    /// A settled visit. The frontier has its record already, unless the visit was made for the crawl itself
+    /// (robots.txt, sitemaps).
     pub fn visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
         if settled.is_unsettled_errand() {
             frontier.keep_line(&settled.line)?;
@@ -227,7 +228,7 @@ impl CommitQueue {
                     self.bytes += bytes.len();
                     *self.ends.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
-                // What the visit holds besides: its links, mostly.
+                // What the visit holds besides, mostly links.
                 self.bytes += settled.visit.message.found.bytes();
                 &settled.line
             }
@@ -239,50 +240,49 @@ impl CommitQueue {
         self.items.push(item);
     }
 
-    /// Whether what was gathered should be sent off now. Only when the writer is far behind does that mean waiting for it.
+    /// Whether a commit is due. This implies waiting for the writer only if it is far behind.
     pub fn is_time(&self, now: Time) -> bool {
         let Some(since) = self.since else { return false };
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / COMMIT_BYTES);
         let is_ripe = size > 0 || now >= since + COMMIT_AFTER;
-        !self.lasts || (is_ripe && (self.on_their_way < ON_THEIR_WAY || size >= FAR_BEHIND))
+        !self.is_durable || (is_ripe && (self.in_progress < MAX_IN_PROGRESS || size >= MAX_GROWTH))
     }
 
-    /// Sends off what was gathered.
+    /// Commits what was collected.
     pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.seal(frontier, false)
     }
 
-    /// When it will be time, if nothing happens before.
+    /// When the next commit is due if nothing else happens.
     pub fn due(&self) -> Time {
         match self.since {
-            Some(since) if self.on_their_way < ON_THEIR_WAY => since + COMMIT_AFTER,
+            Some(since) if self.in_progress < MAX_IN_PROGRESS => since + COMMIT_AFTER,
             _ => Time::NEVER,
         }
     }
 
-    /// A parcel is durable.
+    /// A commit is durable.
     pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
-        self.on_their_way = self.on_their_way.saturating_sub(1);
+        self.in_progress = self.in_progress.saturating_sub(1);
         Ok(frontier.acknowledge(batch)?)
     }
 
-    /// Sends off the last commit.
+    /// Makes the last commit.
     pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         self.seal(frontier, true)?;
-        // The pages of the run are on their way; what follows is its snapshot, piece by piece.
+        // The pages of the run are sent; what follows is the snapshot, in portions.
         while let Some(batch) = frontier.commit(&ends(&self.ends), true)? {
             self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) })?;
         }
         Ok(())
     }
 
-    /// No commit any more: what was gathered and not sent off has not happened. Returns when everything that was is durable
-    /// and taken.
+    /// Ends the writer: what was not sent is dropped. Returns when everything that was sent is durable and delivered.
     pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
-        match std::mem::replace(&mut self.writer, Thread::Over) {
-            Thread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Thread::Waiting(_) | Thread::Over => Ok(()),
+        match std::mem::replace(&mut self.writer, WriterThread::Over) {
+            WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            WriterThread::Waiting(_) | WriterThread::Over => Ok(()),
         }
     }
 
@@ -295,18 +295,18 @@ impl CommitQueue {
         self.dispatch(CommitUnit { items, batch })
     }
 
-    fn dispatch(&mut self, parcel: CommitUnit) -> Result<(), Error> {
-        self.writer = match std::mem::replace(&mut self.writer, Thread::Over) {
-            Thread::Waiting(work) => {
+    fn dispatch(&mut self, commit: CommitUnit) -> Result<(), Error> {
+        self.writer = match std::mem::replace(&mut self.writer, WriterThread::Over) {
+            WriterThread::Waiting(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);
-                Thread::Runs(thread.map_err(Error::no_thread)?)
+                WriterThread::Runs(thread.map_err(Error::no_thread)?)
             }
             begun => begun,
         };
-        self.on_their_way += usize::from(parcel.batch.is_some());
+        self.in_progress += usize::from(commit.batch.is_some());
         if let Some(to_writer) = &self.to_writer {
-            // A writer that is gone has sent word of the reason.
-            let _ = to_writer.send(parcel);
+            // A writer that has ended has reported the reason.
+            let _ = to_writer.send(commit);
         }
         Ok(())
     }
@@ -316,22 +316,22 @@ fn ends(ends: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
     ends.iter().map(|(name, end)| (&**name, *end)).collect()
 }
 
-/// The other end, on a thread of its own: the only one that waits for disks.
+/// The writer's side, on its own thread: the only one that waits for disks.
 struct Writer<T> {
-    target: Option<Outputs>,
+    target: Option<OutputFiles>,
     jsonl: Option<Box<str>>,
     consumer: T,
     inbox: Sender<KeeperMessage>,
 }
 
 impl<T: VisitConsumer> Writer<T> {
-    fn write_all(&mut self, parcels: &Receiver<CommitUnit>) -> Result<(), Error> {
-        for CommitUnit { items, batch } in parcels {
+    fn write_all(&mut self, commits: &Receiver<CommitUnit>) -> Result<(), Error> {
+        for CommitUnit { items, batch } in commits {
             if let Some(target) = &mut self.target {
                 target.append(&items, self.jsonl.as_deref())?;
                 if let Some(batch) = batch {
                     target.log.write(&batch)?;
-                    // A keeper that has left has no use for it.
+                    // A keeper that has ended does not need it.
                     let _ = self.inbox.send(KeeperMessage::Durable(batch.written()));
                 }
             }
@@ -343,12 +343,12 @@ impl<T: VisitConsumer> Writer<T> {
             }
             self.consumer.flush();
         }
-        self.target.as_ref().map_or(Ok(()), Outputs::are_there)
+        self.target.as_ref().map_or(Ok(()), OutputFiles::check_existence)
     }
 }
 
 /// The output files of a crawl directory, and its log.
-struct Outputs {
+struct OutputFiles {
     log: LogWriter,
     files: Arc<dyn Files>,
     ends: BTreeMap<Box<str>, u64>,
@@ -356,16 +356,16 @@ struct Outputs {
     _lock: Option<Lock>,
 }
 
-impl Outputs {
+impl OutputFiles {
     fn new(folder: LockedDirectory) -> Self {
         let LockedDirectory { log, files, outputs, lock } = folder;
         Self { log, files, ends: outputs, open: BTreeMap::new(), _lock: lock }
     }
 
-    /// Appends what these items bring to the files that it belongs to, and makes it last.
+    /// Appends these items to their files and syncs them.
     fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
         if items.is_empty() {
-            // The rest of a snapshot: the files of the last pages stay open, and are looked at when all has ended.
+            // The rest of a snapshot: the files of the last pages stay open for the check at the end.
             return Ok(());
         }
         let mut pieces: Vec<(&str, Vec<u8>)> = Vec::new();
@@ -382,7 +382,7 @@ impl Outputs {
                 }
             }
         }
-        // An archive file that is full is not written to again.
+        // A full archive file is not written to again.
         self.open.retain(|open, _| pieces.iter().any(|(name, _)| **open == **name) || jsonl == Some(&**open));
         for (name, bytes) in pieces {
             let end = self.ends.get(name).copied().unwrap_or(0);
@@ -393,14 +393,14 @@ impl Outputs {
         Ok(())
     }
 
-    /// A file that somebody removed takes what is written to it with it, and nobody is told: better ask at the end.
-    fn are_there(&self) -> Result<(), Error> {
+    /// Checks at the end that the files still exist: writing to a removed file does not fail.
+    fn check_existence(&self) -> Result<(), Error> {
         for name in self.open.keys() {
             let end = self.ends.get(name).copied().unwrap_or(0);
             let length = self.files.open(name).and_then(|file| file.length());
             let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
             if length < end {
-                let message = format!("{} was changed by somebody else", self.files.describe(name));
+                let message = format!("{} was changed by another program", self.files.describe(name));
                 return Err(StoreError::new(StoreErrorKind::File, message).into());
             }
         }
@@ -428,7 +428,7 @@ impl Outputs {
     }
 }
 
-/// What a thread says that could not be started.
+/// The error if a thread could not be started.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,11 +440,11 @@ mod tests {
         let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
         let outputs = BTreeMap::new();
-        let mut outputs = Outputs::new(LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock });
+        let mut outputs = OutputFiles::new(LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock });
         outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
         outputs.append(&[], None).expect("nothing to write");
-        outputs.are_there().expect("it is there");
+        outputs.check_existence().expect("it is there");
         std::fs::remove_file(folder.path().join("archive/1.warc")).expect("removed");
-        assert!(outputs.are_there().is_err());
+        assert!(outputs.check_existence().is_err());
     }
 }

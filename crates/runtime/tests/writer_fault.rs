@@ -1,4 +1,4 @@
-//! A fault of our own in whoever takes the records: the crawl learns of it at once, not at its end.
+//! A panic in the consumer of the records: the crawl learns of it at once, not at its end.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl VisitConsumer for Faulty {
 #[test]
 fn a_writer_that_panics_ends_the_crawl() {
     let site = Site::http("127.5.3.1:0").expect("a loopback address");
-    // The second page hangs for much longer than anybody waits for a test.
+    // The second page hangs for much longer than a test may take.
     let site = site.page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");

@@ -1,9 +1,9 @@
-//! [`ByteQueue`]: small items of bytes, one behind the other, first in, first out.
+//! [`ByteQueue`]: a FIFO queue of small byte items without an allocation per item.
 //!
-//! Items lie in segments that grow with the queue up to some size and are freed as they are read. So an item costs its
-//! bytes and no allocation, a short queue is small, and a long one neither moves nor keeps what was read.
+//! Items lie in segments that grow with the queue up to a maximum size and are freed as they are read. So a short queue
+//! is small, and a long one neither moves its items nor keeps what was read.
 //!
-//! Invariant: an item never crosses from one segment to the next; no segment is empty.
+//! Invariant: an item never crosses a segment boundary; no segment is empty.
 
 use std::collections::VecDeque;
 
@@ -34,12 +34,12 @@ impl ByteQueue {
         self.segments.push_back(segment);
     }
 
-    /// What stands at the front: the first item and more behind it.
+    /// The bytes at the front: the first item and what follows it in its segment.
     pub fn front(&self) -> &[u8] {
         self.segments.front().and_then(|segment| segment.get(self.read..)).unwrap_or_default()
     }
 
-    /// Lets go of the first item, which has this length.
+    /// Removes the first item, which has this length.
     pub fn advance(&mut self, length: usize) {
         self.read += length;
         if self.segments.front().is_some_and(|segment| self.read >= segment.len()) {

@@ -1,6 +1,6 @@
-//! [`LaneNames`]: host names and their numbers, both ways, about 30 bytes a host.
+//! [`LaneNames`]: host names and their numbers, both ways, about 30 bytes per host.
 //!
-//! Invariant: numbers are handed out from zero without holes, and never change.
+//! Invariant: numbers are assigned from zero without gaps, and never change.
 
 use argiope_core::{LaneId, StoreError, StoreErrorKind};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 /// Host names, numbered in order of arrival.
 #[derive(Default)]
 pub(crate) struct LaneNames {
-    /// All names, one after the other.
+    /// All names, concatenated.
     text: String,
     /// Where each name ends.
     ends: Vec<u32>,
@@ -26,12 +26,12 @@ impl LaneNames {
         self.ends.len()
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.text.capacity() + self.ends.capacity() * 4 + self.by_name.capacity() * 5
     }
 
-    /// All names, one after the other, and where each ends. What [`LaneNames::from_parts`] takes back.
+    /// All names, concatenated, and where each ends: the input of [`LaneNames::from_parts`].
     pub fn parts(&self) -> (&str, &[u32]) {
         (&self.text, &self.ends)
     }

@@ -1,4 +1,4 @@
-//! What Argiope remembers: the frontier in memory and on disk, and the crawl directory.
+//! Storage: the frontier in memory and on disk, and the crawl directory.
 
 mod bytequeue;
 pub mod disk;

@@ -1,9 +1,9 @@
-//! [`MemoryFrontier`]: the frontier of a crawl that nobody wants to go on with.
+//! [`MemoryFrontier`]: the frontier of a crawl that is not to be resumed.
 //!
-//! A queued link is a few bytes beside the part of its address behind the host name: scheme and flags, redirects,
-//! tries, and the number of the page that it was found on.
+//! A queued link takes a few bytes besides the part of its URL after the host name: scheme and flags, redirects, tries,
+//! and the number of the page on which it was found.
 //!
-//! Invariant: a lane without queued links holds no queue; a page (`via`) is held as long as a queued link names it.
+//! Invariant: a lane without queued links has no queue; a page (`via`) is kept as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
@@ -18,7 +18,7 @@ pub struct MemoryFrontier {
     key: u64,
     seen: SeenSet,
     names: LaneNames,
-    /// By lane number; shorter than `names` where the last lanes were never queued in.
+    /// By lane number; shorter than `names` if the last lanes never had a queue.
     queues: Vec<Option<Box<Queue>>>,
     pages: Pages,
     leased: HashSet<u64>,
@@ -167,12 +167,12 @@ impl Queue {
     }
 }
 
-/// Kind and scheme, redirects, tries, page, length: what stands before an address.
+/// What precedes a URL: kind and scheme, redirects, tries, page, length.
 const HEAD: usize = 9;
 const NO_PAGE: u32 = u32::MAX;
 
 impl Level {
-    /// The first link, without its page. `None` is impossible: nothing but `push` writes here.
+    /// The first link, without its page. `None` is impossible: only `push` writes here.
     fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
         let (head, rest) = self.links.front().split_at_checked(HEAD)?;
         let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
@@ -192,13 +192,13 @@ impl Level {
     }
 }
 
-/// Port, path and query: an address without what its lane knows.
+/// Port, path and query: a URL without what its lane knows.
 pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
     let scheme = if url.is_https() { "https://".len() } else { "http://".len() };
     url.as_str().get(scheme + url.host().len()..).unwrap_or("/")
 }
 
-/// The pages that queued links were found on, each held once for all links that one page brought.
+/// The pages on which queued links were found, each stored once for all of its links.
 #[derive(Default)]
 struct Pages {
     held: Vec<Option<(Url, u32)>>,
@@ -207,7 +207,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// The links of a page come in a row: only the latest page is looked for.
+    /// The links of a page arrive together: only the latest page is compared.
     fn hold(&mut self, page: &Url) -> u32 {
         if let Some(latest) = self.latest
             && let Some(Some((url, count))) = self.held.get_mut(latest as usize)

@@ -1,37 +1,37 @@
-//! [`SeenSet`]: the fingerprints of all addresses ever met, 7 to 9 bytes each.
+//! [`SeenSet`]: the fingerprints of all URLs ever seen, 7 to 9 bytes each.
 //!
-//! A hash table of 64-bit numbers that are hashes already. It is open addressing with two twists.
+//! A hash table of 64-bit numbers that are hashes already: open addressing with two changes.
 //!
-//! A number's home is its rank on the line of all numbers (`number * homes / 2^64`), and runs are kept in ascending order.
-//! So the table is at the same time a sorted array with gaps:
+//! The home of a number is proportional to its value (`number * homes / 2^64`), and runs are kept in ascending order.
+//! So the table is also a sorted array with gaps:
 //!
-//! - a search that meets a larger number or a gap may stop: looking for what is not there is as cheap as finding;
+//! - a search that meets a larger number or a gap stops: a miss is as cheap as a hit;
 //! - growing is one pass over the array, by any factor;
-//! - a walk over the table yields the numbers in order, which is what a snapshot wants.
+//! - iteration yields the numbers in order, as a snapshot needs them.
 //!
-//! And since a number is never far behind its home, its place tells its leading bits. Only the others are written: six
-//! bytes of eight in a set of ten million. Nothing is lost: the whole number can be told from them.
+//! And since a number is always near its home, its place implies its leading bits. Only the other bits are stored: six
+//! bytes of eight in a set of ten million. No information is lost: the whole number can be computed from them.
 //!
-//! The set is cut into shards by the leading bits, so that growing moves a 16th of it at a time and makes no long pause.
+//! The set is sharded by the leading bits, so that growing moves a 16th of it at a time without a long pause.
 //!
-//! Invariant: in each shard the numbers ascend, between a number's home and its place there is no gap, and the place is
+//! Invariant: in each shard the numbers ascend, there is no gap between a number's home and its place, and the place is
 //! within `reach` of the home.
 
 use std::collections::VecDeque;
 
-/// A gap. A number whose written part would be zero is held as the next one; that two numbers share a place is the same
-/// odds as any collision.
+/// A gap. A number whose stored part would be zero is stored as the next one; the chance that two numbers share a place
+/// this way is that of any collision.
 const GAP: u64 = 0;
 
 const SHARD_BITS: u32 = 4;
-/// Slots beyond the last home to begin with; more are added if ever a run is that long.
+/// Slots after the last home to start with; more are added if a run gets that long.
 const SLACK: usize = 16;
 const FIRST_HOMES: usize = 8;
-/// Bytes of a slot, at least and at most.
-const NARROWEST: usize = 5;
-const WIDEST: usize = 8;
-/// Runs are this long at times: a slot is not made so narrow that they could not be.
-const LEAST_REACH: usize = 64;
+/// Minimum and maximum bytes per slot.
+const MIN_WIDTH: usize = 5;
+const MAX_WIDTH: usize = 8;
+/// Runs get this long: slots are never made so narrow that they could not.
+const MIN_REACH: usize = 64;
 
 /// A set of 64-bit fingerprints.
 #[derive(Clone)]
@@ -42,10 +42,10 @@ pub struct SeenSet {
 
 #[derive(Clone)]
 struct Shard {
-    /// The smallest number that belongs here.
+    /// The smallest number of this shard.
     first: u64,
     table: Table,
-    /// How far one home is from the next on the line of all numbers, without the shard's own bits.
+    /// The distance between two homes, without the shard's own bits.
     step: u64,
 }
 
@@ -55,18 +55,19 @@ pub struct Table {
     pub homes: usize,
     /// The bytes of a slot.
     pub width: usize,
-    /// How many slots are taken.
+    /// How many slots are in use.
     pub len: usize,
-    /// The homes, behind them room for the run that starts near the end, and so much that eight bytes can be read anywhere.
+    /// The homes, after them room for the run that starts near the end, and padding so that eight bytes can be read
+    /// anywhere.
     pub slots: Vec<u8>,
 }
 
 impl Table {
-    /// Whether the numbers agree with each other.
+    /// Whether the fields are consistent.
     fn is_sound(&self) -> bool {
         let Self { homes, width, len, slots } = self;
-        let least = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(WIDEST - NARROWEST));
-        (NARROWEST..=WIDEST).contains(width)
+        let least = homes.checked_mul(*width).and_then(|bytes| bytes.checked_add(MAX_WIDTH - MIN_WIDTH));
+        (MIN_WIDTH..=MAX_WIDTH).contains(width)
             && (*homes == 0 || least.is_some_and(|least| slots.len() >= least))
             && *len <= slots.len() / width
     }
@@ -74,13 +75,13 @@ impl Table {
 
 impl Default for SeenSet {
     fn default() -> Self {
-        let empty = Table { width: WIDEST, ..Table::default() };
+        let empty = Table { width: MAX_WIDTH, ..Table::default() };
         Self { shards: (0..Self::SHARDS).map(|number| Shard::new(number, empty.clone())).collect(), len: 0 }
     }
 }
 
 impl SeenSet {
-    /// Adds a fingerprint; says whether it was new.
+    /// Adds a fingerprint; returns whether it was new.
     pub fn insert(&mut self, fingerprint: u64) -> bool {
         let number = stored(fingerprint);
         let new = self.shards[shard_of(number)].insert(number);
@@ -101,12 +102,12 @@ impl SeenSet {
         self.len == 0
     }
 
-    /// The table as it is, shard by shard. What [`SeenSet::from_tables`] takes back.
+    /// The table, shard by shard: the input of [`SeenSet::from_tables`].
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.shards.iter().map(|shard| &shard.table)
     }
 
-    /// A set from its tables; `None` where they cannot be of one. Whoever hands them over has checked that they are whole.
+    /// A set from its tables; `None` if they are inconsistent. The caller has checked their checksums.
     pub fn from_tables(tables: Vec<Table>) -> Option<Self> {
         if tables.len() != Self::SHARDS || !tables.iter().all(Table::is_sound) {
             return None;
@@ -116,35 +117,35 @@ impl SeenSet {
         Some(Self { shards, len })
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub const SHARDS: usize = 1 << SHARD_BITS;
 
-    /// All fingerprints in ascending order, as they are held.
+    /// All fingerprints in ascending order, as they are stored.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.shards.iter().flat_map(Shard::iter)
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.table.slots.capacity() + size_of::<Shard>()).sum()
     }
 }
 
-/// A fingerprint as it is held: its last bytes are not all zero.
+/// A fingerprint as it is stored: its last bytes are not all zero.
 pub(crate) fn stored(fingerprint: u64) -> u64 {
-    if fingerprint & mask(NARROWEST) == GAP { fingerprint | 1 } else { fingerprint }
+    if fingerprint & mask(MIN_WIDTH) == GAP { fingerprint | 1 } else { fingerprint }
 }
 
 fn shard_of(number: u64) -> usize {
     (number >> (64 - SHARD_BITS)) as usize
 }
 
-/// The bits that so many bytes hold.
+/// The bits that this many bytes hold.
 fn mask(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }
 
-/// How far from home a number may be, such that no other number with the same last bytes could be at that place.
+/// How far from home a number may be so that no other number with the same last bytes could be at that place.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
         Some(hidden) => (homes >> hidden).saturating_sub(2),
@@ -160,23 +161,23 @@ impl Shard {
 
     fn places(&self) -> usize {
         let Table { width, slots, .. } = &self.table;
-        slots.len().saturating_sub(WIDEST - width) / width
+        slots.len().saturating_sub(MAX_WIDTH - width) / width
     }
 
-    /// What is written at a place: [`GAP`] where nothing is, `None` behind the last place.
+    /// The stored part at a place: [`GAP`] if it is empty, `None` after the last place.
     fn written(&self, place: usize) -> Option<u64> {
         let Table { width, slots, .. } = &self.table;
-        let bytes = slots.get(place * width..place * width + WIDEST)?;
+        let bytes = slots.get(place * width..place * width + MAX_WIDTH)?;
         Some(u64::from_le_bytes(bytes.try_into().unwrap_or_default()) & mask(*width))
     }
 
-    /// The number at a place; the same where there is none.
+    /// The number at a place; `GAP` and `None` as above.
     fn at(&self, place: usize) -> Option<u64> {
         let (low, mask) = (self.written(place)?, mask(self.table.width));
         if low == GAP || mask == u64::MAX {
             return Some(low);
         }
-        // The largest number that has its home here, or a little more: the one that is meant is the next below it.
+        // An upper bound for numbers with this home: the number meant is the next below it.
         let most = (place as u64 + 1).saturating_mul(self.step).saturating_add(self.table.homes as u64 + 1);
         let most = self.first | (most >> SHARD_BITS);
         Some(most.wrapping_sub(most.wrapping_sub(low) & mask))
@@ -191,7 +192,7 @@ impl Shard {
         (0..).map_while(|place| self.at(place)).filter(|number| *number != GAP)
     }
 
-    /// `Ok(place)` where the number is, `Err(place)` where it belongs.
+    /// `Ok(place)` if the number is there, `Err(place)` where it belongs.
     fn find(&self, number: u64) -> Result<usize, usize> {
         let mut place = home(number, self.table.homes);
         while let Some(held) = self.at(place) {
@@ -208,7 +209,7 @@ impl Shard {
 
     fn insert(&mut self, number: u64) -> bool {
         let Err(mut place) = self.find(number) else { return false };
-        // Nine in ten homes taken is where runs begin to get long.
+        // Runs get long when nine of ten homes are taken.
         let mut full = self.table.len * 10 >= self.table.homes * 9;
         let mut run;
         loop {
@@ -222,7 +223,7 @@ impl Shard {
                 break;
             }
         }
-        // The rest of the run moves up by one, into the gap behind it.
+        // The rest of the run moves up by one, into the gap after it.
         let width = self.table.width;
         if place + run == self.places() {
             self.table.slots.reserve_exact(SLACK * width);
@@ -234,21 +235,21 @@ impl Shard {
         true
     }
 
-    /// Whether a number may take a place and the run there move up by one: none gets out of reach of its home.
+    /// Whether a number may take a place while the run there moves up by one: none may leave the reach of its home.
     fn may_move(&self, number: u64, place: usize, run: usize) -> bool {
         let Table { homes, width, .. } = self.table;
         let reach = reach(homes, width);
         let is_near = |number: u64, place: usize| place - home(number, homes) <= reach;
-        // Those that move are larger, and have their homes further on.
+        // Those that move are larger and have later homes.
         is_near(number, place + run)
             || is_near(number, place)
                 && (place..place + run).all(|from| self.at(from).is_some_and(|held| is_near(held, from + 1)))
     }
 
-    /// An eighth longer, and with slots as narrow as they can be: between 80 and 90 of 100 homes are taken.
+    /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
     ///
-    /// In place, so that there is never a second table, and the allocator is left with no holes: from front to back, numbers
-    /// are read before something else is written where they were, and wait until it is their turn. Those are few.
+    /// In place, so that there is never a second table and the heap is not fragmented: from front to back, numbers are
+    /// read before their place is overwritten, and are buffered until they are written. Few are buffered at a time.
     fn grow(&mut self) {
         let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
         let (mut end, mut farthest) = (0, 0);
@@ -257,17 +258,17 @@ impl Shard {
             farthest = farthest.max(end.max(home) - home);
             end = end.max(home) + 1;
         }
-        let is_enough = |width: &usize| reach(homes, *width) > farthest.max(LEAST_REACH);
-        let width = (NARROWEST..WIDEST).find(is_enough).unwrap_or(WIDEST);
+        let is_enough = |width: &usize| reach(homes, *width) > farthest.max(MIN_REACH);
+        let width = (MIN_WIDTH..MAX_WIDTH).find(is_enough).unwrap_or(MAX_WIDTH);
         let (mut waiting, mut unread) = (VecDeque::new(), self.places());
         if width != self.table.width {
-            // This happens hardly ever: all of them wait.
+            // This is very rare: all of them are buffered.
             waiting.extend(self.iter());
             unread = 0;
             self.table.slots.clear();
             self.table.width = width;
         }
-        let length = ((homes + SLACK).max(end) * width + (WIDEST - width)).max(self.table.slots.len());
+        let length = ((homes + SLACK).max(end) * width + (MAX_WIDTH - width)).max(self.table.slots.len());
         self.table.slots.reserve_exact(length - self.table.slots.len());
         self.table.slots.resize(length, 0);
         for place in 0..end.max(unread) {
@@ -285,12 +286,12 @@ impl Shard {
     }
 }
 
-/// How far one home is from the next on the line of all numbers of a shard.
+/// The distance between two homes of a shard.
 fn step(homes: usize) -> u64 {
     u64::MAX / homes.max(1) as u64
 }
 
-/// The rank of a number among all that a shard may hold, scaled to its homes.
+/// The home of a number: its value scaled to the number of homes.
 fn home(number: u64, homes: usize) -> usize {
     let within = number << SHARD_BITS;
     ((u128::from(within) * homes as u128) >> 64) as usize
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn agrees_with_the_set_of_the_standard_library() {
         let (mut ours, mut theirs) = (SeenSet::default(), HashSet::new());
-        // A window of 40,000 numbers offered again and again: new ones and known ones in turn.
+        // A window of 40,000 numbers inserted again and again: new and known ones in turn.
         let numbers: Vec<u64> = hashes(1).take(40_000).collect();
         for pick in hashes(2).take(120_000) {
             let number = numbers[(pick % 40_000) as usize];

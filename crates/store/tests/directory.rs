@@ -1,4 +1,4 @@
-//! The crawl directory on a real file system: whose it is, what it keeps, what it refuses.
+//! The crawl directory on a real file system: which crawl it belongs to, what it keeps, what it refuses.
 
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
 use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, cut_back, history, open, remove};
@@ -16,7 +16,7 @@ fn link(address: &str, via: Option<&str>) -> Link {
     Link { url: url(address), via, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor }
 }
 
-/// Puts three links, settles one, keeps a line and a lane's state, and commits.
+/// Puts three links, settles one, stores a line and a lane's state, and commits.
 fn crawl_a_little(directory: &Path) {
     let mut opened = open(directory, &CrawlSettings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
@@ -50,7 +50,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
         assert_eq!(opened.frontier.lane_state(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
         assert_eq!((opened.frontier.lines(), opened.frontier.outputs().get("pages.jsonl")), (1, Some(&16)));
         assert_eq!(folder.path().join("snapshot").exists(), snapshot);
-        // The log is short: no snapshot is worth its syncs, unless one is wanted in any case.
+        // The log is short: a snapshot is not worth its syncs, unless one is requested in any case.
         assert!(opened.frontier.commit_at_end(&[]).expect("commits").is_none());
         opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
         if let Some(batch) = opened.frontier.commit_at_end(&[]).expect("commits") {

@@ -121,7 +121,7 @@ fn a_public_type_name_is_defined_once_in_the_workspace() {
             let Some(item) = line.trim_start().strip_prefix("pub ") else { continue };
             let mut words = item.split(|c: char| !c.is_alphanumeric() && c != '_');
             if matches!(words.next(), Some("struct" | "enum" | "trait" | "type" | "union"))
-                && let Some(name) = words.next()
+                && let Some(name) = words.next().filter(|name| !name.is_empty())
             {
                 places.entry(name.to_owned()).or_default().push(file.clone());
             }

@@ -1,14 +1,14 @@
-//! The executor: it polls the coroutines that can go on, and sleeps when none can.
+//! The executor: it polls the coroutines that can make progress, and sleeps when none can.
 //!
 //! Invariant: a coroutine is polled only after something has woken it, and a wake-up is never lost.
 //!
 //! What an `await` is made of:
 //! - a **future** is a state machine that the compiler makes of an `async fn`; `poll` runs it to its next `await`;
 //! - a **task** is a future that the executor owns, in a slab, under an id;
-//! - a **waker** is a ticket with that id. Whoever makes the task wait keeps the ticket (the reactor for a socket, the
-//!   timers for a moment, a queue for an item) and hands it in when the wait is over: the id goes into the run queue;
-//! - to **cancel** is to drop the future: everything it holds is dropped with it, its sockets are closed. A ticket for
-//!   a task that is gone is worth nothing, and harms nothing.
+//! - a **waker** is a ticket with that id. Whatever the task waits for keeps the ticket (the reactor for a socket, the
+//!   timers for a deadline, a queue for an item) and uses it when the wait is over: the id goes into the run queue;
+//! - to **cancel** is to drop the future: everything it holds is dropped with it, its sockets are closed. Waking a task
+//!   that is gone has no effect.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ use crate::epoll::PollWaker;
 use crate::timers::{Alarm, Timers};
 use crate::wake_batcher::WakeDelay;
 
-/// Which task: its place in the slab, and a number that no other task in that place has had lately.
+/// Identifies a task: its index in the slab, and a serial number that tells it from earlier tasks with the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
     index: u32,
@@ -37,11 +37,11 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// The future given to [`Executor::run`] is no task of the slab; this is its id.
+    /// The future given to [`Executor::run`] is not in the slab; this is its id.
     const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
 }
 
-/// What the executor does, for whoever looks on.
+/// What the executor does, for an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEvent {
     Spawned(TaskId),
@@ -50,7 +50,7 @@ pub enum TaskEvent {
     Waits(TaskId, &'static str),
     Finished(TaskId),
     Cancelled(TaskId),
-    /// No task can go on: the thread sleeps until something happens.
+    /// No task can make progress: the thread sleeps until something happens.
     Sleeps,
     Wakes,
 }
@@ -62,11 +62,11 @@ struct Task {
     /// Taken out while it is being polled.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
     ticket: Arc<Ticket>,
-    /// Where it is, in the words of its author.
+    /// What it is doing, as last marked.
     place: &'static str,
 }
 
-/// What a task costs in the slab, besides its future and its ticket.
+/// What a task costs in the slab, besides its future and its waker.
 #[cfg(test)]
 pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 
@@ -101,12 +101,12 @@ impl Executor {
         }))
     }
 
-    /// From now on `observer` is told what happens.
+    /// From now on `observer` is called with every event.
     pub fn observe(&self, observer: impl Fn(TaskEvent) + 'static) {
         *self.observer.borrow_mut() = Some(Box::new(observer));
     }
 
-    /// From now on it looks away for such a moment before it waits for sockets.
+    /// Sets the delay before waiting for sockets, which coalesces wake-ups.
     pub fn set_wake_delay(&self, wake_delay: WakeDelay) {
         *self.wake_delay.borrow_mut() = wake_delay;
     }
@@ -140,13 +140,13 @@ impl Executor {
     }
     // end: executor-run
 
-    /// The new task runs when its turn comes, not now.
+    /// The new task is queued; it runs after those that are queued already.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
         let serial = self.serial.get();
         self.serial.set(serial.wrapping_add(1));
         let mut tasks = self.tasks.borrow_mut();
         let slot = tasks.vacant_entry();
-        // A slab of four thousand million tasks does not fit into any memory.
+        // A slab of four billion tasks does not fit into memory.
         let id = TaskId { index: slot.key() as u32, serial };
         let ticket = self.ticket(id);
         slot.insert(Task { serial, future: Some(Box::pin(future)), ticket: Arc::clone(&ticket), place: "" });
@@ -157,14 +157,14 @@ impl Executor {
     }
 
     // anchor: executor-cancel
-    /// Drops a task wherever it is waiting. Says whether there was anything to drop.
+    /// Drops a task wherever it is waiting. Returns whether it existed.
     pub fn cancel(&self, id: TaskId) -> bool {
         let mut tasks = self.tasks.borrow_mut();
         if tasks.get(id.index as usize).is_none_or(|task| task.serial != id.serial) {
             return false;
         }
         let task = tasks.remove(id.index as usize);
-        // The future's own clean-up may want the slab: let it go first.
+        // Dropping the future may access the slab: end the borrow first.
         drop(tasks);
         drop(task);
         self.tell(TaskEvent::Cancelled(id));
@@ -186,8 +186,8 @@ impl Executor {
         self.current.get()
     }
 
-    /// Says where the task that runs now has come to. It stays true across every `await`, so an error can tell where
-    /// it happened although the stack below it was taken down and put up again many times.
+    /// Names what the current task is doing. The name survives every `await`, so an error can say where it happened
+    /// although the stack was unwound and rebuilt many times since.
     pub fn mark(&self, place: &'static str) {
         let id = self.current.get();
         match self.tasks.borrow_mut().get_mut(id.index as usize) {
@@ -196,7 +196,7 @@ impl Executor {
         }
     }
 
-    /// Where the task that runs now has come to.
+    /// What the current task is doing.
     pub fn place(&self) -> &'static str {
         let id = self.current.get();
         match self.tasks.borrow().get(id.index as usize) {
@@ -237,14 +237,14 @@ impl Executor {
             return;
         };
         drop(tasks);
-        // From here on a wake-up counts for the next round.
+        // From here on a wake-up queues the task for the next round.
         ticket.queued.store(false, Ordering::Release);
         self.tell(TaskEvent::Runs(id));
         self.current.set(id);
         let waker = Waker::from(ticket);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut tasks = self.tasks.borrow_mut();
-        // It may have been cancelled while it ran, even by itself: then the slot is empty or another's.
+        // It may have been cancelled while it ran, even by itself: then the slot is empty or belongs to another task.
         let slot = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
         let place = match (slot, polled) {
             (Some(task), Poll::Pending) => {
@@ -280,7 +280,7 @@ impl Executor {
     }
 
     fn cancel_all(&self) {
-        // What a dropped future starts meanwhile is dropped in the next round.
+        // Tasks that a dropped future spawns are dropped in the next round.
         while !self.is_empty() {
             let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
             drop(tasks);
@@ -294,8 +294,8 @@ impl Executor {
     }
 }
 
-/// The ids of the tasks that can go on. Wakers may come from other threads, hence the lock; it is held for a push or
-/// a swap.
+/// The ids of the tasks that can run. Wakers may be used on other threads, hence the lock; it is held for a push or a
+/// swap.
 struct RunQueue {
     ready: Mutex<Ready>,
     waker: PollWaker,
@@ -304,7 +304,7 @@ struct RunQueue {
 #[derive(Default)]
 struct Ready {
     ids: Vec<TaskId>,
-    /// The executor's thread is in the kernel, or about to go there: a push must wake.
+    /// The executor's thread is in the kernel or about to be: a push must wake it.
     asleep: bool,
 }
 
@@ -325,7 +325,7 @@ impl RunQueue {
         std::mem::swap(&mut ready.ids, into);
     }
 
-    /// Whether nothing can go on. If so, the next push wakes the thread.
+    /// Whether no task can run. If so, the next push wakes the thread.
     fn may_sleep(&self) -> bool {
         let mut ready = self.lock();
         ready.asleep = ready.ids.is_empty();
@@ -338,7 +338,7 @@ impl RunQueue {
 }
 
 // anchor: executor-ticket
-/// What a waker is made of. `queued` keeps a task from standing in the run queue twice.
+/// What a waker is made of. `queued` keeps a task from being in the run queue twice.
 struct Ticket {
     id: TaskId,
     queued: AtomicBool,
@@ -359,7 +359,7 @@ impl Wake for Ticket {
 // end: executor-ticket
 
 // anchor: executor-yield
-/// Lets the others run first: what the founding documents write as `sleep(0)`.
+/// Lets other tasks run first: what the founding documents write as `sleep(0)`.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -380,7 +380,7 @@ pub enum Either<A, B> {
     B(B),
 }
 
-/// Waits for two things at once. Whichever comes first is the result, and the other one is dropped.
+/// Waits for two futures at once. The first result wins, and the other future is dropped.
 pub async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> Either<A, B> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     poll_fn(|cx| match a.as_mut().poll(cx) {

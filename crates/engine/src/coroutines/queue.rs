@@ -1,7 +1,7 @@
-//! [`JoinQueue`]: a queue that knows how much of its work is unfinished.
+//! [`JoinQueue`]: a queue that counts its unfinished items.
 //!
 //! Invariant: the count rises with every `put` and falls with every `done`; `join` ends exactly when it is zero. That
-//! is how a crawl ends: by a count, not by a timer. A page under way may still put links, so an empty queue proves
+//! is how a crawl ends: by a count, not by a timer. An item in progress may still put others, so an empty queue proves
 //! nothing.
 
 use std::cell::RefCell;
@@ -39,12 +39,12 @@ impl<T> JoinQueue<T> {
         }
     }
 
-    /// Counts an item in that reaches its worker by another way than the queue.
+    /// Counts an item that reaches its worker by another way than this queue.
     pub fn count_in(&self) {
         self.state.borrow_mut().unfinished += 1;
     }
 
-    /// The next item, once there is one. Whoever gets it owes a [`done`](Self::done).
+    /// The next item, once there is one. It must be followed by [`done`](Self::done).
     pub async fn get(&self) -> T {
         poll_fn(|cx| self.poll_get(cx)).await
     }
@@ -53,7 +53,7 @@ impl<T> JoinQueue<T> {
         let mut state = self.state.borrow_mut();
         match state.items.pop_front() {
             Some(item) => {
-                // A getter that was woken and then cancelled took its wake-up with it: pass it on where items are left.
+                // A getter that was woken and then cancelled has used up its wake-up: pass it on if items are left.
                 let next = if state.items.is_empty() { None } else { state.getters.pop_front() };
                 drop(state);
                 if let Some(next) = next {
@@ -85,7 +85,7 @@ impl<T> JoinQueue<T> {
     // end: queue-done
 
     // anchor: queue-join
-    /// Ends when all that was put is done; at once where nothing was.
+    /// Ends when every item is finished; at once if there are none.
     pub async fn join(&self) {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();

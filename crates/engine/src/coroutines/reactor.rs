@@ -1,7 +1,7 @@
-//! The reactor: between a coroutine that awaits a socket and the kernel that knows when it is ready.
+//! The reactor: it connects a coroutine that awaits a socket with the kernel that knows when it is ready.
 //!
-//! Invariant: a socket is registered with the kernel only for what some coroutine waits for, or has just waited for.
-//! An event that nobody waits for takes the socket out again: level-triggered, it would come back for ever.
+//! Invariant: a socket is registered with the kernel only for what a coroutine waits for, or has just waited for. An
+//! event without a waiting coroutine removes the registration: level-triggered, it would be reported forever.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,7 +20,7 @@ pub struct Reactor {
     events: RefCell<Vec<Event>>,
 }
 
-/// One socket: what the kernel was asked about it, what it has said, and who waits for that.
+/// One socket: its registration, whether it is ready, and the waker of the coroutine that waits for it.
 struct Source {
     stream: TcpStream,
     registered: Option<Interest>,
@@ -37,20 +37,20 @@ impl Reactor {
         self.poller.borrow().waker()
     }
 
-    /// Sleeps until something happens, and wakes those who waited for it.
+    /// Sleeps until something happens, and wakes the coroutines that wait for it.
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = self.events.borrow_mut();
         self.poller.borrow_mut().wait(&mut events, timeout)?;
         let mut sources = self.sources.borrow_mut();
         for event in events.drain(..) {
-            // Gone meanwhile, or another socket has its place: then this is a false alarm, and those are harmless.
+            // The socket is closed, or another one has its index: a spurious wake-up, which is harmless.
             let Some(source) = sources.get_mut(event.token as usize) else { continue };
             match source.waiter.take() {
                 Some(waiter) => {
                     source.ready = true;
                     waiter.wake();
                 }
-                // It has been said already, and whoever was woken has not had its turn yet.
+                // Reported before; the coroutine that was woken has not run yet.
                 None if source.ready => {}
                 None => {
                     source.registered = None;
@@ -76,14 +76,14 @@ impl Socket {
         Self { key, reactor: Rc::clone(reactor) }
     }
 
-    /// Does something with the stream, now, without waiting.
+    /// Performs a non-blocking operation on the stream.
     pub fn now<T>(&self, act: impl FnOnce(&TcpStream) -> io::Result<T>) -> io::Result<T> {
         let sources = self.reactor.sources.borrow();
         let source = sources.get(self.key).ok_or(io::ErrorKind::NotConnected)?;
         act(&source.stream)
     }
 
-    /// Ready once the kernel says so. It may be wrong (somebody else's event): try, and come back on `WouldBlock`.
+    /// Ready once the kernel reports it. The report may be spurious: try, and poll again on `WouldBlock`.
     pub fn poll_ready(&self, interest: Interest, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut sources = self.reactor.sources.borrow_mut();
         let source = sources.get_mut(self.key).ok_or(io::ErrorKind::NotConnected)?;
@@ -117,7 +117,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The kernel forgets a socket by itself when it is closed.
+        // The kernel removes a closed socket from epoll.
         self.reactor.sources.borrow_mut().try_remove(self.key);
     }
 }

@@ -1,4 +1,4 @@
-//! The parts that coroutines are made of, one by one.
+//! The parts of the coroutine engine, one by one.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -26,7 +26,7 @@ fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Says when it is dropped.
+/// Records that it was dropped.
 struct Flag(Rc<Cell<bool>>);
 
 impl Drop for Flag {
@@ -65,7 +65,7 @@ fn tasks_take_turns_at_every_yield() {
 fn sleepers_wake_in_the_order_of_their_alarms() {
     let executor = executor();
     let log = Rc::new(RefCell::new(Vec::new()));
-    // From one moment on: the order holds even if the thread is held up for longer than all of it.
+    // All relative to one instant: the order holds even if the thread is delayed for longer than all of it.
     let begun = executor.now();
     for millis in [30, 10, 20] {
         let (log, own) = (Rc::clone(&log), Rc::clone(&executor));
@@ -233,9 +233,9 @@ fn bytes_that_nobody_waits_for_do_not_keep_the_thread_busy() {
         .run(async move {
             far.write_all(b"x").unwrap();
             socket.readable().await.unwrap();
-            // The byte stays unread, and nobody awaits it any more.
+            // The byte stays unread, and no coroutine awaits it any more.
             own.sleep(Duration::from_millis(30)).await;
-            // It is still found when somebody does.
+            // It is still found when one does.
             socket.readable().await.unwrap();
         })
         .unwrap();

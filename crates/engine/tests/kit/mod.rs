@@ -1,4 +1,4 @@
-//! A pool of any kind, jobs for it, and a scripted server on plain sockets.
+//! A worker pool of any kind, jobs for it, and a scripted server on plain sockets.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use argiope_core::visit::Visit;
 use argiope_core::{Link, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 
-/// A pool at work, and what it visit_sender.
+/// A running worker pool and its visits.
 pub struct Bench {
     pub pool: WorkerPool,
     pub visits: mpsc::Receiver<Box<Visit>>,
@@ -31,7 +31,7 @@ impl Bench {
         let (sender, visits) = mpsc::channel();
         let visit_sender = VisitSender::new(move |batch: &mut Vec<Box<Visit>>| {
             for visit in batch.drain(..) {
-                // The bench may be gone before its pool.
+                // The bench may be dropped before its pool.
                 let _ = sender.send(visit);
             }
         });
@@ -40,7 +40,7 @@ impl Bench {
         Self { pool, visits }
     }
 
-    /// Every worker is as good as another here; a lane always has the same one.
+    /// A lane always uses the same worker.
     pub fn send(&self, job: Job) {
         self.pool.send(job.lane.index() % self.pool.len(), &mut vec![job]);
     }
@@ -83,7 +83,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `answer` writes the answer and says whether the connection stays.
+    /// `answer` writes the response and says whether the connection stays open.
     pub fn start(answer: impl Fn(&str, &mut TcpStream) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -91,7 +91,7 @@ impl Server {
         let (count, answer) = (Arc::clone(&connections), Arc::new(answer));
         thread::spawn(move || {
             loop {
-                // Out of files, where a test has made them few: somebody will close one.
+                // Out of file descriptors, where a test has made them few: one will be closed soon.
                 let Ok((stream, _)) = listener.accept() else {
                     thread::yield_now();
                     continue;
@@ -110,7 +110,7 @@ impl Server {
 }
 
 fn converse(mut stream: TcpStream, answer: &dyn Fn(&str, &mut TcpStream) -> bool) {
-    // Sharing a file is no way here: files are what one of the tests is short of.
+    // The socket is not cloned: file descriptors are what one of the tests is short of.
     let mut lines = Vec::new();
     loop {
         lines.clear();

@@ -1,7 +1,7 @@
-//! A file of checked blocks: what is read from it is what was written, or the reading ends.
+//! A file of checksummed blocks: a reader gets exactly what was written, or an error.
 //!
-//! A block is `length (4) · checksum (8) · bytes`. The checksum is keyed with the crawl's number and the block's own, so
-//! no block passes for another. An empty block is the end: a file that lacks it is not whole.
+//! A block is `length (4) · checksum (8) · bytes`. The checksum is keyed with the numbers of the crawl and of the
+//! block, so a block cannot be mistaken for another. An empty block is the end: a file without it is incomplete.
 
 use super::files::File;
 use super::record::{Bytes, write_number};
@@ -9,20 +9,20 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const BLOCK: usize = 1 << 20;
 const HEAD: usize = 12;
-/// The most bytes that a number of variable length has.
-const LONGEST_NUMBER: usize = 10;
+/// The maximum length of a varint.
+const MAX_VARINT: usize = 10;
 
-/// Makes the bytes of a file, block by block. They are taken out in portions; whoever takes them writes them down.
+/// Builds a file block by block. The blocks are taken out in portions, which the caller writes.
 ///
-/// Blocks are allocations of their own. A portion in one piece is several times as large, and when it is freed the allocator
-/// of this system keeps others of that size in its heap from then on, where those that grow leave holes.
+/// Each block is its own allocation. A portion in one piece would be several times as large; once such an allocation is
+/// freed, glibc keeps later ones of that size in its heap, where growing vectors leave holes.
 pub(super) struct BlockWriter {
     crawl: u64,
-    /// What was not taken out yet. The last one is in the making.
+    /// Blocks that were not taken out yet. The last one is being filled.
     blocks: Vec<Vec<u8>>,
     /// The number of the next block.
     number: u64,
-    /// How many bytes were not taken out yet, without the block in the making.
+    /// Bytes that were not taken out yet, without the block being filled.
     ended: usize,
 }
 
@@ -31,14 +31,14 @@ impl BlockWriter {
         Self { crawl, blocks: Vec::new(), number: 0, ended: 0 }
     }
 
-    /// How many bytes were not taken out yet.
+    /// Bytes that were not taken out yet.
     pub fn len(&self) -> usize {
         self.ended + self.blocks.last().map_or(0, Vec::len)
     }
 
-    /// Where the next bytes go, with room for a number at least.
+    /// The block being filled, with room for a varint at least.
     fn block(&mut self) -> &mut Vec<u8> {
-        if self.blocks.last().is_none_or(|block| block.len() + LONGEST_NUMBER > HEAD + BLOCK) {
+        if self.blocks.last().is_none_or(|block| block.len() + MAX_VARINT > HEAD + BLOCK) {
             self.end_block();
             let mut block = Vec::with_capacity(HEAD + BLOCK);
             block.extend([0; HEAD]);
@@ -48,12 +48,12 @@ impl BlockWriter {
         &mut self.blocks[last]
     }
 
-    /// Adds a number of variable length.
+    /// Adds a varint.
     pub fn number(&mut self, number: u64) {
         write_number(number, self.block());
     }
 
-    /// Adds numbers of eight bytes.
+    /// Adds numbers of eight bytes each.
     pub fn u64s(&mut self, numbers: impl IntoIterator<Item = u64>) {
         numbers.into_iter().for_each(|number| self.write(&number.to_le_bytes()));
     }
@@ -67,7 +67,7 @@ impl BlockWriter {
         }
     }
 
-    /// Fills in what stands before the bytes of the block in the making, if there is one.
+    /// Completes the header of the block being filled, if there is one.
     fn end_block(&mut self) {
         let Some(block) = self.blocks.last_mut() else { return };
         let (head, bytes) = block.split_at_mut(HEAD);
@@ -77,14 +77,14 @@ impl BlockWriter {
         self.number += 1;
     }
 
-    /// Ends a block and hands out all there are: what comes next in the file.
+    /// Ends the block and returns all blocks so far: what comes next in the file.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         self.end_block();
         self.ended = 0;
         std::mem::take(&mut self.blocks)
     }
 
-    /// Adds the end of the file, and hands out all there is.
+    /// Adds the end of the file and returns all remaining blocks.
     pub fn finish(mut self) -> Vec<Vec<u8>> {
         self.end_block();
         self.blocks.push(vec![0; HEAD]);
@@ -95,7 +95,7 @@ impl BlockWriter {
 /// Reads a file block by block.
 pub(super) struct BlockReader {
     file: Box<dyn File>,
-    /// Asked for once: the file does not change, and is asked for very many things.
+    /// Queried once: the file does not change.
     length: u64,
     crawl: u64,
     block: Vec<u8>,
@@ -106,7 +106,7 @@ pub(super) struct BlockReader {
 }
 
 impl BlockReader {
-    /// A file whose length nobody can tell has none.
+    /// A file whose length cannot be determined counts as empty.
     pub fn new(file: Box<dyn File>, crawl: u64) -> Self {
         Self { length: file.length().unwrap_or(0), file, crawl, block: Vec::new(), read: 0, number: 0, position: 0 }
     }
@@ -121,7 +121,7 @@ impl BlockReader {
         self.position
     }
 
-    /// The next block. `None` where the file is not what was written.
+    /// The next block. `None` if the file is not what was written.
     fn next_block(&mut self) -> Option<()> {
         let mut head = [0; HEAD];
         if self.file.read_at(&mut head, self.position).ok()? < HEAD {
@@ -143,7 +143,7 @@ impl BlockReader {
         sound.then_some(())
     }
 
-    /// Hands the next `length` bytes to `with`, in pieces.
+    /// Passes the next `length` bytes to `with`, in pieces.
     pub fn read(&mut self, mut length: usize, mut with: impl FnMut(&[u8])) -> Option<()> {
         while length > 0 {
             if self.read == self.block.len() {
@@ -161,7 +161,7 @@ impl BlockReader {
         Some(())
     }
 
-    /// The next bytes. A length that the file cannot hold is none, whatever it says.
+    /// The next bytes. `None` if the file cannot hold that many, whatever it claims.
     pub fn bytes(&mut self, length: u64) -> Option<Vec<u8>> {
         if length > self.length {
             return None;
@@ -177,7 +177,7 @@ impl BlockReader {
         Some(byte)
     }
 
-    /// A number of variable length.
+    /// The next varint.
     pub fn number(&mut self) -> Option<u64> {
         let rest = self.block.get(self.read..)?;
         let mut bytes = Bytes(rest);
@@ -185,7 +185,7 @@ impl BlockReader {
             self.read += rest.len() - bytes.0.len();
             return Some(number);
         }
-        // It crosses into the next block, or is none.
+        // It crosses into the next block, or is invalid.
         let mut written = Vec::with_capacity(10);
         while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < 10 {
             written.push(self.byte()?);
@@ -203,7 +203,7 @@ impl BlockReader {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// So many numbers. A count that the file cannot hold is none, whatever it says.
+    /// This many numbers. `None` if the file cannot hold that many, whatever it claims.
     pub fn u64s(&mut self, count: u64) -> Option<Vec<u64>> {
         if count.checked_mul(8)? > self.length {
             return None;
@@ -211,7 +211,7 @@ impl BlockReader {
         let count = usize::try_from(count).ok()?;
         let mut numbers = Vec::with_capacity(count);
         while numbers.len() < count {
-            // As many as lie in this block at once; the one that crosses into the next alone.
+            // As many as lie in this block at once; the one that crosses into the next separately.
             let here = self.block.get(self.read..)?;
             let whole = (here.len() / 8).min(count - numbers.len());
             let chunks = here.chunks_exact(8).take(whole);

@@ -1,13 +1,13 @@
-//! [`Chains`]: very many queues of bytes in one piece of memory.
+//! [`Chains`]: a great number of byte queues in one allocation.
 //!
-//! Of a million queues most hold some tens of bytes. If each were an allocation of its own, the allocator's share and the
-//! room to grow would be more than what is in them. Here all bytes lie in chunks of one size in one vector. A queue is a
-//! chain of chunks; a chunk that was read is used again, by whichever queue grows next.
+//! Of a million queues most hold a few dozen bytes. With an allocation each, the overhead of the allocator and spare
+//! capacity would exceed the contents. Here all bytes lie in chunks of one size in one vector. A queue is a linked list
+//! of chunks; a chunk that was read is reused by whichever queue grows next.
 //!
-//! Invariant: every chunk is in one chain or is free. A [`Chain`] that is thrown away must be emptied before.
+//! Invariant: every chunk is in one chain or in the free list. A [`Chain`] must be emptied before it is dropped.
 
 const CHUNK: usize = 28;
-/// Behind the last chunk.
+/// The end of a chain.
 const NONE: u32 = u32::MAX;
 
 struct Chunk {
@@ -18,11 +18,11 @@ struct Chunk {
 /// The chunks of all chains.
 pub(super) struct Chains {
     chunks: Vec<Chunk>,
-    /// The first of those that are free.
+    /// The first free chunk.
     free: u32,
 }
 
-/// A queue of bytes. Without bytes it has no chunks.
+/// A queue of bytes. An empty one has no chunks.
 #[derive(Default)]
 pub(super) struct Chain {
     head: u32,
@@ -47,12 +47,12 @@ impl Chains {
         Self { chunks: Vec::new(), free: NONE }
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.chunks.len() * size_of::<Chunk>()
     }
 
-    /// A chunk that nobody has; `next` follows it.
+    /// A free chunk; `next` follows it.
     fn chunk(&mut self, next: u32) -> u32 {
         if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
             let number = self.free;
@@ -69,7 +69,7 @@ impl Chains {
         chain
     }
 
-    /// Adds bytes behind all others.
+    /// Appends bytes.
     pub fn push(&mut self, chain: &mut Chain, bytes: &[u8]) {
         for byte in bytes {
             let place = (usize::from(chain.read) + chain.len()) % CHUNK;
@@ -86,7 +86,7 @@ impl Chains {
         }
     }
 
-    /// Puts bytes before all others.
+    /// Prepends bytes.
     pub fn prepend(&mut self, chain: &mut Chain, bytes: &[u8]) {
         for byte in bytes.iter().rev() {
             if chain.read == 0 {
@@ -102,7 +102,7 @@ impl Chains {
         }
     }
 
-    /// Takes the first byte.
+    /// Removes the first byte.
     pub fn pop(&mut self, chain: &mut Chain) -> Option<u8> {
         chain.length = chain.length.checked_sub(1)?;
         let chunk = self.chunks.get_mut(chain.head as usize)?;
@@ -116,7 +116,7 @@ impl Chains {
         Some(byte)
     }
 
-    /// Takes so many bytes, or all.
+    /// Removes up to this many bytes from the front.
     pub fn take(&mut self, chain: &mut Chain, length: usize) -> Vec<u8> {
         (0..length.min(chain.len())).map_while(|_| self.pop(chain)).collect()
     }

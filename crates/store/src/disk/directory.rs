@@ -1,9 +1,9 @@
-//! The directory as a whole: what it is, whose it is, and how it is opened.
+//! The crawl directory as a whole: what it contains, which crawl it belongs to, and how it is opened.
 //!
-//! `crawl.json` is written by the first commit, aside and renamed: where it is, there is a crawl; where it is not, there
-//! is none yet, whatever else lies there from an attempt that died.
+//! `crawl.json` is written by the first commit, under a temporary name and then renamed. If it exists, there is a
+//! crawl; if not, there is none yet, whatever else an interrupted attempt has left there.
 
-use super::fault::{damaged, failed, unopened};
+use super::fault::{damaged, failed, failed_to_open};
 use super::files::{Files, OsFiles};
 use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
@@ -19,19 +19,19 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const NAME: &str = "crawl.json";
 const ASIDE: &str = "crawl.json.new";
-/// What `crawl.json` is called while the crawl is being removed.
+/// The name of `crawl.json` while the crawl is being removed.
 const GONE: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
-/// What the last run said at its end.
+/// The report at the end of the last run.
 pub const REPORT: &str = "report.txt";
 /// The socket of a running crawl, and the folder in which it is made: nothing of theirs lasts.
 pub const SOCKET: &str = "control.sock";
 pub const SOCKET_FOLDER: &str = "control.new";
 
-/// What decides which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each name has a
-/// list of values, as texts.
+/// The settings that decide which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each
+/// name has a list of values, as text.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
 /// The contents of `crawl.json`.
@@ -45,14 +45,14 @@ pub struct CrawlFile {
     #[serde(with = "hex")]
     pub(super) key: u64,
     pub settings: CrawlSettings,
-    /// The hash of all of the above, as it is written, with a check of zero.
+    /// The hash of everything above, serialized with a check of zero.
     #[serde(with = "hex")]
     check: u64,
 }
 
 impl CrawlFile {
     fn new(settings: &CrawlSettings) -> Self {
-        // The standard library's hashers are keyed by the operating system's randomness.
+        // The standard library's hashers are keyed with randomness of the operating system.
         let random = || RandomState::new().hash_one(std::process::id());
         Self { format: VERSION, crawl: random(), key: random(), settings: settings.clone(), check: 0 }
     }
@@ -68,16 +68,16 @@ impl CrawlFile {
     /// Reads `crawl.json`.
     pub(super) fn read(files: &dyn Files) -> Result<Self, StoreError> {
         Self::find(files, NAME)?.ok_or_else(|| {
-            let message = format!("{} is no crawl directory: it has no {NAME}", files.describe(""));
+            let message = format!("{} is not a crawl directory: it has no {NAME}", files.describe(""));
             StoreError::new(StoreErrorKind::Format, message)
         })
     }
 
-    /// The same, where there may be none.
+    /// The same; `None` if there is no such file.
     fn find(files: &dyn Files, name: &str) -> Result<Option<Self>, StoreError> {
         let file = match files.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| unopened(files, name, "read", &error))?,
+            file => file.map_err(|error| failed_to_open(files, name, "read", &error))?,
         };
         let length = file.length().map_err(|error| failed(files, name, "read", &error))?;
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -101,7 +101,7 @@ impl CrawlFile {
         Ok(Some(found))
     }
 
-    /// Says that there is a crawl: written aside, synced, renamed.
+    /// Makes this a crawl directory: writes `crawl.json` under a temporary name, syncs it, renames it.
     pub(super) fn write(&mut self, files: &dyn Files) -> Result<(), StoreError> {
         self.check = self.sum();
         let write = || -> io::Result<()> {
@@ -158,15 +158,15 @@ mod hex {
 pub struct OpenedDirectory {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
-    /// Whether there was a crawl already.
+    /// Whether it holds an earlier crawl.
     pub resumed: bool,
-    /// For people: what was found to be amiss, and put right.
+    /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
     /// Held as long as the directory is in use.
     pub lock: Option<Lock>,
 }
 
-/// Opens a crawl directory, or makes it. Outputs are not touched: see [`cut_back`]. Beyond `room` bytes of memory the
+/// Opens a crawl directory, or creates it. Outputs are not touched: see [`cut_back`]. Beyond `room` bytes of memory the
 /// frontier uses the disk.
 pub fn open(directory: &Path, settings: &CrawlSettings, room: usize) -> Result<OpenedDirectory, StoreError> {
     let (files, lock) = hold(directory)?;
@@ -174,7 +174,8 @@ pub fn open(directory: &Path, settings: &CrawlSettings, room: usize) -> Result<O
     Ok(OpenedDirectory { lock: Some(lock), ..opened })
 }
 
-/// The same, after removing what an earlier crawl left there (see [`remove`]); gives the names of that too.
+/// The same, after removing what an earlier crawl left there (see [`remove`]); returns the names of the removed files
+/// too.
 pub fn start_over(
     directory: &Path,
     settings: &CrawlSettings,
@@ -197,16 +198,16 @@ pub fn start_over_in(
     Ok((open_within(files, settings, room)?, removed))
 }
 
-/// Makes sure that there is a directory, that it is no one else's, and that no other process is at work in it.
+/// Creates the directory if needed, and checks that it holds no other files and that no other process uses it.
 fn hold(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
-    files.make_folder("").map_err(|error| unopened(&*files, "", "make", &error))?;
+    files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", &error))?;
     refuse_foreign(&*files)?;
     let lock = Lock::take(&directory.join(LOCK))?;
     Ok((files, lock))
 }
 
-/// The same for any kind of files, without a lock and without a limit on memory.
+/// The same for any kind of files, without a lock and without a memory limit.
 pub fn open_in(files: Arc<dyn Files>, settings: &CrawlSettings) -> Result<OpenedDirectory, StoreError> {
     open_within(files, settings, usize::MAX)
 }
@@ -234,10 +235,10 @@ pub fn open_within(
     }
 }
 
-/// A folder with things of other people in it does not become a crawl directory. An empty file is nobody's work: it may
-/// be an output that an attempt which died had only opened.
+/// A directory with other files does not become a crawl directory. Empty files are allowed: one may be an output that
+/// an interrupted attempt had only created.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
-    let names = files.list("").map_err(|error| unopened(files, "", "list", &error))?;
+    let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
     let ours = |name: &String| {
         [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT, SOCKET, SOCKET_FOLDER].contains(&name.as_str())
             || name.starts_with(snapshot::NAME)
@@ -246,7 +247,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     match names.iter().find(|name| !ours(name)) {
         Some(other) if !names.iter().any(|name| name == NAME || name == GONE) && !log::is_there(files) => {
             let message = format!(
-                "{} is no crawl directory and is not empty: {other} is in it; give another --out",
+                "{} is not a crawl directory and is not empty: {other} is in it; give another --out",
                 files.describe("")
             );
             Err(StoreError::new(StoreErrorKind::Format, message))
@@ -255,7 +256,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     }
 }
 
-/// Cuts an output file back to what is committed of it; gives how many bytes were behind that.
+/// Truncates an output file to its committed length; returns how many bytes were cut off.
 pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
     let error = |error| failed(files, name, "cut back", &error);
     let mut file = match files.open(name) {
@@ -276,12 +277,12 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
     Ok(length - committed)
 }
 
-/// Removes what a crawl made, for `--fresh`; gives the names of what was removed. A folder that is no crawl directory is
-/// refused. An output outside of the directory is removed only where it is `outside`, which the user has named: nobody
-/// else's word is good enough.
+/// Removes the files of a crawl, for `--fresh`; returns their names. A directory without a crawl is refused. An output
+/// outside of the directory is removed only if it is `outside`, which the user has named today: the log alone is not
+/// trusted with that.
 ///
-/// `crawl.json` is renamed first: from then on there is no crawl. It goes last, because it tells what else there is to
-/// remove: whoever opens the directory before that goes on with removing.
+/// `crawl.json` is renamed first: from then on there is no crawl. It is removed last, because it marks that there is
+/// more to remove: whoever opens the directory before that continues the removal.
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     refuse_foreign(&*files)?;
@@ -291,7 +292,7 @@ pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, St
 
 fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     match CrawlFile::find(&**files, NAME) {
-        // What cannot be read is a crawl's all the same, where there is a log of one.
+        // A directory with a log belongs to a crawl even if it cannot be read.
         Err(error) if error.kind != StoreErrorKind::Damaged || !log::is_there(&**files) => return Err(error),
         Ok(None) => {}
         _ => {
@@ -312,7 +313,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
-    // Each only after the ones before are gone for good: the log tells which outputs there are.
+    // Each group only after the removal of the one before is durable: the log names the outputs.
     for names in [others, in_log.into_iter().map(log::file_name).collect(), vec![GONE.to_owned()]] {
         let before = removed.len();
         for name in names {
@@ -333,12 +334,12 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     Ok(removed)
 }
 
-/// Whether a crawl was being removed here when the process died.
+/// Whether the removal of a crawl was interrupted here.
 fn is_being_removed(files: &dyn Files) -> bool {
     files.open(GONE).is_ok()
 }
 
-/// The output files that a log speaks of. Where it is damaged there may be more, which nobody can tell.
+/// The output files that the log names. If it is damaged there may be more, which cannot be known.
 fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
     let mut outputs = Vec::new();
     if let Ok(Some(crawl)) = CrawlFile::find(&**files, GONE)
@@ -357,7 +358,7 @@ fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
     outputs
 }
 
-/// Who is crawling in this directory just now.
+/// The process that is using this directory now.
 pub fn crawled_by(directory: &Path) -> Option<String> {
     lock::holder(&directory.join(LOCK))
 }

@@ -1,4 +1,4 @@
-//! What the store says when it cannot go on: which file, what is wrong, what to do.
+//! Error messages of the store: which file, what is wrong, what to do.
 
 use super::files::Files;
 use argiope_core::{StoreError, StoreErrorKind};
@@ -9,18 +9,18 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> 
     let file = files.describe(name);
     let (kind, remedy) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            (StoreErrorKind::Full, "make room and run the same command again")
+            (StoreErrorKind::Full, "free some space and run the same command to resume")
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            (StoreErrorKind::File, "make it writable and run the same command again")
+            (StoreErrorKind::File, "make it writable and run the same command to resume")
         }
-        _ => (StoreErrorKind::File, "once the cause is removed, the same command goes on"),
+        _ => (StoreErrorKind::File, "once the cause is removed, run the same command to resume"),
     };
     StoreError::new(kind, format!("cannot {doing} {file}: {error}; what was committed is safe: {remedy}"))
 }
 
-/// The same before anything of a crawl was opened: there may be none, so nothing is said of what is safe.
-pub(super) fn unopened(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
+/// The same before a crawl was opened: there may be none, so nothing is said about committed data.
+pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: &io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::NotADirectory && !name.is_empty() {
         let message = format!("{} is a file, not a crawl directory", files.describe(""));
         return StoreError::new(StoreErrorKind::Format, message);

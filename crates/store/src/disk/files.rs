@@ -1,11 +1,13 @@
-//! [`Files`]: the few things that the store asks of a file system, as a trait.
+//! [`Files`]: the operations that the store needs of a file system, as a trait.
 //!
-//! [`OsFiles`] is the real one. Tests put another in its place that forgets, tears and reorders whatever was not synced,
-//! or that fails at the k-th call: so the promise about power cuts and full disks is tested at every single call.
+//! [`OsFiles`] is the real one. Tests use another that loses, tears and reorders whatever was not synced, or fails at
+//! the k-th call, so the promises about power cuts and full disks are tested at every single call.
 //!
-//! Rules that hold for every implementation, and that the store relies on:
-//! - after `sync` returned, the file's bytes and length last; before, any part of what was written may be missing;
-//! - after `sync_folder` returned, the names in that folder last; before, a new name, a rename or a removal may be undone;
+//! Guarantees of every implementation, on which the store relies:
+//! - after `sync` returned, the file's bytes and length are durable; before, any part of what was written may be
+//!   missing;
+//! - after `sync_folder` returned, the names in that folder are durable; before, a new name, a rename or a removal may
+//!   be undone;
 //! - a rename is atomic: the name leads to the old file or to the new one.
 //!
 //! Names are relative to the crawl directory and use `/`.
@@ -15,26 +17,27 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Every name here is of a file that a crawl made: a link in its place is somebody's trap, and is not followed.
+/// Every name here is that of a file made by a crawl: a symbolic link in its place may be an attack, and is not
+/// followed.
 fn no_links() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }
 
-/// A place that holds files.
+/// A file system, as far as the store needs it.
 pub trait Files: Send + Sync {
-    /// Opens a file that is there.
+    /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Box<dyn File>>;
-    /// Makes an empty file, or empties the one that is there.
+    /// Creates an empty file, or truncates an existing one.
     fn create(&self, name: &str) -> io::Result<Box<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Makes a folder unless it is there.
+    /// Creates a folder unless it exists.
     fn make_folder(&self, name: &str) -> io::Result<()>;
-    /// The names in a folder, without the folder's own, in any order. None where there is no such folder.
+    /// The names in a folder, relative to it, in any order. Empty if there is no such folder.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
-    /// Makes the names in a folder last. The crawl directory itself is `""`.
+    /// Makes the names in a folder durable. The crawl directory itself is `""`.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
-    /// The name as people know it, for messages.
+    /// The name as users know it, for messages.
     fn describe(&self, name: &str) -> String;
 }
 
@@ -46,11 +49,11 @@ pub trait File: Send {
     /// Writes all bytes.
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()>;
     fn set_len(&mut self, len: u64) -> io::Result<()>;
-    /// Makes bytes and length last.
+    /// Makes bytes and length durable.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// A folder of the machine's file system.
+/// A directory of the machine's file system.
 pub struct OsFiles {
     path: PathBuf,
 }
@@ -67,7 +70,7 @@ impl OsFiles {
 
 impl Files for OsFiles {
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        // Reports look at a directory that they may only read.
+        // Reports also open directories that are read-only.
         let file = fs::File::options().read(true).write(true).custom_flags(no_links()).open(self.at(name));
         Ok(Box::new(match file {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -117,13 +120,11 @@ impl Files for OsFiles {
     }
 }
 
-/// What was opened for reading because nothing else was allowed: the kernel speaks of bad descriptors then.
+/// The file was opened for reading because writing was not allowed: the kernel reports a bad descriptor then.
 fn read_only(error: io::Error) -> io::Error {
     let words = [rustix::io::Errno::BADF, rustix::io::Errno::INVAL].map(rustix::io::Errno::raw_os_error);
     match error.raw_os_error() {
-        Some(number) if words.contains(&number) => {
-            io::Error::new(io::ErrorKind::PermissionDenied, "it may only be read")
-        }
+        Some(number) if words.contains(&number) => io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"),
         _ => error,
     }
 }

@@ -1,10 +1,10 @@
-//! [`Filter`]: whether a fingerprint may be in a run, in a byte and a half of memory each.
+//! [`Filter`]: a Bloom filter that says whether a fingerprint may be in a run, with 12 bits of memory each.
 //!
-//! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight words.
-//! So a question touches one line of the cache. With 12 bits to a fingerprint, about one in three hundred that is not
-//! there may seem to be. Where there is no room at all, everything may be there.
+//! A split block Bloom filter: a fingerprint belongs to one block of 256 bits, and sets one bit in each of its eight
+//! words. So a query touches one cache line. The false positive rate is about one in three hundred. Without any room
+//! for the filter, every fingerprint may be present.
 
-/// Odd numbers that spread 32 bits over a word's bits, a different one for each word.
+/// Odd multipliers that spread 32 bits over a word's bits, a different one for each word.
 const SPREAD: [u32; 8] =
     [0x47B6_137B, 0x4497_4D91, 0x8824_AD5B, 0xA2B7_289D, 0x7054_95C7, 0x2DF1_424B, 0x9EFC_4947, 0x5C6B_FB31];
 
@@ -15,13 +15,13 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// For so many fingerprints, with 12 bits each or what there is room for in bytes.
+    /// For this many fingerprints, with 12 bits each or as many bytes as there is room for.
     pub fn for_count(count: u64, room: usize) -> Self {
         let wanted = usize::try_from(count / 21 + 1).unwrap_or(usize::MAX);
         Self { blocks: vec![[0; 8]; wanted.min(room / BLOCK)] }
     }
 
-    /// From the bytes that [`Filter::encode`] gave.
+    /// From the bytes of [`Filter::encode`].
     pub fn decode(bytes: &[u8]) -> Self {
         let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().unwrap_or_default());
         let block = |bytes: &[u8]| std::array::from_fn(|at| word(bytes.get(at * 4..at * 4 + 4).unwrap_or_default()));
@@ -39,7 +39,7 @@ impl Filter {
         }
     }
 
-    /// `false` only where it was never inserted.
+    /// `false` only if it was never inserted.
     pub fn may_hold(&self, fingerprint: u64) -> bool {
         let block = self.blocks.get(self.place(fingerprint));
         block.is_none_or(|block| block.iter().zip(bits(fingerprint)).all(|(word, bit)| word & bit != 0))

@@ -1,6 +1,6 @@
 //! [`DiskFrontier`]: the frontier of a crawl directory.
 //!
-//! Invariant: what the journal says, played from the beginning, gives exactly this state, apart from leases.
+//! Invariant: replaying the log from the beginning gives exactly this state, apart from leases.
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
@@ -11,8 +11,8 @@ use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
 use super::record::{LinkRecord, Record};
 use super::replay::Replay;
 use super::snapshot::{self, Mark, Portion, Seen, State};
+use super::snapshot_writer::SnapshotWriter;
 use super::spill;
-use super::taking::Taking;
 use crate::memory::behind_host;
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
@@ -22,22 +22,22 @@ use std::sync::Arc;
 /// A snapshot is due when the log has grown by this much since the last one, and by half of that one's length: so
 /// opening reads little of the log, and snapshots cost less than the log itself.
 const SNAPSHOT_AFTER: u64 = 16 << 20;
-/// At the end of a run, so much of the log at most is left to be played: whoever goes on with the crawl pays for that with
-/// some milliseconds, once, where every run would pay for the syncs of a snapshot.
-const SHORT_LOG: u64 = 4 << 20;
-/// So much of a snapshot goes with a commit at least, ...
-const PORTION: usize = 1 << 20;
-/// ... and so many times what the log has grown by since the portion before, ...
-const PACE: u64 = 4;
-/// ... but not more than this, unless a part is longer that cannot be divided.
-const LONG_PORTION: usize = 8 << 20;
+/// At the end of a run at most this much of the log may be left to replay: resuming pays some milliseconds for it once,
+/// while a snapshot would cost every run its syncs.
+const MAX_REPLAY_AT_END: u64 = 4 << 20;
+/// A commit carries at least this much of a snapshot, ...
+const MIN_PORTION: usize = 1 << 20;
+/// ... and this many times the growth of the log since the previous portion, ...
+const PORTION_PER_GROWTH: u64 = 4;
+/// ... but at most this, unless a part is longer that cannot be divided.
+const MAX_PORTION: usize = 8 << 20;
 
-/// No lane has this number: notes under it are about the crawl itself.
-const THE_CRAWL: LaneId = LaneId(u32::MAX);
-/// Nor this one: the note under it is where in the log the last round began.
-pub(super) const THE_ROUND: LaneId = LaneId(u32::MAX - 1);
+/// A number that no lane has: notes under it belong to the crawl itself.
+const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
+/// Another one: the note under it is where in the log the last round began.
+pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 
-/// A frontier whose every commit lasts.
+/// A frontier with durable commits.
 pub struct DiskFrontier {
     files: Arc<dyn Files>,
     crawl: u64,
@@ -46,16 +46,16 @@ pub struct DiskFrontier {
     queued: u64,
     leased: HashMap<u64, Leased>,
     pub(super) journal: Journal,
-    /// Where the fates of the round before are, by the fingerprints of their links.
+    /// Where the outcomes of the previous round are, by the fingerprints of their links.
     pub(super) earlier: HashMap<u64, u64>,
-    /// Whether there was a round before.
+    /// Whether there was a previous round.
     pub(super) is_again: bool,
-    /// The page that was written to the journal last: links found on it refer to it.
+    /// The page that was last written to the journal: links found on it refer to it.
     page_written: Option<(Url, u64)>,
-    /// The page that was read last: the links of a page are taken in a row.
+    /// The page that was last read: the links of a page are taken one after the other.
     page_read: Option<(u64, Url)>,
     snapshots: Snapshots,
-    /// Where the log ended when memory was looked at last.
+    /// Where the log ended when memory use was last checked.
     weighed: u64,
 }
 
@@ -66,23 +66,23 @@ struct Leased {
     position: u64,
 }
 
-/// When the last snapshot was begun, how far the next one is, and when one is due.
+/// When the last snapshot was started, how far the next one is, and when one is due.
 struct Snapshots {
-    /// Where the log ended when the last one was begun that is complete.
+    /// Where the log ended when the last complete one was started.
     at: u64,
-    /// How long the last one was that is complete.
+    /// The length of the last complete one.
     length: u64,
-    taking: Option<Taking>,
-    /// Where the commit ends that the last one comes into force with, and the runs that nobody speaks of then.
-    on_its_way: Option<(u64, Vec<u32>)>,
-    /// The log grows by so much before another one is begun.
+    taking: Option<SnapshotWriter>,
+    /// Where the commit ends that puts the last one into force, and the runs that can be deleted then.
+    pending: Option<(u64, Vec<u32>)>,
+    /// The log grows by this much before another one is started.
     after: u64,
     /// The same at the end of a run.
     at_end_after: u64,
-    /// So much of one goes with a commit at least, and so many times what the log has grown by.
+    /// A commit carries at least this much of one, and this many times the growth of the log.
     portion: usize,
     pace: u64,
-    /// Where the commit ends that brought the last portion, and whether that is still on its way.
+    /// Where the commit ends that carried the last portion, and whether it is still being written.
     handed_out: (u64, bool),
 }
 
@@ -92,26 +92,26 @@ impl Snapshots {
             at,
             length,
             taking: None,
-            on_its_way: None,
+            pending: None,
             after: SNAPSHOT_AFTER,
-            at_end_after: SHORT_LOG,
-            portion: PORTION,
-            pace: PACE,
+            at_end_after: MAX_REPLAY_AT_END,
+            portion: MIN_PORTION,
+            pace: PORTION_PER_GROWTH,
             handed_out: (at, false),
         }
     }
 }
 
-/// What opening had to do.
+/// What opening had to repair.
 pub(super) struct Recovered {
     pub frontier: DiskFrontier,
     pub writer: LogWriter,
-    /// For people: what was found to be amiss, and put right.
+    /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
 }
 
 impl DiskFrontier {
-    /// Begins a log.
+    /// Starts a log.
     pub(super) fn create(files: Arc<dyn Files>, file: CrawlFile, room: usize) -> Result<(Self, LogWriter), StoreError> {
         let (crawl, key) = (file.crawl, file.key);
         snapshot::remove(&*files)?;
@@ -141,7 +141,7 @@ impl DiskFrontier {
         }
     }
 
-    /// Goes on with a log: snapshot, then the frames behind it; what is torn is cut off.
+    /// Continues a log: loads the snapshot, replays the frames after it, and truncates a torn frame.
     pub(super) fn open(files: Arc<dyn Files>, crawl: u64, key: u64, room: usize) -> Result<Recovered, StoreError> {
         let (log, unused) = LogReader::open(Arc::clone(&files), crawl)?;
         let mut notes = Vec::new();
@@ -150,7 +150,7 @@ impl DiskFrontier {
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
         {
-            notes.push("the snapshot speaks of commits that the log does not have; it was set aside".to_owned());
+            notes.push("the snapshot refers to commits that are not in the log; it was ignored".to_owned());
             loaded = None;
         }
         let (from, seen, mut state, length) = match loaded {
@@ -165,9 +165,9 @@ impl DiskFrontier {
         state.known.clear_away()?;
         let mut replay = Replay::new(&*files, key, seen, from);
         let tail = log.walk(from, |position, record| replay.play(&mut state, position, record))?;
-        replay.take_out(&mut state)?;
+        replay.remove_collected(&mut state)?;
         if tail.torn > 0 {
-            notes.push(format!("{} bytes of a commit that was never finished were cut off", tail.torn));
+            notes.push(format!("{} bytes of an unfinished commit were truncated", tail.torn));
         }
         let writer = log.writer(&tail, unused)?;
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
@@ -186,31 +186,31 @@ impl DiskFrontier {
         self.key
     }
 
-    /// Up to where each output file is part of the crawl.
+    /// The committed length of each output file.
     pub fn outputs(&self) -> &BTreeMap<Box<str>, u64> {
         &self.state.outputs
     }
 
-    /// How many lines were kept that are no fates.
+    /// How many stored lines do not belong to an outcome.
     pub fn lines(&self) -> u64 {
         self.state.lines
     }
 
-    /// Keeps a record that is no fate: a run's beginning and end, robots.txt, what was skipped.
+    /// Stores a record that does not belong to an outcome: start and end of a run, robots.txt, skipped links.
     pub fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
         self.journal.append(&Record::Line { line })?;
         self.state.lines += 1;
         Ok(())
     }
 
-    /// Keeps what a lane wants to know in the next run, in place of what it said before.
+    /// Stores what a lane needs to know in the next run, replacing what it stored before.
     pub fn keep_lane_state(&mut self, lane: LaneId, state: &[u8]) -> Result<(), StoreError> {
         let position = self.journal.append(&Record::LaneState { lane, state })?;
         self.state.lane_states.insert(lane, position);
         Ok(())
     }
 
-    /// What a lane said last.
+    /// What a lane stored last.
     pub fn lane_state(&mut self, lane: LaneId) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(&position) = self.state.lane_states.get(&lane) else { return Ok(None) };
         self.journal.read(position, |record| match record {
@@ -219,14 +219,14 @@ impl DiskFrontier {
         })
     }
 
-    /// Seals all that happened since the last commit, with the length of each output file whose bytes belong to it.
-    /// `None` where nothing happened. A portion of a snapshot comes with it when one is due.
+    /// Seals everything since the last commit, with the length of each output file that belongs to it. `None` if
+    /// nothing happened. Carries a portion of a snapshot when one is due.
     pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, false)
     }
 
-    /// The last commits of a run, until there are none: with a snapshot, so that the next run opens at once, unless the log
-    /// is short anyway.
+    /// The last commits of a run, until it returns `None`: with a snapshot, so that the next run opens quickly, unless
+    /// the log is short anyway.
     pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, true)
     }
@@ -239,16 +239,16 @@ impl DiskFrontier {
             }
         }
         if at_end {
-            // One that was begun earlier would leave some of the log to be played.
+            // One that was started earlier would leave some of the log to replay.
             self.snapshots.taking.take_if(|taking| !taking.at_end);
         }
-        // At the end a snapshot comes even if nothing happened, where there is none that is young enough.
+        // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
         let old = self.journal.end().saturating_sub(self.snapshots.at) > self.snapshots.at_end_after;
         let stale = self.snapshots.taking.is_some() || old;
         if self.journal.is_empty() && !(at_end && stale) {
             return Ok(None);
         }
-        if self.journal.end() - self.weighed > self.state.patience() {
+        if self.journal.end() - self.weighed > self.state.check_interval() {
             self.weighed = self.journal.end();
             self.state.make_room(self.snapshots.taking.is_some())?;
         }
@@ -258,29 +258,29 @@ impl DiskFrontier {
         let due = grown > if at_end { self.snapshots.at_end_after } else { usual };
         if due && self.snapshots.taking.is_none() {
             self.snapshots.handed_out.0 = mark.end;
-            self.snapshots.taking = Some(Taking::begin(self.crawl, mark, &self.state, at_end));
+            self.snapshots.taking = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
         }
         batch.snapshot = self.portion(mark)?.map(Arc::new);
         batch.completes_snapshot = batch.snapshot.as_ref().is_some_and(|portion| portion.completes.is_some());
         Ok(Some(batch))
     }
 
-    /// Some more of the snapshot that is being taken, if one is. Only one portion is on its way at a time, except at the
-    /// end of a run: they are large, and the writer may be slow.
+    /// The next portion of the snapshot being taken, if there is one. Only one portion is written at a time, except at
+    /// the end of a run: they are large, and the disk may be slow.
     fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
-        let (before, on_its_way) = self.snapshots.handed_out;
-        let Some(taking) = self.snapshots.taking.as_mut().filter(|taking| taking.at_end || !on_its_way) else {
+        let (before, pending) = self.snapshots.handed_out;
+        let Some(taking) = self.snapshots.taking.as_mut().filter(|taking| taking.at_end || !pending) else {
             return Ok(None);
         };
         let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.pace);
-        let size = usize::try_from(wanted).unwrap_or(LONG_PORTION).min(LONG_PORTION).max(self.snapshots.portion);
+        let size = usize::try_from(wanted).unwrap_or(MAX_PORTION).min(MAX_PORTION).max(self.snapshots.portion);
         self.snapshots.handed_out = (mark.end, true);
         let leased = self.leased.values().map(|link| (link.lane, link.depth, link.position));
         let portion = taking.portion(size, mark, &self.state, leased)?;
         if portion.completes.is_some() {
             (self.snapshots.at, self.snapshots.length) = (taking.begun, taking.length());
             self.snapshots.taking = None;
-            let (end, retired) = self.snapshots.on_its_way.get_or_insert_default();
+            let (end, retired) = self.snapshots.pending.get_or_insert_default();
             *end = mark.end;
             retired.extend(self.state.known.retire());
         }
@@ -289,17 +289,17 @@ impl DiskFrontier {
 
     /// Everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        let (handed_out, on_its_way) = &mut self.snapshots.handed_out;
-        *on_its_way &= *handed_out > batch.end();
+        let (handed_out, pending) = &mut self.snapshots.handed_out;
+        *pending &= *handed_out > batch.end();
         let in_force = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
-        if let Some((_, retired)) = self.snapshots.on_its_way.take_if(in_force) {
+        if let Some((_, retired)) = self.snapshots.pending.take_if(in_force) {
             known::remove(&*self.files, &retired)?;
         }
         self.journal.acknowledge(batch.end())
     }
 
-    /// For tests: begin a snapshot when the log has grown by so much, or at the end of a run by so much, and take it in
-    /// portions of this size.
+    /// For tests: start a snapshot when the log has grown by this much, at the end of a run by that much, and take it
+    /// in portions of this size.
     #[doc(hidden)]
     pub fn set_snapshots(&mut self, after: u64, at_end_after: u64, portion: usize) {
         let snapshots = &mut self.snapshots;
@@ -307,18 +307,18 @@ impl DiskFrontier {
         (snapshots.portion, snapshots.pace) = (portion, 0);
     }
 
-    /// For tests: begin a new file of the log at this size.
+    /// For tests: start a new file of the log at this size.
     #[doc(hidden)]
     pub fn set_full_file(&mut self, size: u64) {
         self.journal.set_full_file(size);
     }
 
-    /// The bytes of memory that it holds, roughly, beside commits on their way.
+    /// Approximate memory use in bytes, without commits being written.
     pub fn bytes(&self) -> usize {
         self.state.bytes()
     }
 
-    /// A settled link is queued again.
+    /// Queues a settled link again.
     pub(super) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
         self.append_record(lane, link, None, true)?;
         self.state.settled -= 1;
@@ -363,7 +363,7 @@ impl DiskFrontier {
     }
 
     pub(super) fn read_link(&mut self, lane: LaneId, position: u64) -> Result<Link, StoreError> {
-        let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} holds no {what}"));
+        let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
         let host = self.state.names.name(lane).unwrap_or("");
         let (mut link, via) = self
             .journal
@@ -426,9 +426,9 @@ impl Frontier for DiskFrontier {
     fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
         while links.len() < room {
-            let State { queues, shelf, .. } = &mut self.state;
+            let State { queues, storage, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(lane.index()) else { break };
-            let Some((depth, position)) = queue.pop(shelf)? else { break };
+            let Some((depth, position)) = queue.pop(storage)? else { break };
             let link = self.read_link(lane, position)?;
             let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
             self.leased.insert(fingerprint, Leased { lane, depth, position });
@@ -464,7 +464,7 @@ impl Frontier for DiskFrontier {
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
-        self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.shelf.chains))
+        self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.storage.chains))
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -473,11 +473,11 @@ impl Frontier for DiskFrontier {
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
-        self.keep_lane_state(about.unwrap_or(THE_CRAWL), note)
+        self.keep_lane_state(about.unwrap_or(CRAWL_NOTES), note)
     }
 
     fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
-        self.lane_state(about.unwrap_or(THE_CRAWL))
+        self.lane_state(about.unwrap_or(CRAWL_NOTES))
     }
 
     fn is_again(&self) -> bool {

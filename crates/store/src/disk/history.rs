@@ -1,10 +1,10 @@
-//! What happened in a crawl, read from its log from front to back, in constant memory.
+//! The history of a crawl, read from its log from front to back, in constant memory.
 //!
-//! Needs no lock: a log only grows. While a crawl runs, the history ends with its last whole commit.
+//! Needs no lock: a log only grows. While a crawl runs, the history ends with its last complete commit.
 
 use super::directory::CrawlFile;
 use super::files::{Files, OsFiles};
-use super::frontier::THE_ROUND;
+use super::frontier::ROUND_NOTE;
 use super::log::LogReader;
 use super::record::Record;
 use crate::lanes::LaneNames;
@@ -17,17 +17,17 @@ use std::sync::Arc;
 pub enum HistoryEvent<'a> {
     /// A link was new and was queued, or was queued again (`again`).
     Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, again: bool },
-    /// A link got its fate; `line` is its record.
+    /// A link got its outcome; `line` is its record.
     Fate { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
     Line { line: &'a [u8] },
-    /// All that was settled is asked for again: `--recrawl`. What follows replaces what was told before.
+    /// Everything is fetched again (`--recrawl`). What follows replaces what came before.
     Round,
-    /// What is to be remembered of a host, in place of what was said before.
+    /// What is stored for a host, replacing what was stored before.
     Note { host: &'a str, note: &'a [u8] },
 }
 
-/// Tells all events of a crawl directory in order.
+/// Passes all events of a crawl directory to `each`, in order.
 pub fn history(
     directory: &Path,
     each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
@@ -64,10 +64,10 @@ pub fn history_in(
         }
         Record::Fate { outcome, status, line, .. } => each(HistoryEvent::Fate { outcome, status, line }),
         Record::Line { line } => each(HistoryEvent::Line { line }),
-        Record::LaneState { lane: THE_ROUND, .. } => each(HistoryEvent::Round),
+        Record::LaneState { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),
         Record::LaneState { lane, state } => match names.name(lane) {
             Some(host) => each(HistoryEvent::Note { host, note: state }),
-            // Of the crawl as a whole.
+            // It belongs to the crawl as a whole.
             None => Ok(()),
         },
         Record::Output { .. } => Ok(()),

@@ -1,6 +1,6 @@
-//! [`Journal`]: the log as the frontier sees it: what is on the disk, what is on its way, and the frame in the making.
+//! [`Journal`]: the log as the frontier sees it: what is on disk, what is being written, and the frame being built.
 //!
-//! Invariant: every position handed out by `append` can be read from that moment on, wherever its bytes are just now.
+//! Invariant: every position returned by `append` can be read from then on, wherever its bytes are.
 
 use super::fault::damaged;
 use super::files::Files;
@@ -11,29 +11,29 @@ use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A file of the log is not begun anew before it has this size.
-const FULL_FILE: u64 = 256 << 20;
-/// A frame's length is a number of 32 bits; nobody should wait nearly as long with a commit.
-const FULL_FRAME: usize = 1 << 30;
+/// A new file of the log is started when the current one has this size.
+const MAX_FILE: u64 = 256 << 20;
+/// The length of a frame has 32 bits; commits come long before this.
+const MAX_FRAME: usize = 1 << 30;
 
 pub(super) struct Journal {
     files: Arc<dyn Files>,
     crawl: u64,
     disk: LogReader,
     on_their_way: VecDeque<CommitBatch>,
-    /// The frame in the making; its head is filled in when it is sealed.
+    /// The frame being built; its header is filled in when it is sealed.
     frame: Vec<u8>,
     frame_at: u64,
     begins_file: Option<u32>,
-    /// The frame that was sealed last, if any was since the journal was opened.
+    /// The frame that was sealed last since the journal was opened.
     sealed: Option<Mark>,
-    /// The last file that frames go to, and the position of its header.
+    /// The file that frames go to, and the position of its header.
     file: (u32, u64),
     full_file: u64,
 }
 
 impl Journal {
-    /// A journal that goes on at the end of a log.
+    /// A journal that continues at the end of a log.
     pub fn new(files: Arc<dyn Files>, crawl: u64, disk: LogReader, end: u64) -> Self {
         let file = disk.last_file();
         let mut journal = Self {
@@ -46,7 +46,7 @@ impl Journal {
             begins_file: None,
             sealed: None,
             file,
-            full_file: FULL_FILE,
+            full_file: MAX_FILE,
         };
         journal.begin_frame(end);
         journal
@@ -69,9 +69,9 @@ impl Journal {
         }
     }
 
-    /// Adds a record to the frame in the making; gives its position.
+    /// Adds a record to the frame being built; returns its position.
     pub fn append(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
-        if self.frame.len() > FULL_FRAME {
+        if self.frame.len() > MAX_FRAME {
             return Err(StoreError::new(StoreErrorKind::Full, "too much to commit at once"));
         }
         let position = self.frame_at + self.frame.len() as u64;
@@ -84,12 +84,12 @@ impl Journal {
         if self.begins_file.is_some() { self.file.1 } else { self.frame_at }
     }
 
-    /// Whether there is anything to commit.
+    /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.frame.len() <= FRAME
     }
 
-    /// Seals the frame in the making and begins another. Where nothing happened since the last one, there is no frame.
+    /// Seals the frame being built and starts another. If nothing happened since the last one, there is no frame.
     pub fn seal(&mut self) -> (CommitBatch, Mark) {
         if let Some(mark) = self.sealed.filter(|_| self.is_empty()) {
             return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);
@@ -106,7 +106,7 @@ impl Journal {
         (batch, mark)
     }
 
-    /// All frames that end at `end` or before are on the disk.
+    /// All frames that end at `end` or before are on disk.
     pub fn acknowledge(&mut self, end: u64) -> Result<(), StoreError> {
         while let Some(batch) = self.on_their_way.pop_front_if(|batch| batch.end() <= end) {
             if let Some(number) = batch.begins_file {
@@ -116,7 +116,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Goes through all that is on the disk.
+    /// Iterates over everything on disk.
     pub fn walk(&self, each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>) -> Result<(), StoreError> {
         self.disk.walk(LogReader::FIRST, each).map(|_| ())
     }

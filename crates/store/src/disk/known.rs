@@ -1,10 +1,11 @@
-//! [`Known`]: the fingerprints of all addresses ever met, in memory as long as there is room, then on the disk.
+//! [`Known`]: the fingerprints of all URLs ever seen, in memory as long as they fit, then on disk.
 //!
-//! New ones go to a table in memory. When the frontier has no more room, the table becomes a [`Run`] on the disk and
-//! starts anew. Runs are merged, so that each is more than twice as long as the next: there are few, and a fingerprint is
-//! rewritten a few times only.
+//! New fingerprints go to a table in memory, like an LSM tree's memtable. When the frontier runs out of memory, the
+//! table becomes a sorted [`Run`] on disk and starts empty. Compaction merges runs so that each is more than twice as
+//! long as the next: there are few, and a fingerprint is rewritten only a few times.
 //!
-//! Invariant: no fingerprint is in two places. A run that a snapshot may speak of is not removed before the next one.
+//! Invariant: no fingerprint is in two places. A run that the current snapshot names is not removed before the next
+//! one.
 
 use super::fault::failed;
 use super::files::Files;
@@ -22,11 +23,11 @@ pub(super) struct Known {
     crawl: u64,
     pub young: SeenSet,
     pub runs: Vec<Run>,
-    /// The number that the next run gets.
+    /// The number of the next run.
     next: u32,
-    /// Merged away, and perhaps named by the last snapshot.
+    /// Merged into others, but perhaps named by the last snapshot.
     retired: Vec<u32>,
-    /// Some that were found in runs of late: most links of a page are those of the page before.
+    /// A cache of fingerprints recently found in runs: most links of a page are those of the page before.
     met: Vec<u64>,
 }
 
@@ -43,7 +44,7 @@ impl Known {
         }
     }
 
-    /// Adds a fingerprint; says whether it was new.
+    /// Adds a fingerprint; returns whether it was new.
     pub fn insert(&mut self, fingerprint: u64) -> Result<bool, StoreError> {
         if !self.runs.is_empty() {
             let number = stored(fingerprint);
@@ -78,7 +79,7 @@ impl Known {
         ((u128::from(number) * self.met.len() as u128) >> 64) as usize
     }
 
-    /// A run is not what was written, or cannot be read. Without a snapshot that speaks of it, it is made anew.
+    /// A run is damaged or cannot be read. Without a snapshot that names it, it is rebuilt from the log.
     fn unreadable(&self, number: u32, error: &io::Error) -> StoreError {
         let name = run::file_name(number);
         if error.kind() != io::ErrorKind::InvalidData {
@@ -86,8 +87,8 @@ impl Known {
         }
         let file = self.files.describe(&name);
         let remedy = match snapshot::remove(&*self.files) {
-            Ok(()) => "run the same command again: it is made anew from the log",
-            Err(_) => "remove the file `snapshot`, and run the same command again: it is made anew from the log",
+            Ok(()) => "run the same command again: it is rebuilt from the log",
+            Err(_) => "remove the file `snapshot`, and run the same command again: it is rebuilt from the log",
         };
         StoreError::new(StoreErrorKind::Damaged, format!("{file} is damaged: {error}; {remedy}"))
     }
@@ -96,16 +97,16 @@ impl Known {
         self.young.len() + self.runs.iter().map(|run| run.count).sum::<u64>()
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.young.bytes() + self.met.capacity() * 8 + self.runs.iter().map(Run::bytes).sum::<usize>()
     }
 
-    /// Writes the table in memory to the disk, and empties it. All filters together have so much room.
+    /// Flushes the table in memory to disk and empties it. All filters together get this much room.
     pub fn spill(&mut self, filters: usize) -> Result<(), StoreError> {
         self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
         let young = std::mem::take(&mut self.young);
-        // All runs that are not much longer than what joins them.
+        // All runs that are not much longer than what they are merged with.
         let (mut from, mut together) = (self.runs.len(), young.len());
         while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
             && before.count <= together * 2
@@ -141,12 +142,12 @@ impl Known {
         Ok(())
     }
 
-    /// What no snapshot will speak of any more, once the one that is written now is in force.
+    /// The runs that no snapshot names any more once the one being written is in force.
     pub fn retire(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
 
-    /// Takes up the runs that a snapshot speaks of. `None` where one of them is not what it should be.
+    /// Opens the runs that a snapshot names. `None` if one of them is not what it should be.
     pub fn take_up(&mut self, runs: &[(u32, u64)]) -> Option<()> {
         for &(number, count) in runs {
             self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
@@ -156,13 +157,13 @@ impl Known {
         Some(())
     }
 
-    /// Makes room for some of what is found in runs: few bytes beside the rest.
+    /// Allocates the cache for fingerprints found in runs: small compared with the rest.
     fn remember_some(&mut self) {
         let places = self.runs.iter().map(|run| run.count / 256).sum::<u64>().next_power_of_two();
         self.met = vec![0; if self.runs.is_empty() { 0 } else { places.clamp(1 << 4, 1 << 16) as usize }];
     }
 
-    /// Removes runs that nobody speaks of.
+    /// Deletes runs that nothing refers to.
     pub fn clear_away(&mut self) -> Result<(), StoreError> {
         let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
@@ -192,7 +193,7 @@ pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> 
 
 type Fingerprints<'a> = Box<dyn Iterator<Item = io::Result<u64>> + 'a>;
 
-/// The fingerprints of the table and of some runs in one order.
+/// The fingerprints of the table and of some runs, merged in order.
 struct Merge<'a> {
     runs: Vec<(u32, Fingerprints<'a>)>,
     /// The next fingerprint of each run, the smallest first.

@@ -1,7 +1,8 @@
 //! The lock of a crawl directory: one process at a time.
 //!
 //! It is an advisory lock of the operating system, not the file's existence: when the process dies, however it dies,
-//! the lock is gone, and nobody has to remove anything. The file's text (process id and machine) is only for the message.
+//! the lock is released, and nothing has to be removed. The file's text (process id and machine) is only for the
+//! message.
 
 use argiope_core::{StoreError, StoreErrorKind};
 use rustix::fs::{FlockOperation, flock};
@@ -17,7 +18,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or names its holder.
     pub fn take(path: &Path) -> Result<Self, StoreError> {
         let failed = |error: std::io::Error| {
             StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
@@ -29,7 +30,7 @@ impl Lock {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
-                // Whatever can be read serves; the message stands without it.
+                // The message works without it.
                 let _ = (&file).take(200).read_to_string(&mut holder);
                 let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                 let directory = path.parent().unwrap_or(path).display();
@@ -45,7 +46,7 @@ impl Lock {
     }
 }
 
-/// Who holds the lock just now, as far as can be told without taking it: for those who only read.
+/// Who holds the lock now, as far as can be told without taking it: for commands that only read.
 pub fn holder(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {

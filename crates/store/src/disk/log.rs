@@ -1,20 +1,20 @@
-//! The crawl's log: everything that happened, in order, and nothing else. All other state can be made from it.
+//! The crawl's log: everything that happened, in order. All other state can be rebuilt from it.
 //!
-//! The log is one long line of bytes, cut into files of some hundred megabytes, `log/000001.log` and so on. A position
-//! counts from the start of the first file, headers included. Behind a file's header stand frames:
-//! `mark (4) · length (4) · checksum (8) · records`. A frame is one commit: all of it happened, or nothing.
+//! The log is one sequence of bytes, cut into files of some hundred megabytes, `log/000001.log` and so on. A position
+//! counts from the start of the first file, headers included. A file's header is followed by frames: `mark (4) · length
+//! (4) · checksum (8) · records`. A frame is one commit: all of it happened, or nothing.
 //!
-//! The writer begins a frame only after the one before it was synced. Hence what a crash can leave:
-//! - frames that are whole, and behind them at most one that is not: **torn**, never acknowledged, cut off;
-//! - a last file whose header is not whole: it was never used, and is removed.
+//! The writer starts a frame only after the one before it was synced. Hence a crash can leave:
+//! - complete frames, followed by at most one incomplete frame: **torn**, never acknowledged, truncated;
+//! - a last file with an incomplete header: it was never used, and is removed.
 //!
-//! A frame that is not whole with a whole one behind it cannot come from a crash. That is **damage**, and is refused.
+//! An incomplete frame followed by a complete one cannot come from a crash. That is **damage**, and is refused.
 
 use super::directory::CrawlFile;
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
 use super::record::{Record, Unreadable};
-use super::snapshot::{Aside, Portion};
+use super::snapshot::{Portion, SnapshotFile};
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ pub(super) const VERSION: u32 = 1;
 /// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
-/// What stands before a frame's records.
+/// The size of a frame's header.
 pub(super) const FRAME: usize = 16;
 const MARK: &[u8; 4] = b"\xA7FRM";
-/// How much is read at once where one record is wanted: the links of one page are neighbours.
+/// How much is read at once for a single record: the links of one page are neighbours.
 const WINDOW: usize = 8 * 1024;
 
-/// One commit: a frame, sealed, on its way to the disk. At the end of a run there may be some without a frame, which only
-/// bring more of a snapshot.
+/// One commit: a sealed frame to be written. At the end of a run there may be some without a frame, which only carry
+/// more of a snapshot.
 #[derive(Clone, Default)]
 pub struct CommitBatch {
-    /// Where the frame begins.
+    /// Where the frame starts.
     pub(super) start: u64,
     pub(super) frame: Arc<Vec<u8>>,
-    /// The number of the file that this frame is the first of, where it is.
+    /// The number of the file that starts with this frame, if one does.
     pub(super) begins_file: Option<u32>,
-    /// Some of a snapshot, of which nothing is younger than this frame.
+    /// A portion of a snapshot, which refers to nothing after this frame.
     pub(super) snapshot: Option<Arc<Portion>>,
-    /// The snapshot comes into force with it.
+    /// It puts the snapshot into force.
     pub(super) completes_snapshot: bool,
 }
 
@@ -56,13 +56,13 @@ impl CommitBatch {
         self.frame.len()
     }
 
-    /// What the frontier needs of it once it is durable: a portion of a snapshot is large, and of no more use.
+    /// What the frontier needs of it once it is durable: the portion of a snapshot is large and no longer needed.
     pub fn written(self) -> Self {
         Self { snapshot: None, ..self }
     }
 }
 
-/// Fills in what stands before the records of a frame.
+/// Fills in the header of a frame.
 pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
     if let Some((head, records)) = frame.split_at_mut_checked(FRAME) {
         head[..4].copy_from_slice(MARK);
@@ -71,7 +71,7 @@ pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
     }
 }
 
-/// The length of the records and their checksum, as a frame's head tells them.
+/// The length of the records and their checksum, from a frame's header.
 fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
     let (&[m0, m1, m2, m3, l0, l1, l2, l3, ref sum @ ..], _) = head.split_first_chunk::<FRAME>()?;
     ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
@@ -93,20 +93,20 @@ pub(super) fn file_name(number: u32) -> String {
     format!("{FOLDER}/{number:06}.log")
 }
 
-/// The number of a file of the log; `None` for whatever else is in its folder.
+/// The number of a file of the log; `None` for anything else in its folder.
 pub(super) fn file_number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".log")?.parse().ok()?;
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
-/// Whether a log begins here, in any state.
+/// Whether there is a log, in any state.
 pub(super) fn is_there(files: &dyn Files) -> bool {
     let mut magic = [0; MAGIC.len()];
     let read = files.open(&file_name(1)).and_then(|file| file.read_at(&mut magic, 0));
     read.is_ok_and(|read| magic.get(..read) == Some(MAGIC))
 }
 
-/// Puts frames on the disk, one after the other. Lives with whoever may wait for a disk.
+/// Writes frames to disk, one after the other. Lives on the thread that may wait for disks.
 pub struct LogWriter {
     files: Arc<dyn Files>,
     crawl: u64,
@@ -114,19 +114,19 @@ pub struct LogWriter {
     name: String,
     /// The position of the file's header.
     base: u64,
-    snapshot: Aside,
-    /// A crawl that nothing was committed of yet: its log's first file is not synced, and `crawl.json` not written.
-    unborn: Option<CrawlFile>,
-    /// After a failure nobody knows what is on the disk: nothing more is written to it.
+    snapshot: SnapshotFile,
+    /// A crawl without a commit yet: its log's first file is not synced, and `crawl.json` not written.
+    uncommitted: Option<CrawlFile>,
+    /// After a failed write the state of the disk is unknown: nothing more is written.
     broken: Option<StoreError>,
 }
 
 impl LogWriter {
-    /// Makes the first file of a new log. Nothing is synced: that is the first commit's affair, so that a crawl can
-    /// begin without waiting for a disk.
+    /// Creates the first file of a new log. Nothing is synced: that is left to the first commit, so that a crawl can
+    /// start without waiting for a disk.
     pub(super) fn create(files: Arc<dyn Files>, crawl: CrawlFile) -> Result<Self, StoreError> {
         files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
-        // Of a directory that was being made, or removed, when the process died.
+        // Left by a directory that was being created or removed when the process died.
         for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
             let Some(name) = file_number(&name).map(file_name) else { continue };
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
@@ -138,14 +138,14 @@ impl LogWriter {
             file,
             name,
             base: 0,
-            snapshot: Aside::default(),
-            unborn: Some(crawl),
+            snapshot: SnapshotFile::default(),
+            uncommitted: Some(crawl),
             broken: None,
         })
     }
 
-    /// Makes the beginning of a new log last, and only then says that there is a crawl.
-    fn bring_to_life(&mut self, mut crawl: CrawlFile) -> Result<(), StoreError> {
+    /// Makes the start of a new log durable, and only then writes `crawl.json`.
+    fn make_durable(&mut self, mut crawl: CrawlFile) -> Result<(), StoreError> {
         let mut sync = || -> io::Result<()> {
             self.file.sync()?;
             self.files.sync_folder(FOLDER)?;
@@ -155,7 +155,7 @@ impl LogWriter {
         crawl.write(&*self.files)
     }
 
-    /// Writes a frame and returns once it is durable. Whatever the commit says about outputs must be durable before.
+    /// Writes a frame and returns once it is durable. The outputs that the commit mentions must be durable before.
     pub fn write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -166,8 +166,8 @@ impl LogWriter {
     }
 
     fn try_write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        if let Some(crawl) = self.unborn.take() {
-            self.bring_to_life(crawl)?;
+        if let Some(crawl) = self.uncommitted.take() {
+            self.make_durable(crawl)?;
         }
         if let Some(number) = batch.begins_file {
             self.base = batch.start - HEADER as u64;
@@ -208,20 +208,20 @@ pub(super) struct LogReader {
     files: Arc<dyn Files>,
     crawl: u64,
     sections: Vec<Section>,
-    /// The piece of the log that was read last, and its position.
+    /// The part of the log that was read last, and its position.
     window: Vec<u8>,
     window_at: u64,
 }
 
-/// Where the whole frames end, and what stands behind them.
+/// Where the complete frames end, and what follows them.
 pub(super) struct Tail {
     pub end: u64,
-    /// So many bytes are not a whole frame.
+    /// This many bytes are not a complete frame.
     pub torn: u64,
 }
 
 impl LogReader {
-    /// Opens all files of a log. `None` in the second place, or the name of a last file that was never used.
+    /// Opens all files of a log. The second value is the name of a last file that was never used, if there is one.
     pub fn open(files: Arc<dyn Files>, crawl: u64) -> Result<(Self, Option<String>), StoreError> {
         let names = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
         let last = names.iter().filter_map(|name| file_number(name)).max().unwrap_or(0);
@@ -242,7 +242,7 @@ impl LogReader {
                 if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
-                return Err(damaged(&*files, &name, "its header is not the one that belongs there"));
+                return Err(damaged(&*files, &name, "its header does not match the log"));
             }
             let len = file.length().map_err(error)?;
             reader.sections.push(Section { number, base, file });
@@ -254,7 +254,7 @@ impl LogReader {
     /// The position of the first frame.
     pub const FIRST: u64 = HEADER as u64;
 
-    /// Tells of a file that the writer begins.
+    /// Adds a file that the writer starts.
     pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
         let name = file_name(number);
         let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", &error))?;
@@ -262,7 +262,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Goes through the frames from a position on, which must be the beginning of one or the end of all.
+    /// Iterates over the frames from a position, which must be the start of one or the end of all.
     pub fn walk(
         &self,
         from: u64,
@@ -272,7 +272,7 @@ impl LogReader {
         let mut records = Vec::new();
         loop {
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
-            // Where a file ends, the next one's header begins.
+            // Where a file ends, the next one's header starts.
             if at == section.base {
                 at += HEADER as u64;
                 continue;
@@ -284,13 +284,14 @@ impl LogReader {
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
-                // Whoever reads while a crawl writes may have seen half of this frame, and then the next one whole.
+                // A reader may have seen half of this frame while the crawl was writing it, and then the next one
+                // completely.
                 let still_torn = behind && !self.read_frame(section, at, &mut records)?;
                 if still_torn {
                     return Err(damaged(
                         &*self.files,
                         &name,
-                        &format!("the frame at byte {} is not whole", at - section.base),
+                        &format!("the frame at byte {} is incomplete", at - section.base),
                     ));
                 }
                 if !behind {
@@ -311,7 +312,7 @@ impl LogReader {
         }
     }
 
-    /// Whether a whole frame with this checksum stands at a position and ends at another.
+    /// Whether a complete frame with this checksum starts at one position and ends at the other.
     pub fn has_frame(&self, start: u64, end: u64, checksum: u64) -> Result<bool, StoreError> {
         let Some((section, _)) = self.section_at(start) else { return Ok(false) };
         let mut records = Vec::new();
@@ -320,13 +321,13 @@ impl LogReader {
         Ok(whole && start + (FRAME + records.len()) as u64 == end && sum == checksum)
     }
 
-    /// The file that holds a position, and the one after it. A position at the very end counts as the last file's.
+    /// The file that holds a position, and the one after it. A position at the very end belongs to the last file.
     fn section_at(&self, position: u64) -> Option<(&Section, Option<&Section>)> {
         let index = self.sections.partition_point(|section| section.base <= position).checked_sub(1)?;
         Some((self.sections.get(index)?, self.sections.get(index + 1)))
     }
 
-    /// Reads the records of the frame at a position; `false` where it is not whole.
+    /// Reads the records of the frame at a position; `false` if it is incomplete.
     fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let mut head = [0; FRAME];
@@ -342,7 +343,7 @@ impl LogReader {
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
-    /// Whether anything behind a place of a file is a whole frame.
+    /// Whether a complete frame follows anywhere after a place of a file.
     fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
         let len = section.file.length().map_err(error)?;
@@ -359,10 +360,11 @@ impl LogReader {
         }))
     }
 
-    /// Reads the record at a position of the part that is on the disk.
+    /// Reads the record at a position that is on disk.
     pub fn read<T>(&mut self, position: u64, with: impl FnOnce(Record<'_>) -> T) -> Result<T, StoreError> {
         let mut wanted = WINDOW;
-        // First what is in the window, which may be older than what was written since. Then a fresh window. Then a larger.
+        // First what is in the window, which may be older than what was written since. Then a fresh window. Then a
+        // larger one.
         for fresh in [false, true, true] {
             if fresh {
                 self.fill_window(position, wanted)?;
@@ -386,7 +388,7 @@ impl LogReader {
         if let Some((section, _)) = self.section_at(position) {
             let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
             let within = position - section.base;
-            // A record may say that it is long: before there is room for it, the file is asked whether it is as long.
+            // A record may claim to be long: before memory is allocated for it, check that the file is that long.
             let left =
                 if wanted > WINDOW { section.file.length().map_err(error)?.saturating_sub(within) } else { u64::MAX };
             window.resize(usize::try_from(left).unwrap_or(wanted).min(wanted), 0);
@@ -397,7 +399,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Cuts off what is torn, and hands out the writer that goes on from there.
+    /// Truncates a torn frame, and returns the writer that continues from there.
     pub fn writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
         let files = Arc::clone(&self.files);
         if let Some(name) = unused {
@@ -417,11 +419,20 @@ impl LogReader {
             Ok(file)
         };
         let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
-        let snapshot = Aside::default();
-        Ok(LogWriter { crawl: self.crawl, base: last.base, file, name, snapshot, unborn: None, broken: None, files })
+        let snapshot = SnapshotFile::default();
+        Ok(LogWriter {
+            crawl: self.crawl,
+            base: last.base,
+            file,
+            name,
+            snapshot,
+            uncommitted: None,
+            broken: None,
+            files,
+        })
     }
 
-    /// The number and the base of the last file.
+    /// The number and the start of the last file.
     pub fn last_file(&self) -> (u32, u64) {
         self.sections.last().map_or((0, 0), |section| (section.number, section.base))
     }

@@ -1,26 +1,27 @@
-//! The crawl directory: a crawl that survives whatever happens to the process and to the machine.
+//! The crawl directory: a crawl that survives crashes of the process and of the machine.
 //!
 //! # Theory
 //!
-//! There is one truth, the **log** (`log`): everything that happened, appended, in frames with checksums. A frame is
-//! one commit. It holds the fates of some pages with their records, the links that they brought, what lanes want to
-//! remember, and up to where each output file belongs to it. So fate, links and outputs become durable together, by one
-//! write and one sync for many pages.
+//! The single source of truth is the **log** (`log`): everything that happened, appended in frames with checksums. A
+//! frame is one commit. It holds the outcomes of some pages with their records, the links found on them, what lanes
+//! store, and the length of each output file. So outcomes, links and outputs become durable together, with one write
+//! and one sync for many pages.
 //!
-//! Everything else can be made from the log. In memory there are the fingerprints of all known addresses, the names of
-//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a copy of
-//! that, so that opening need not read the whole log; when in doubt it is thrown away. It is taken in portions, one with
-//! each commit (`taking`): the crawl does not stand still for it.
+//! Everything else can be rebuilt from the log. In memory there are the fingerprints of all known URLs, the names of
+//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a checkpoint
+//! of that, so that opening need not read the whole log; if in doubt it is discarded. It is taken in portions, one with
+//! each commit (`snapshot_writer`), so the crawl does not pause for it.
 //!
-//! Memory has a limit ([`open_within`]). Beyond it fingerprints go to sorted files (`known`, `run`) and the middle of long
-//! queues to a scratch file (`spill`). Both can be made from the log as well.
+//! Memory is limited ([`open_within`]). Beyond the limit fingerprints go to sorted files (`known`, `run`) and the
+//! middle of long queues to a scratch file (`spill`). Both can be rebuilt from the log as well.
 //!
-//! A call on [`DiskFrontier`] changes memory at once and appends to the frame in the making. [`DiskFrontier::commit`]
-//! seals the frame. Whoever may wait for disks hands it to [`LogWriter::write`], after syncing the outputs that it
-//! speaks of, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never waits.
+//! A call on [`DiskFrontier`] changes memory at once and appends to the frame being built. [`DiskFrontier::commit`]
+//! seals the frame. The thread that may wait for disks passes it to [`LogWriter::write`], after syncing the outputs
+//! that it mentions, and tells the frontier when it is durable ([`DiskFrontier::acknowledge`]). The frontier never
+//! waits.
 //!
-//! Leases are not written down. Whoever opens the directory finds what was leased in the queue again, and what was
-//! written to outputs behind the last commit is cut off. Fetching is at least once; records are exactly once.
+//! Leases are not stored. When the directory is opened, leased links are in the queue again, and what was written to
+//! outputs after the last commit is truncated. Fetching is at least once; records are exactly once.
 //!
 //! `docs/format.md` describes all files to the byte.
 
@@ -42,8 +43,8 @@ mod replay;
 mod round;
 mod run;
 mod snapshot;
+mod snapshot_writer;
 mod spill;
-mod taking;
 
 pub use directory::{
     CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, cut_back, is_inside, open,

@@ -1,41 +1,41 @@
 //! [`LaneQueue`]: what is queued in one lane, as positions in the log.
 //!
-//! The links themselves stay on the disk; in memory a queued link is the distance from the one before it, two or three
-//! bytes. A position in the log is also the order of arrival, so a level's positions ascend.
+//! The links themselves stay on disk; in memory a queued link is the distance from the one before it, two or three
+//! bytes. A position in the log is also the order of arrival, so the positions of a level ascend.
 //!
-//! Of a million lanes most hold none or a few links: these lie in the lane's own entry, or in a short chain of bytes beside
-//! those of all other lanes ([`Chains`]). Of a very long queue only both ends need to be in memory: where there is no room,
-//! the middle waits on the disk ([`Spill`]).
+//! Of a million lanes most hold no links or a few: these lie in the lane's own entry, or in a short chain of bytes
+//! beside those of all other lanes ([`Chains`]). Of a very long queue only both ends need to be in memory: if there is
+//! no room, the middle is on disk ([`Spill`]).
 //!
 //! Invariant: levels are in order of depth, none is empty, and the positions of a level ascend.
 
 use super::blocks::{BlockReader, BlockWriter};
 use super::chains::{Chain, Chains};
 use super::record::{Bytes, write_number};
-use super::spill::{Away, PIECE, Spill};
+use super::spill::{PIECE, Spill, SpilledPiece};
 use argiope_core::StoreError;
 use std::collections::{HashSet, VecDeque};
 
 /// The queue of one lane.
 ///
-/// Up to some length it is *written*: in order, each link as its depth and position, both as the step from the link
-/// before, where the position starts from zero again when the depth has changed.
+/// Up to some length it is *encoded*: in order, each link as its depth and position, both as differences to the
+/// previous link, where the position starts from zero again when the depth has changed.
 pub(super) enum LaneQueue {
-    /// Written, in the entry itself; without links at first.
-    Short { length: u8, bytes: [u8; SHORT] },
-    /// Written.
+    /// Encoded, in the entry itself; empty at first.
+    Short { length: u8, bytes: [u8; MAX_INLINE] },
+    /// Encoded.
     Few(Chain),
     #[expect(clippy::box_collection, reason = "a lane is as large as its largest form, and most lanes are short")]
     Many(Box<Vec<Level>>),
 }
 
-/// So much fits into the entry of a lane.
-const SHORT: usize = 22;
-/// What is longer is not written, but has levels.
-const FEW: usize = 160;
+/// The bytes that fit into the entry of a lane.
+const MAX_INLINE: usize = 22;
+/// Longer queues are not encoded but have levels.
+const MAX_ENCODED: usize = 160;
 
-/// Where all queues together keep their bytes: in memory, and on the disk.
-pub(super) struct Shelf {
+/// Where all queues keep their bytes: in memory and on disk.
+pub(super) struct QueueStorage {
     pub chains: Chains,
     pub spill: Spill,
 }
@@ -48,23 +48,23 @@ pub(super) struct Level {
     first: u64,
     /// The position of the last.
     last: u64,
-    /// From the first to the second, from the second to the third, and so on.
+    /// The differences from the first to the second, from the second to the third, and so on.
     steps: Chain,
-    /// Where the steps go on, if not all of them are in memory.
+    /// Where the differences continue if not all of them are in memory.
     more: Option<Box<More>>,
 }
 
-/// The steps behind those at the front.
+/// The differences after those at the front.
 #[derive(Default)]
 struct More {
-    away: VecDeque<Away>,
+    away: VecDeque<SpilledPiece>,
     /// The last of them, in memory again.
     tail: Chain,
 }
 
 impl Default for LaneQueue {
     fn default() -> Self {
-        Self::Short { length: 0, bytes: [0; SHORT] }
+        Self::Short { length: 0, bytes: [0; MAX_INLINE] }
     }
 }
 
@@ -81,9 +81,9 @@ impl LaneQueue {
         }
     }
 
-    /// The written form. Nothing for a queue that has levels.
+    /// The encoded form. Empty for a queue that has levels.
     fn written(&self, chains: &Chains) -> Vec<u8> {
-        let mut written = Vec::with_capacity(FEW + 2 * 10);
+        let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
         match self {
             Self::Short { length, bytes } => written.extend(bytes.iter().take(usize::from(*length))),
             Self::Few(chain) => chains.pieces(chain).for_each(|piece| written.extend_from_slice(piece)),
@@ -92,12 +92,12 @@ impl LaneQueue {
         written
     }
 
-    /// Takes another written form in place of the one that is there.
+    /// Replaces the encoded form.
     fn rewrite(&mut self, written: &[u8], chains: &mut Chains) {
         if let Self::Few(chain) = self {
             chains.take(chain, usize::MAX);
         }
-        let mut bytes = [0; SHORT];
+        let mut bytes = [0; MAX_INLINE];
         *self = match bytes.get_mut(..written.len()) {
             Some(place) => {
                 place.copy_from_slice(written);
@@ -118,13 +118,13 @@ impl LaneQueue {
         if last.0 <= depth {
             write_link(last, (depth, position), &mut written);
         } else {
-            // It stands behind those of its depth, and before those that are deeper.
+            // It belongs after those of its depth and before those that are deeper.
             let shallow = links(&written).take_while(|link| link.0 <= depth);
             let deep = links(&written).skip_while(|link| link.0 <= depth);
             written = write(shallow.chain([(depth, position)]).chain(deep));
         }
         match self {
-            _ if written.len() > FEW => {
+            _ if written.len() > MAX_ENCODED => {
                 let mut levels = Vec::with_capacity(1);
                 links(&written).for_each(|(depth, position)| push_into(&mut levels, depth, position, chains));
                 self.rewrite(&[], chains);
@@ -135,13 +135,13 @@ impl LaneQueue {
         }
     }
 
-    /// Takes the next link: the first of the lowest depth.
-    pub fn pop(&mut self, shelf: &mut Shelf) -> Result<Option<(u32, u64)>, StoreError> {
+    /// Removes the next link: the first of the lowest depth.
+    pub fn pop(&mut self, storage: &mut QueueStorage) -> Result<Option<(u32, u64)>, StoreError> {
         let Self::Many(levels) = self else {
-            let written = self.written(&shelf.chains);
+            let written = self.written(&storage.chains);
             let mut links = links(&written);
             let popped = links.next();
-            self.rewrite(&write(links), &mut shelf.chains);
+            self.rewrite(&write(links), &mut storage.chains);
             return Ok(popped);
         };
         let Some(level) = levels.first_mut() else { return Ok(None) };
@@ -150,7 +150,7 @@ impl LaneQueue {
         if level.count == 0 {
             levels.remove(0);
         } else {
-            level.first += level.next_step(shelf)?;
+            level.first += level.next_step(storage)?;
         }
         if levels.is_empty() {
             *self = Self::default();
@@ -158,7 +158,7 @@ impl LaneQueue {
         Ok(Some(popped))
     }
 
-    /// Puts links before all others: in order, and none of them belongs behind one that is there.
+    /// Prepends links: they are in order, and none belongs after one that is there.
     fn prepend(&mut self, mut before: Vec<(u32, u64)>, chains: &mut Chains) {
         let Self::Many(levels) = self else {
             before.extend(links(&self.written(chains)));
@@ -174,53 +174,53 @@ impl LaneQueue {
         }
     }
 
-    /// Adds links that may belong anywhere, near the front most likely.
-    pub fn insert(&mut self, mut links: Vec<(u32, u64)>, shelf: &mut Shelf) -> Result<(), StoreError> {
+    /// Adds links that may belong anywhere, most likely near the front.
+    pub fn insert(&mut self, mut links: Vec<(u32, u64)>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let Some(&last) = links.iter().max() else { return Ok(()) };
-        while let Some(front) = self.pop(shelf)? {
+        while let Some(front) = self.pop(storage)? {
             links.push(front);
             if front > last {
                 break;
             }
         }
         links.sort_unstable();
-        self.prepend(links, &mut shelf.chains);
+        self.prepend(links, &mut storage.chains);
         Ok(())
     }
 
-    /// Takes out the links with these positions, which are near the front most likely.
-    pub fn remove(&mut self, mut gone: HashSet<u64>, shelf: &mut Shelf) -> Result<(), StoreError> {
+    /// Removes the links with these positions, which are most likely near the front.
+    pub fn remove(&mut self, mut gone: HashSet<u64>, storage: &mut QueueStorage) -> Result<(), StoreError> {
         let mut kept = Vec::new();
         while !gone.is_empty() {
-            let Some(link) = self.pop(shelf)? else { break };
+            let Some(link) = self.pop(storage)? else { break };
             if !gone.remove(&link.1) {
                 kept.push(link);
             }
         }
         if !kept.is_empty() {
-            self.prepend(kept, &mut shelf.chains);
+            self.prepend(kept, &mut storage.chains);
         }
         Ok(())
     }
 
-    /// Puts the middle of long queues on the disk.
-    pub fn spill(&mut self, shelf: &mut Shelf) -> Result<(), StoreError> {
+    /// Moves the middle of long queues to disk.
+    pub fn spill(&mut self, storage: &mut QueueStorage) -> Result<(), StoreError> {
         if let Self::Many(levels) = self {
-            levels.iter_mut().try_for_each(|level| level.spill(shelf))?;
+            levels.iter_mut().try_for_each(|level| level.spill(storage))?;
         }
         Ok(())
     }
 
-    /// Writes the queue as a snapshot holds it: its form, and what that form holds.
-    pub fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), StoreError> {
+    /// Writes the queue as a snapshot stores it: its form, and the contents of that form.
+    pub fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         match self {
             Self::Many(levels) => {
                 out.write(&[3]);
                 out.number(levels.len() as u64);
-                levels.iter().try_for_each(|level| level.encode(out, shelf))?;
+                levels.iter().try_for_each(|level| level.encode(out, storage))?;
             }
             _ => {
-                let written = self.written(&shelf.chains);
+                let written = self.written(&storage.chains);
                 out.write(&[2]);
                 out.number(written.len() as u64);
                 out.write(&written);
@@ -229,12 +229,12 @@ impl LaneQueue {
         Ok(())
     }
 
-    /// Reads back what `encode` wrote. `None` where that is not what is there.
-    pub fn decode(from: &mut BlockReader, shelf: &mut Shelf) -> Result<Option<Self>, StoreError> {
+    /// Reads what `encode` wrote. `None` if the bytes are something else.
+    pub fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let mut written = |from: &mut BlockReader| {
             let length = from.number()?;
             let mut queue = Self::default();
-            queue.rewrite(&from.bytes(length)?, &mut shelf.chains);
+            queue.rewrite(&from.bytes(length)?, &mut storage.chains);
             Some(queue)
         };
         match from.byte() {
@@ -245,19 +245,19 @@ impl LaneQueue {
         let mut levels = Vec::new();
         let Some(count) = from.number() else { return Ok(None) };
         for _ in 0..count {
-            let Some(level) = Level::decode(from, shelf)? else { return Ok(None) };
+            let Some(level) = Level::decode(from, storage)? else { return Ok(None) };
             levels.push(level);
         }
         Ok(Some(Self::Many(Box::new(levels))))
     }
 
-    /// The bytes of memory that it holds beside itself and its chains.
+    /// Memory use in bytes besides itself and its chains.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Short { .. } | Self::Few(_) => 0,
             Self::Many(levels) => {
                 let more = levels.iter().filter_map(|level| level.more.as_ref());
-                let more = more.map(|more| size_of::<More>() + more.away.capacity() * size_of::<Away>());
+                let more = more.map(|more| size_of::<More>() + more.away.capacity() * size_of::<SpilledPiece>());
                 size_of::<Vec<Level>>() + levels.capacity() * size_of::<Level>() + more.sum::<usize>()
             }
         }
@@ -269,7 +269,7 @@ impl Level {
         Self { depth, count: 1, first: position, last: position, steps: Chain::default(), more: None }
     }
 
-    /// Where further steps go.
+    /// Where further differences go.
     fn end(&mut self) -> &mut Chain {
         self.more.as_mut().map_or(&mut self.steps, |more| &mut more.tail)
     }
@@ -282,9 +282,9 @@ impl Level {
         self.count += 1;
     }
 
-    /// Takes the step from the first to the second.
-    fn next_step(&mut self, shelf: &mut Shelf) -> Result<u64, StoreError> {
-        let Shelf { chains, spill } = shelf;
+    /// Removes the difference from the first to the second.
+    fn next_step(&mut self, storage: &mut QueueStorage) -> Result<u64, StoreError> {
+        let QueueStorage { chains, spill } = storage;
         if self.steps.is_empty()
             && let Some(more) = &mut self.more
         {
@@ -306,9 +306,9 @@ impl Level {
         Ok(Bytes(&step).number().unwrap_or(0))
     }
 
-    /// Puts all but the first and the last piece of the steps on the disk.
-    fn spill(&mut self, shelf: &mut Shelf) -> Result<(), StoreError> {
-        let Shelf { chains, spill } = shelf;
+    /// Moves all but the first and the last piece of the differences to disk.
+    fn spill(&mut self, storage: &mut QueueStorage) -> Result<(), StoreError> {
+        let QueueStorage { chains, spill } = storage;
         if self.more.is_none() {
             if self.steps.len() < 3 * PIECE {
                 return Ok(());
@@ -326,7 +326,7 @@ impl Level {
         Ok(())
     }
 
-    fn encode(&self, out: &mut BlockWriter, shelf: &Shelf) -> Result<(), StoreError> {
+    fn encode(&self, out: &mut BlockWriter, storage: &QueueStorage) -> Result<(), StoreError> {
         let Self { depth, count, first, last, steps, more } = self;
         let away = || more.iter().flat_map(|more| &more.away);
         let here = steps.len() + more.as_ref().map_or(0, |more| more.tail.len());
@@ -334,19 +334,19 @@ impl Level {
         for number in [u64::from(*depth), u64::from(*count), *first, last - first, length] {
             out.number(number);
         }
-        for piece in shelf.chains.pieces(steps) {
+        for piece in storage.chains.pieces(steps) {
             out.write(piece);
         }
         for away in away() {
-            out.write(&shelf.spill.read(*away)?);
+            out.write(&storage.spill.read(*away)?);
         }
-        for piece in more.iter().flat_map(|more| shelf.chains.pieces(&more.tail)) {
+        for piece in more.iter().flat_map(|more| storage.chains.pieces(&more.tail)) {
             out.write(piece);
         }
         Ok(())
     }
 
-    fn decode(from: &mut BlockReader, shelf: &mut Shelf) -> Result<Option<Self>, StoreError> {
+    fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let head = |from: &mut BlockReader| {
             let (depth, count) = (u32::try_from(from.number()?).ok()?, u32::try_from(from.number()?).ok()?);
             let first = from.number()?;
@@ -357,19 +357,19 @@ impl Level {
         let Some((mut level, mut length)) = head(from) else { return Ok(None) };
         while length > 0 {
             let piece = length.min(PIECE as u64);
-            let Some(()) = from.read(piece as usize, |bytes| shelf.chains.push(level.end(), bytes)) else {
+            let Some(()) = from.read(piece as usize, |bytes| storage.chains.push(level.end(), bytes)) else {
                 return Ok(None);
             };
             length -= piece;
-            if level.end().len() > shelf.spill.long {
-                level.spill(shelf)?;
+            if level.end().len() > storage.spill.long {
+                level.spill(storage)?;
             }
         }
         Ok(Some(level))
     }
 }
 
-/// Takes as many steps as fit into a piece.
+/// Removes as many differences as fit into a piece.
 fn whole_steps(steps: &mut Chain, chains: &mut Chains) -> Vec<u8> {
     let mut piece = chains.take(steps, PIECE);
     let end = piece.iter().rposition(|byte| byte & 0x80 == 0).map_or(piece.len(), |last| last + 1);
@@ -388,7 +388,7 @@ fn push_into(levels: &mut Vec<Level>, depth: u32, position: u64, chains: &mut Ch
     }
 }
 
-/// Puts positions of one depth before all others.
+/// Prepends positions of one depth.
 fn prepend_to(levels: &mut Vec<Level>, depth: u32, first: u64, positions: &[u64], chains: &mut Chains) {
     let Some(level) = levels.first_mut().filter(|level| level.depth == depth) else {
         let mut level = Level::new(depth, first);
@@ -404,12 +404,12 @@ fn prepend_to(levels: &mut Vec<Level>, depth: u32, first: u64, positions: &[u64]
     level.count += positions.len() as u32;
 }
 
-/// How many numbers end in some bytes of the written form. A link is two.
+/// How many numbers end in these bytes of the encoded form. A link is two.
 fn numbers_in(written: &[u8]) -> u64 {
     written.iter().filter(|byte| **byte & 0x80 == 0).count() as u64
 }
 
-/// The links of the written form.
+/// The links of the encoded form.
 fn links(written: &[u8]) -> impl Iterator<Item = (u32, u64)> {
     let mut bytes = Bytes(written);
     let (mut depth, mut position) = (0, 0);
@@ -424,7 +424,7 @@ fn links(written: &[u8]) -> impl Iterator<Item = (u32, u64)> {
 }
 
 fn write(links: impl Iterator<Item = (u32, u64)>) -> Vec<u8> {
-    let mut written = Vec::with_capacity(FEW + 2 * 10);
+    let mut written = Vec::with_capacity(MAX_ENCODED + 2 * 10);
     let mut before = (0, 0);
     for link in links {
         write_link(before, link, &mut written);
@@ -444,93 +444,93 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Files, and a shelf that has room for so much of a level.
-    fn files(long: usize) -> (tempfile::TempDir, Arc<dyn Files>, Shelf) {
+    /// Files, and storage that keeps this much of a level in memory.
+    fn files(long: usize) -> (tempfile::TempDir, Arc<dyn Files>, QueueStorage) {
         let folder = tempfile::tempdir().expect("a folder");
         let files: Arc<dyn Files> = Arc::new(OsFiles::new(folder.path()));
-        let shelf = Shelf { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, long) };
-        (folder, files, shelf)
+        let storage = QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, long) };
+        (folder, files, storage)
     }
 
-    fn drain(queue: &mut LaneQueue, shelf: &mut Shelf) -> Vec<(u32, u64)> {
-        std::iter::from_fn(|| queue.pop(shelf).expect("reads")).collect()
+    fn drain(queue: &mut LaneQueue, storage: &mut QueueStorage) -> Vec<(u32, u64)> {
+        std::iter::from_fn(|| queue.pop(storage).expect("reads")).collect()
     }
 
-    fn copy(queue: &LaneQueue, files: &dyn Files, shelf: &mut Shelf) -> LaneQueue {
+    fn copy(queue: &LaneQueue, files: &dyn Files, storage: &mut QueueStorage) -> LaneQueue {
         let mut out = BlockWriter::new(5);
-        assert!(queue.encode(&mut out, shelf).is_ok());
+        assert!(queue.encode(&mut out, storage).is_ok());
         files.create("queue").and_then(|mut file| file.write_at(&out.finish().concat(), 0)).expect("writes");
         let mut from = BlockReader::new(files.open("queue").expect("a file"), 5);
-        let read = LaneQueue::decode(&mut from, shelf).expect("reads").expect("what was written");
+        let read = LaneQueue::decode(&mut from, storage).expect("reads").expect("what was written");
         assert!(from.ends());
         read
     }
 
     #[test]
     fn pops_by_depth_and_then_by_arrival() {
-        let (_folder, _, mut shelf) = files(usize::MAX);
+        let (_folder, _, mut storage) = files(usize::MAX);
         let mut queue = LaneQueue::default();
         let arrivals = [(3, 10), (1, 20), (3, 500), (2, 100_000), (1, 100_001), (3, 1 << 50)];
         for (depth, position) in arrivals {
-            queue.push(depth, position, &mut shelf.chains);
+            queue.push(depth, position, &mut storage.chains);
         }
-        assert_eq!(queue.len(&shelf.chains), 6);
-        assert_eq!(queue.pop(&mut shelf).expect("reads"), Some((1, 20)));
-        queue.push(1, (1 << 50) + 1, &mut shelf.chains);
-        let rest = drain(&mut queue, &mut shelf);
+        assert_eq!(queue.len(&storage.chains), 6);
+        assert_eq!(queue.pop(&mut storage).expect("reads"), Some((1, 20)));
+        queue.push(1, (1 << 50) + 1, &mut storage.chains);
+        let rest = drain(&mut queue, &mut storage);
         assert_eq!(rest, [(1, 100_001), (1, (1 << 50) + 1), (2, 100_000), (3, 10), (3, 500), (3, 1 << 50)]);
         assert!(queue.is_empty());
     }
 
-    /// All lengths from none to many, all ways to mix three depths, in memory and with the middle on the disk: against
-    /// a sorted list.
+    /// All lengths from none to many, all ways to mix three depths, in memory and with the middle on disk: against a
+    /// sorted list.
     #[test]
     fn every_form_keeps_order_and_can_be_written_and_read() {
         let lengths = (0..120).chain([2_000, 30_000]);
         for (length, long) in lengths.flat_map(|length| [(length, usize::MAX), (length, 100)]) {
-            let (_folder, files, mut shelf) = files(long);
+            let (_folder, files, mut storage) = files(long);
             let links: Vec<(u32, u64)> = (0..length).map(|i| ((i * i * 7 % 11 % 3) as u32, 40 + i * 131)).collect();
             let mut queue = LaneQueue::default();
             for (number, (depth, position)) in links.iter().enumerate() {
-                queue.push(*depth, *position, &mut shelf.chains);
+                queue.push(*depth, *position, &mut storage.chains);
                 if long == 100 && number % 700 == 0 {
-                    queue.spill(&mut shelf).expect("spills");
+                    queue.spill(&mut storage).expect("spills");
                 }
             }
             let mut sorted = links;
             sorted.sort_unstable();
-            let mut read = copy(&queue, &*files, &mut shelf);
-            assert_eq!((queue.len(&shelf.chains), read.len(&shelf.chains)), (length, length));
+            let mut read = copy(&queue, &*files, &mut storage);
+            assert_eq!((queue.len(&storage.chains), read.len(&storage.chains)), (length, length));
             if length == 30_000 && long == 100 {
-                // The two of them: 60,000 links.
-                let bytes = read.bytes() + queue.bytes() + shelf.chains.bytes();
+                // Both of them: 60,000 links.
+                let bytes = read.bytes() + queue.bytes() + storage.chains.bytes();
                 assert!(bytes < 60_000 + 20_000, "{bytes}");
             }
-            // A third goes away, from the front and from within; some of that comes back.
+            // A third is removed, from the front and from within; some of it comes back.
             let gone: Vec<(u32, u64)> = sorted.iter().copied().take(length as usize / 2).step_by(2).collect();
             let positions: HashSet<u64> = gone.iter().map(|link| link.1).collect();
-            queue.remove(positions.clone(), &mut shelf).expect("reads");
+            queue.remove(positions.clone(), &mut storage).expect("reads");
             let left: Vec<(u32, u64)> = sorted.iter().copied().filter(|link| !positions.contains(&link.1)).collect();
-            assert_eq!(queue.len(&shelf.chains), left.len() as u64);
-            assert_eq!(drain(&mut copy(&queue, &*files, &mut shelf), &mut shelf), left);
-            queue.insert(gone.into_iter().rev().collect(), &mut shelf).expect("reads");
-            assert_eq!(drain(&mut read, &mut shelf), sorted);
-            assert_eq!(drain(&mut queue, &mut shelf), sorted);
+            assert_eq!(queue.len(&storage.chains), left.len() as u64);
+            assert_eq!(drain(&mut copy(&queue, &*files, &mut storage), &mut storage), left);
+            queue.insert(gone.into_iter().rev().collect(), &mut storage).expect("reads");
+            assert_eq!(drain(&mut read, &mut storage), sorted);
+            assert_eq!(drain(&mut queue, &mut storage), sorted);
             assert!(queue.is_empty());
         }
     }
 
     #[test]
     fn a_queued_link_costs_a_few_bytes() {
-        let (_folder, _, mut shelf) = files(usize::MAX);
+        let (_folder, _, mut storage) = files(usize::MAX);
         let mut queue = LaneQueue::default();
         for number in 0..100_000_u64 {
-            queue.push(2, number * 300, &mut shelf.chains);
+            queue.push(2, number * 300, &mut storage.chains);
         }
-        let bytes = queue.bytes() + shelf.chains.bytes();
+        let bytes = queue.bytes() + storage.chains.bytes();
         assert!(bytes < 100_000 * 5 / 2, "{bytes} bytes");
         for number in 0..100_000_u64 {
-            assert_eq!(queue.pop(&mut shelf).expect("reads"), Some((2, number * 300)));
+            assert_eq!(queue.pop(&mut storage).expect("reads"), Some((2, number * 300)));
         }
         assert!(size_of::<LaneQueue>() <= 24);
     }

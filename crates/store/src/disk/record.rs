@@ -1,16 +1,16 @@
-//! What the log is made of: records, and their bytes.
+//! The records of the log, and their encoding.
 //!
-//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a keyed hash of tag and body
-//! under the record's own position, so that a record can be read alone, from anywhere, and is never taken for another. Numbers in
-//! bodies are variable in length (seven bits a byte, low first). Positions in bodies are distances back from the record
+//! A record is `tag (1) · length of the body (4) · check (4) · body`. The check is a hash of tag and body keyed with
+//! the record's own position, so a record can be read alone, from anywhere, and is never mistaken for another. Numbers
+//! in bodies are varints (seven bits per byte, low first). Positions in bodies are distances back from the record
 //! itself, which are short; zero means none.
 //!
-//! Decoding is total: any bytes give a record or none.
+//! Decoding is total: any bytes give a record or an error.
 
 use argiope_core::{LaneId, LinkKind, Outcome};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What stands before a body.
+/// What precedes a body.
 pub(super) const ENVELOPE: usize = 9;
 
 /// One entry of the crawl's log.
@@ -18,17 +18,17 @@ pub(super) const ENVELOPE: usize = 9;
 pub(super) enum Record<'a> {
     /// The next lane number belongs to this host name.
     Lane { name: &'a str },
-    /// The address of a page that links were found on.
+    /// The URL of a page on which links were found.
     Page { url: &'a str },
     /// A link was new, and is queued.
     Link(LinkRecord<'a>),
-    /// A link got its fate; `line` is its record.
+    /// A link got its outcome; `line` is its record.
     Fate { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
-    /// A record that is no fate: run, robots.txt, skip.
+    /// A record that does not belong to an outcome: run, robots.txt, skip.
     Line { line: &'a [u8] },
-    /// What a lane wants to know about itself in the next run; replaces what was said before.
+    /// What a lane stores for the next run; replaces what it stored before.
     LaneState { lane: LaneId, state: &'a [u8] },
-    /// Up to where an output file belongs to this commit; replaces what was said before.
+    /// The length of an output file with this commit; replaces the previous one.
     Output { position: u64, name: &'a str },
 }
 
@@ -40,13 +40,13 @@ pub(super) struct LinkRecord<'a> {
     pub tries: u8,
     pub kind: LinkKind,
     pub https: bool,
-    /// Where the [`Record::Page`] is that it was found on.
+    /// The position of the [`Record::Page`] on which it was found.
     pub via: Option<u64>,
-    /// It was given back: where the record is that this one replaces.
+    /// It was returned unfinished: the position of the record that this one replaces.
     pub replaces: Option<u64>,
     /// It was settled, and is queued again.
     pub again: bool,
-    /// Port, path and query: the address behind the host name.
+    /// Port, path and query: the URL after the host name.
     pub rest: &'a str,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Appends the record's bytes. `position` is where in the log they will stand; `crawl` is the crawl's number.
+    /// Appends the record's bytes. `position` is where they will be in the log; `crawl` is the crawl's number.
     pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -110,7 +110,7 @@ impl<'a> Record<'a> {
         envelope[5..9].copy_from_slice(&check(self.tag(), body, crawl, position).to_le_bytes());
     }
 
-    /// Reads the record at the front of `bytes`; gives its whole length too.
+    /// Reads the record at the start of `bytes`; also returns its length.
     pub fn decode(bytes: &'a [u8], crawl: u64, position: u64) -> Result<(Self, usize), Unreadable> {
         let Some((&[tag, l0, l1, l2, l3, c0, c1, c2, c3], rest)) = bytes.split_first_chunk::<ENVELOPE>() else {
             return Err(Unreadable::Short(ENVELOPE));
@@ -168,10 +168,10 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Why there is no record in some bytes.
+/// Why some bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// So many bytes are needed.
+    /// This many bytes are needed.
     Short(usize),
     /// They are not what was written.
     Wrong,
@@ -181,7 +181,7 @@ fn check(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
     xxh3_64_with_seed(body, crawl ^ position ^ (u64::from(tag) << 56)) as u32
 }
 
-/// Appends a number, seven bits a byte, low ones first.
+/// Appends a varint: seven bits per byte, low ones first.
 pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

@@ -1,7 +1,7 @@
-//! [`Replay`]: the records of the log, played onto a state.
+//! [`Replay`]: applies the records of the log to a state.
 //!
-//! Invariant: what was played and taken out is what the records say, however the state began: empty, or from a snapshot
-//! whose queues are younger than its start.
+//! Invariant: the result is what the records say, whether the state was empty or came from a snapshot whose queues are
+//! newer than its start.
 
 use super::fault::damaged;
 use super::files::Files;
@@ -12,34 +12,34 @@ use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{LaneId, StoreError, UrlRef};
 use std::collections::{HashMap, HashSet};
 
-/// So many links leave their queues together.
-const TAKEN_OUT_TOGETHER: usize = 1 << 18;
+/// This many links are removed from their queues in one go.
+const REMOVAL_BATCH: usize = 1 << 18;
 
-/// Plays records onto a state. Links that leave their queue are noted, and taken out together.
+/// Applies records to a state. Links that leave their queue are collected, and removed in one go.
 pub(super) struct Replay<'a> {
     key: u64,
     files: &'a dyn Files,
-    /// What the queues show already.
+    /// What the queues include already.
     seen: Seen,
     gone: HashMap<LaneId, HashSet<u64>>,
-    /// How many are gone and not taken out yet.
+    /// How many links are collected and not removed yet.
     settled: usize,
-    /// Where in the log memory was looked at last.
+    /// Where in the log memory use was last checked.
     weighed: u64,
     text: String,
 }
 
 impl<'a> Replay<'a> {
-    /// From a position of the log on.
+    /// Starts at a position of the log.
     pub fn new(files: &'a dyn Files, key: u64, seen: Seen, from: u64) -> Self {
         Self { key, files, seen, gone: HashMap::new(), settled: 0, weighed: from, text: String::new() }
     }
 
     pub fn play(&mut self, state: &mut State, position: u64, record: Record<'_>) -> Result<(), StoreError> {
-        if self.settled >= TAKEN_OUT_TOGETHER {
-            self.take_out(state)?;
+        if self.settled >= REMOVAL_BATCH {
+            self.remove_collected(state)?;
         }
-        if position - self.weighed > state.patience() {
+        if position - self.weighed > state.check_interval() {
             self.weighed = position;
             state.make_room(false)?;
         }
@@ -49,7 +49,7 @@ impl<'a> Replay<'a> {
             }
             Record::Link(link) => {
                 let Some(host) = state.names.name(link.lane) else {
-                    return Err(damaged(self.files, FOLDER, "a link has a lane that nobody named"));
+                    return Err(damaged(self.files, FOLDER, "a link has an unknown lane"));
                 };
                 match link.replaces {
                     Some(earlier) => self.leaves(link.lane, earlier, position),
@@ -65,7 +65,7 @@ impl<'a> Replay<'a> {
                         self.text.push_str(host);
                         self.text.push_str(link.rest);
                         let Some(url) = UrlRef::from_normal(&self.text) else {
-                            return Err(damaged(self.files, FOLDER, "a link is no address"));
+                            return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
                         state.known.insert(seen_key(url, link.kind, self.key))?;
                     }
@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// A link leaves its queue, says the record at a position.
+    /// A link leaves its queue, according to the record at a position.
     fn leaves(&mut self, lane: LaneId, link: u64, record: u64) {
         if !self.seen.includes(lane, record) {
             self.gone.entry(lane).or_default().insert(link);
@@ -98,12 +98,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes out what is gone.
-    pub fn take_out(&mut self, state: &mut State) -> Result<(), StoreError> {
+    /// Removes the collected links.
+    pub fn remove_collected(&mut self, state: &mut State) -> Result<(), StoreError> {
         self.settled = 0;
         for (lane, gone) in self.gone.drain() {
             let mut queue = std::mem::take(state.queue_mut(lane));
-            queue.remove(gone, &mut state.shelf)?;
+            queue.remove(gone, &mut state.storage)?;
             *state.queue_mut(lane) = queue;
         }
         Ok(())

@@ -1,16 +1,16 @@
-//! Going back: a finished crawl is asked for again, all of it.
+//! Recrawling: every URL of a finished crawl is fetched again.
 //!
-//! A round begins when every settled link is queued again, in one commit. The fates of the round before are then
-//! *earlier* ones: each link's last record from before that commit, found by its fingerprint. They stay in the log; only
-//! their positions are in memory, and only while there is such a round.
+//! A round starts when every settled link is queued again, in one commit. The outcomes of the previous round are then
+//! the *earlier* ones: each link's last record from before that commit, found by its fingerprint. They stay in the log;
+//! only their positions are in memory, and only while there is such a round.
 
-use super::frontier::{DiskFrontier, THE_ROUND};
+use super::frontier::{DiskFrontier, ROUND_NOTE};
 use super::record::Record;
 use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::collections::HashMap;
 
-/// A link that was settled, and where its last fate is.
+/// A settled link, and where its last outcome is.
 struct Settled {
     lane: LaneId,
     link: u64,
@@ -18,7 +18,7 @@ struct Settled {
 }
 
 impl DiskFrontier {
-    /// Queues everything again. Only a crawl that is finished can go back; gives how many links there are.
+    /// Queues everything again. Only a finished crawl can be recrawled; returns how many links there are.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         if !self.is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
@@ -37,7 +37,7 @@ impl DiskFrontier {
         Ok(self.earlier.len() as u64)
     }
 
-    /// Queues roots again that have given no page, and what they redirect to. Gives how many there are.
+    /// Queues the roots again that gave no page, and what they redirect to. Returns how many there are.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
@@ -74,9 +74,9 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Finds the earlier fates again, where a round is under way.
+    /// Finds the earlier outcomes again after a restart during a round.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
-        let Some(note) = self.lane_state(THE_ROUND)? else { return Ok(()) };
+        let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(()) };
         self.is_again = true;
         if !self.is_done() {
             let start = note.try_into().map_or(0, u64::from_le_bytes);
@@ -85,7 +85,7 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// The last fate of every link that was settled before a position, by the link's fingerprint.
+    /// The last outcome of every link that was settled before a position, by the link's fingerprint.
     fn settled_before(&mut self, end: u64) -> Result<HashMap<u64, Settled>, StoreError> {
         let mut fates = Vec::new();
         self.journal.walk(|position, record| {
@@ -96,7 +96,7 @@ impl DiskFrontier {
             }
             Ok(())
         })?;
-        // Neighbours on the disk are read together.
+        // Neighbours on disk are read together.
         fates.sort_unstable_by_key(|settled| settled.link);
         let mut last: HashMap<u64, Settled> = HashMap::with_capacity(fates.len());
         for settled in fates {
@@ -120,6 +120,6 @@ impl DiskFrontier {
     }
 
     fn keep_note_of_round(&mut self, start: u64) -> Result<(), StoreError> {
-        self.keep_lane_state(THE_ROUND, &start.to_le_bytes())
+        self.keep_lane_state(ROUND_NOTE, &start.to_le_bytes())
     }
 }

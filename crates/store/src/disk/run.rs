@@ -1,10 +1,10 @@
-//! [`Run`]: fingerprints that left memory, in ascending order, in a file that never changes.
+//! [`Run`]: fingerprints that left memory, in ascending order, in an immutable file.
 //!
-//! The file is pages of 4 KiB, each with a checksum; behind them the first fingerprint of every page, a filter, and what
-//! the two are. Those are in memory too: the filter says most of the time that a fingerprint is not there, and the list of
-//! firsts says which one page it can be in. So a question costs at most one read.
+//! The file consists of pages of 4 KiB, each with a checksum, followed by the first fingerprint of every page, a
+//! filter, and a trailer. Index and filter are in memory too: the filter usually says that a fingerprint is not there,
+//! and the index says in which page it would be. So a query costs at most one read.
 //!
-//! Runs are never needed: the log has everything that they are made from.
+//! Runs can always be rebuilt: the log has everything they are made from.
 
 use super::files::{File, Files};
 use super::filter::{BLOCK, Filter};
@@ -16,20 +16,20 @@ const PAGE: usize = 4096;
 const PER_PAGE: usize = PAGE / 8 - 1;
 /// `fingerprints (8) · pages (8) · blocks of the filter (8) · checksum (8)`.
 const TRAILER: usize = 32;
-/// Pages are written and read in a row by so many.
-const IN_A_ROW: usize = 64;
+/// This many pages are written and read at once.
+const PAGES_AT_ONCE: usize = 64;
 
 pub(super) fn file_name(number: u32) -> String {
     format!("{FOLDER}/{number:06}.run")
 }
 
-/// The number of a run; `None` for whatever else is in its folder.
+/// The number of a run; `None` for anything else in its folder.
 pub(super) fn file_number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".run")?.parse().ok()?;
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
-/// A page of a run is not what was written.
+/// The error for a page that is not what was written.
 fn wrong(page: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("page {page} does not match its checksum"))
 }
@@ -46,7 +46,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens a run that was finished. `None` where it is not whole or not the one that is meant.
+    /// Opens a finished run. `None` if it is incomplete or another one.
     pub fn open(files: &dyn Files, crawl: u64, number: u32, count: u64) -> Option<Self> {
         let file = files.open(&file_name(number)).ok()?;
         let seed = seed(crawl, number);
@@ -70,7 +70,7 @@ impl Run {
         Some(Self { number, count, file, seed, firsts: numbers_of(firsts), filter: Filter::decode(filter) })
     }
 
-    /// Whether a fingerprint is in it.
+    /// Whether it contains a fingerprint.
     pub fn holds(&self, fingerprint: u64) -> io::Result<bool> {
         if !self.filter.may_hold(fingerprint) {
             return Ok(false);
@@ -81,7 +81,7 @@ impl Run {
         let mut bytes = [0; PAGE];
         self.read_pages(page, &mut bytes)?;
         let held = |place: usize| u64::from_le_bytes(bytes[place * 8..place * 8 + 8].try_into().unwrap_or_default());
-        // Behind the last fingerprint of a page that is not full are zeros, which are none.
+        // The last fingerprint of a page that is not full is followed by zeros, which do not count.
         let (mut low, mut high) = (1, PER_PAGE + 1);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -110,9 +110,9 @@ impl Run {
 
     /// All fingerprints in order.
     pub fn iter(&self) -> impl Iterator<Item = io::Result<u64>> + '_ {
-        let rows = (0..self.firsts.len()).step_by(IN_A_ROW);
+        let rows = (0..self.firsts.len()).step_by(PAGES_AT_ONCE);
         rows.flat_map(move |first| {
-            let mut bytes = vec![0; IN_A_ROW.min(self.firsts.len() - first) * PAGE];
+            let mut bytes = vec![0; PAGES_AT_ONCE.min(self.firsts.len() - first) * PAGE];
             let (fault, bytes) = match self.read_pages(first, &mut bytes) {
                 Ok(()) => (None, bytes),
                 Err(error) => (Some(Err(error)), Vec::new()),
@@ -124,7 +124,7 @@ impl Run {
         })
     }
 
-    /// The bytes of memory that it holds.
+    /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
         self.firsts.len() * 8 + self.filter.bytes()
     }
@@ -139,19 +139,19 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    /// Begins a run of about so many fingerprints; its filter has so much room.
+    /// Starts a run of about this many fingerprints; its filter has this much room.
     pub fn begin(files: &dyn Files, crawl: u64, number: u32, count: u64, room: usize) -> io::Result<Self> {
         let (file, seed) = (files.create(&file_name(number))?, seed(crawl, number));
         let filter = Filter::for_count(count, room);
         let run = Run { number, count: 0, file, seed, firsts: Vec::new(), filter };
-        Ok(Self { run, row: Vec::with_capacity(IN_A_ROW * PAGE), in_page: PER_PAGE })
+        Ok(Self { run, row: Vec::with_capacity(PAGES_AT_ONCE * PAGE), in_page: PER_PAGE })
     }
 
     /// Adds a fingerprint; they come in ascending order.
     pub fn push(&mut self, fingerprint: u64) -> io::Result<()> {
         if self.in_page == PER_PAGE {
             self.end_page();
-            if self.row.len() >= IN_A_ROW * PAGE {
+            if self.row.len() >= PAGES_AT_ONCE * PAGE {
                 self.write_row()?;
             }
             self.run.firsts.push(fingerprint);
@@ -165,7 +165,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Fills up the last page and sets its checksum.
+    /// Pads the last page and sets its checksum.
     fn end_page(&mut self) {
         self.row.resize(self.row.len().next_multiple_of(PAGE), 0);
         let Some(start) = self.row.len().checked_sub(PAGE) else { return };
@@ -181,7 +181,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what is left, and what stands behind the pages. Nothing is synced.
+    /// Writes the rest: last pages, index, filter and trailer. Nothing is synced.
     pub fn finish(mut self) -> io::Result<Run> {
         self.end_page();
         self.write_row()?;
@@ -228,7 +228,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
-        // None, less than a page, one page, one more than that, more than a row of pages.
+        // None, less than a page, one page, one more than that, more than are written at once.
         for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
             for room in [0, usize::MAX] {
                 let mut writer = RunWriter::begin(&files, 9, 3, count, room).expect("begins");

@@ -1,9 +1,9 @@
-//! The snapshot: the state that the log's beginning adds up to, so that opening reads only the log's end.
+//! The snapshot: a checkpoint of the state, so that opening reads only the end of the log.
 //!
-//! It is never needed: without it, or when it is damaged in the least, everything is read from the log instead. It is
-//! taken in portions while the crawl goes on ([`Taking`](super::taking::Taking)), each written aside with a commit, then
-//! renamed, after the log was synced up to the last position that it speaks of. It names the last frame before that
-//! position by place and checksum, so a snapshot of another history is never believed.
+//! It is never needed: without it, or if it is damaged in any way, everything is read from the log instead. It is taken
+//! in portions while the crawl continues ([`SnapshotWriter`](super::snapshot_writer::SnapshotWriter)), each written to
+//! a temporary file with a commit, and renamed after the log was synced up to the last position that it refers to. It
+//! names the last frame before that position by place and checksum, so a snapshot of another history is never used.
 //!
 //! What is leased while it is taken is listed beside the queues: a process that opens the directory has no leases.
 
@@ -12,10 +12,10 @@ use super::chains::Chains;
 use super::fault::failed;
 use super::files::{File, Files};
 use super::known::Known;
-use super::queue::{LaneQueue, Shelf};
+use super::queue::{LaneQueue, QueueStorage};
 use super::run;
+use super::snapshot_writer::Lease;
 use super::spill::Spill;
-use super::taking::Lease;
 use crate::lanes::LaneNames;
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
@@ -26,10 +26,10 @@ use std::sync::Arc;
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP4");
-/// A sync takes the longer the more there is to sync, and a commit waits behind it.
+/// The more there is to sync, the longer it takes, and a commit waits for it.
 const SYNC_AFTER: usize = 8 << 20;
 
-/// Where in the log something was taken: behind this frame.
+/// A position in the log: after this frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
     pub frame: u64,
@@ -37,22 +37,22 @@ pub(super) struct Mark {
     pub checksum: u64,
 }
 
-/// All that a frontier knows, apart from the links themselves.
+/// Everything that a frontier knows, apart from the links themselves.
 pub(super) struct State {
     pub known: Known,
     pub names: LaneNames,
-    /// By lane number; shorter than `names` where the last lanes were never queued in.
+    /// By lane number; shorter than `names` if the last lanes never had a queue.
     pub queues: Vec<LaneQueue>,
     pub settled: u64,
-    /// The lines of the log that are no fates.
+    /// The lines of the log that do not belong to an outcome.
     pub lines: u64,
-    /// Where each lane's state was said last.
+    /// Where each lane's state was stored last.
     pub lane_states: HashMap<LaneId, u64>,
-    /// Up to where the output files are committed.
+    /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
     /// Where the queues keep their bytes.
-    pub shelf: Shelf,
-    /// So many bytes of memory may all of this have.
+    pub storage: QueueStorage,
+    /// The memory limit for all of this.
     room: usize,
 }
 
@@ -66,12 +66,12 @@ impl State {
             lines: 0,
             lane_states: HashMap::new(),
             outputs: BTreeMap::new(),
-            shelf: Shelf { chains: Chains::new(), spill: Spill::new(Arc::clone(files), crawl, room / 16) },
+            storage: QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(files), crawl, room / 16) },
             room,
         }
     }
 
-    /// The bytes of memory that it holds, roughly.
+    /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         let queues = self.queues.capacity() * size_of::<LaneQueue>();
         let queued: usize = self.queues.iter().map(LaneQueue::bytes).sum();
@@ -79,18 +79,18 @@ impl State {
             + self.names.bytes()
             + queues
             + queued
-            + self.shelf.chains.bytes()
-            + self.shelf.spill.bytes()
+            + self.storage.chains.bytes()
+            + self.storage.spill.bytes()
             + self.lane_states.capacity() * 17
     }
 
-    /// By how much the log may grow before it is time to ask again whether there is room.
-    pub fn patience(&self) -> u64 {
+    /// By how much the log may grow before memory use is checked again.
+    pub fn check_interval(&self) -> u64 {
         (self.room / 64) as u64
     }
 
-    /// Moves to the disk what is too much for memory: the middle of queues when they are most of it, otherwise
-    /// fingerprints, unless a snapshot is being taken. Names of hosts stay.
+    /// Moves to disk what exceeds the memory limit: the middle of queues if they are most of it, otherwise
+    /// fingerprints, unless a snapshot is being taken. Host names stay in memory.
     pub fn make_room(&mut self, is_taken: bool) -> Result<(), StoreError> {
         let room = self.room;
         if room == usize::MAX || self.bytes() <= room {
@@ -98,10 +98,10 @@ impl State {
         }
         if self.known.young.bytes() < room / 4 {
             for queue in &mut self.queues {
-                queue.spill(&mut self.shelf)?;
+                queue.spill(&mut self.storage)?;
             }
         }
-        // A table that is very small frees nothing.
+        // Spilling a very small table frees nothing.
         if !is_taken && self.bytes() > room / 8 * 7 && self.known.young.bytes() > room / 32 {
             self.known.spill(room / 4)?;
         }
@@ -111,12 +111,12 @@ impl State {
     /// Queues a link that arrived later than all others.
     pub fn queue(&mut self, lane: LaneId, depth: u32, position: u64) {
         self.queue_mut(lane);
-        self.queues[lane.index()].push(depth, position, &mut self.shelf.chains);
+        self.queues[lane.index()].push(depth, position, &mut self.storage.chains);
     }
 
     /// How many links are queued.
     pub fn queued(&self) -> u64 {
-        self.queues.iter().map(|queue| queue.len(&self.shelf.chains)).sum()
+        self.queues.iter().map(|queue| queue.len(&self.storage.chains)).sum()
     }
 
     pub fn queue_mut(&mut self, lane: LaneId) -> &mut LaneQueue {
@@ -127,24 +127,24 @@ impl State {
     }
 }
 
-/// Some of a snapshot's bytes, on their way to the disk with a commit.
+/// A part of a snapshot's bytes, written with a commit.
 pub(super) struct Portion {
-    /// Where in the file they belong. At its beginning, whatever was written aside before counts for nothing.
+    /// Where in the file they belong. Zero starts a new file.
     pub at: u64,
     pub blocks: Vec<Vec<u8>>,
-    /// The last portion: the snapshot comes into force. It speaks of these runs.
+    /// The last portion: the snapshot comes into force. It refers to these runs.
     pub completes: Option<Vec<u32>>,
 }
 
-/// The snapshot that is written aside, on the side of whoever may wait for disks.
+/// The snapshot being written, on the side that may wait for disks.
 #[derive(Default)]
-pub(super) struct Aside {
+pub(super) struct SnapshotFile {
     file: Option<Box<dyn File>>,
     unsynced: usize,
 }
 
-impl Aside {
-    /// Writes a portion; with the last one, makes the snapshot the one that counts. All that it speaks of is in the log and
+impl SnapshotFile {
+    /// Writes a portion; the last one puts the snapshot into force. Everything that it refers to is in the log and
     /// synced.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
         self.append(files, portion).map_err(|error| failed(files, ASIDE, "write", &error))?;
@@ -169,7 +169,7 @@ impl Aside {
         Ok(())
     }
 
-    /// The runs that it speaks of are made to last before.
+    /// The runs that it refers to are made durable before.
     fn bring_into_force(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
         for name in runs.iter().map(|number| run::file_name(*number)) {
             let synced = files.open(&name).and_then(|mut file| file.sync());
@@ -187,12 +187,12 @@ impl Aside {
     }
 }
 
-/// Removes whatever snapshots there are.
+/// Removes all snapshots.
 pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[NAME, ASIDE])
 }
 
-/// Removes one that was never finished.
+/// Removes an incomplete one.
 pub(super) fn clear_away(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[ASIDE])
 }
@@ -212,29 +212,29 @@ fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A snapshot as it was read. What was leased is queued again.
+/// A snapshot as it was read. Leased links are queued again.
 pub(super) struct Loaded {
-    /// From here on the log is to be played.
+    /// Where replaying the log starts.
     pub start: u64,
-    /// The last frame that it has seen any of.
+    /// The last frame that it includes any part of.
     pub mark: Mark,
     pub seen: Seen,
     pub state: State,
-    /// Its length as a file.
+    /// Its length in bytes.
     pub length: u64,
 }
 
 /// Up to where in the log the queues of a snapshot were taken, group by group.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The lane behind the group's last one, and the position.
+    /// The lane after the group's last one, and the position.
     groups: Vec<(u32, u64)>,
     /// The largest of these positions.
     latest: u64,
 }
 
 impl Seen {
-    /// Whether the queue of a lane shows already what a record says.
+    /// Whether the queue of a lane includes a record already.
     pub fn includes(&self, lane: LaneId, record: u64) -> bool {
         record < self.latest && {
             let group = self.groups.partition_point(|(behind, _)| *behind <= lane.0);
@@ -243,7 +243,7 @@ impl Seen {
     }
 }
 
-/// Reads the snapshot. `None` where there is none, or none that is whole.
+/// Reads the snapshot. `None` if there is none, or it is incomplete.
 pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Option<Loaded>, StoreError> {
     let Ok(file) = files.open(NAME) else { return Ok(None) };
     let mut from = BlockReader::new(file, crawl);
@@ -258,9 +258,9 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
             let Some(lane) = lane.checked_sub(1) else { break };
             let lane = u32::try_from(lane).ok().map(LaneId).filter(|lane| state.names.name(*lane).is_some());
             let Some(lane) = lane else { return Ok(None) };
-            let Some(queue) = LaneQueue::decode(&mut from, &mut state.shelf)? else { return Ok(None) };
+            let Some(queue) = LaneQueue::decode(&mut from, &mut state.storage)? else { return Ok(None) };
             *state.queue_mut(lane) = queue;
-            if from.position() - asked > state.patience() {
+            if from.position() - asked > state.check_interval() {
                 asked = from.position();
                 state.make_room(false)?;
             }
@@ -278,13 +278,13 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, room: usize) -> Result<Op
         let links = group.iter().map(|(_, depth, position)| (*depth, *position)).collect();
         let lane = group.first().map_or(LaneId(0), |link| link.0);
         let mut queue = std::mem::take(state.queue_mut(lane));
-        queue.insert(links, &mut state.shelf)?;
+        queue.insert(links, &mut state.storage)?;
         *state.queue_mut(lane) = queue;
     }
     Ok(Some(Loaded { start, mark, seen, state, length }))
 }
 
-/// Gives the position from which the log is to be played.
+/// Returns the position from which the log is to be replayed.
 fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64> {
     if from.u64()? != MAGIC {
         return None;
@@ -312,7 +312,7 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     Some(start)
 }
 
-/// What stands behind the queues of a group: the lane behind its last one, which is given, and what was leased.
+/// What follows the queues of a group: the lane after its last one, which is returned, and what was leased.
 fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
     let behind = u32::try_from(from.number()?).ok()?;
     for _ in 0..from.u64()? {

@@ -1,7 +1,7 @@
-//! [`Spill`]: pieces of long queues that wait on the disk instead of in memory.
+//! [`Spill`]: pieces of long queues that are on disk instead of in memory.
 //!
-//! A scratch file of equal places, `spill/queues`. What is in it belongs to this process alone: the next one makes its
-//! queues from the snapshot and the log. A piece is checked when it comes back.
+//! A scratch file of slots of equal size, `spill/queues`. Its contents belong to this process alone: the next one
+//! rebuilds its queues from the snapshot and the log. A piece is checked when it is read back.
 
 use super::fault::{damaged, failed};
 use super::files::{File, Files};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const NAME: &str = "spill/queues";
-/// No piece is longer.
+/// The maximum length of a piece.
 pub(super) const PIECE: usize = 4 * 1024;
-/// A checksum and the piece.
+/// The size of a slot: checksum and piece.
 const PLACE: usize = 8 + PIECE;
 
 pub(super) struct Spill {
@@ -23,13 +23,13 @@ pub(super) struct Spill {
     file: Option<Box<dyn File>>,
     places: u32,
     free: Vec<u32>,
-    /// A level of a queue that is read should not have more than this in memory.
+    /// A level of a queue that is read should keep at most this much in memory.
     pub long: usize,
 }
 
-/// A piece that is away.
+/// A piece that is on disk.
 #[derive(Clone, Copy)]
-pub(super) struct Away {
+pub(super) struct SpilledPiece {
     place: u32,
     pub length: u32,
 }
@@ -39,8 +39,8 @@ impl Spill {
         Self { files, crawl, file: None, places: 0, free: Vec::new(), long }
     }
 
-    /// Puts a piece on the disk. It is no longer than [`PIECE`].
-    pub fn store(&mut self, piece: &[u8]) -> Result<Away, StoreError> {
+    /// Writes a piece to disk. It is at most [`PIECE`] long.
+    pub fn store(&mut self, piece: &[u8]) -> Result<SpilledPiece, StoreError> {
         let place = self.free.pop().unwrap_or(self.places);
         let mut bytes = xxh3_64_with_seed(piece, self.crawl ^ u64::from(place)).to_le_bytes().to_vec();
         bytes.extend_from_slice(piece);
@@ -56,11 +56,11 @@ impl Spill {
         };
         write().map_err(|error| failed(&*self.files, NAME, "write", &error))?;
         self.places = self.places.max(place + 1);
-        Ok(Away { place, length: piece.len() as u32 })
+        Ok(SpilledPiece { place, length: piece.len() as u32 })
     }
 
-    /// Reads a piece and leaves it there.
-    pub fn read(&self, away: Away) -> Result<Vec<u8>, StoreError> {
+    /// Reads a piece and keeps it.
+    pub fn read(&self, away: SpilledPiece) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; 8 + away.length as usize];
         let read =
             self.file.as_ref().map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(away.place) * PLACE as u64));
@@ -74,8 +74,8 @@ impl Spill {
         Ok(piece)
     }
 
-    /// Brings a piece back.
-    pub fn take(&mut self, away: Away) -> Result<Vec<u8>, StoreError> {
+    /// Reads a piece and frees its slot.
+    pub fn take(&mut self, away: SpilledPiece) -> Result<Vec<u8>, StoreError> {
         let piece = self.read(away)?;
         self.free.push(away.place);
         Ok(piece)

@@ -1,30 +1,31 @@
-//! [`Taking`]: a snapshot that is being taken, a portion with each commit, so that no commit waits for all of it.
+//! [`SnapshotWriter`]: a snapshot being taken, one portion per commit, so that no commit waits for all of it.
 //!
-//! The crawl goes on between two portions, so the parts of a snapshot are of different moments. It names the earliest, from
-//! which the log is to be played onto it; `docs/decisions/0011-snapshots-in-portions.md` says why that comes out right.
+//! The crawl continues between two portions, so the parts of a snapshot are of different times. It names the earliest,
+//! from which the log is to be replayed onto it; `docs/decisions/0011-snapshots-in-portions.md` explains why the result
+//! is right.
 //!
-//! Invariant: while one is being taken, no fingerprints are moved to the disk.
+//! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.
 
 use super::blocks::BlockWriter;
 use super::snapshot::{MAGIC, Mark, Portion, State};
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
 
-/// So much of a long text is added before asking whether the portion is long enough.
+/// This much of a long text is added before checking whether the portion is long enough.
 const PIECE: usize = 64 << 10;
 
-/// A link that is leased: its lane, depth and position.
+/// A leased link: its lane, depth and position.
 pub(super) type Lease = (LaneId, u32, u64);
 
-pub(super) struct Taking {
+pub(super) struct SnapshotWriter {
     out: BlockWriter,
     next: Part,
-    /// How many lanes there were at the start, and how long their names were together.
+    /// How many lanes there were at the start, and the total length of their names.
     lanes: usize,
     text: usize,
-    /// How many bytes were handed out.
+    /// How many bytes were returned.
     length: u64,
-    /// Where the log ended when it was begun.
+    /// Where the log ended when it was started.
     pub begun: u64,
     /// It is taken because a run ends.
     pub at_end: bool,
@@ -44,8 +45,8 @@ enum Part {
     Rest,
 }
 
-impl Taking {
-    /// Begins behind a commit.
+impl SnapshotWriter {
+    /// Starts after a commit.
     pub fn begin(crawl: u64, start: Mark, state: &State, at_end: bool) -> Self {
         let (lanes, text) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
@@ -53,7 +54,8 @@ impl Taking {
         Self { out, next: Part::Names(0), lanes, text, length: 0, begun: start.end, at_end }
     }
 
-    /// The next portion, of about this size, right behind a commit. The snapshot is complete where the portion says so.
+    /// The next portion, of about this size, directly after a commit. The portion says whether it completes the
+    /// snapshot.
     pub fn portion(
         &mut self,
         size: usize,
@@ -77,12 +79,12 @@ impl Taking {
         Ok(portion)
     }
 
-    /// How long the part is that was handed out.
+    /// The length of what was returned so far.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Adds the next part, or some of it. `None` when all is there.
+    /// Adds the next part, or some of it. `None` when everything was added.
     fn add(
         &mut self,
         size: usize,
@@ -134,15 +136,15 @@ impl Taking {
         }))
     }
 
-    /// Adds a group of queues, as they are behind this commit; gives the lane that the next group begins with. They lie here
-    /// and there in memory: an eighth as many bytes take as long as those of other parts.
+    /// Adds a group of queues, as they are after this commit; returns the lane that the next group starts with. Queues
+    /// are scattered in memory: an eighth as many bytes take as long as those of other parts.
     fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;
         while lane < self.lanes && (lane == from || self.out.len() < size / 8) {
             if let Some(queue) = state.queues.get(lane).filter(|queue| !queue.is_empty()) {
                 self.out.number(lane as u64 + 1);
-                queue.encode(&mut self.out, &state.shelf)?;
+                queue.encode(&mut self.out, &state.storage)?;
             }
             lane += 1;
         }
