@@ -169,8 +169,11 @@ function showExcludes(excludes) {
 
 function showChart() {
   const chart = byId("chart");
-  const [left, right, top, bottom] = [48, 792, 8, 156];
   if (samples.length < 2) return;
+  // One unit is one pixel, so that the text keeps its size on narrow screens.
+  const width = Math.max(280, chart.clientWidth);
+  chart.setAttribute("viewBox", `0 0 ${width} 180`);
+  const [left, right, top, bottom] = [48, width - 8, 8, 156];
   const first = samples[0].at;
   const last = Math.max(samples[samples.length - 1].at, first + 1);
   const most = Math.max(1, ...samples.map((sample) => sample.speed));

@@ -18,16 +18,17 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser, or none where chromedriver is not installed.
-    pub fn start() -> Option<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
+    pub fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        drop(listener);
         let driver = Command::new("chromedriver")
             .arg(format!("--port={port}"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .ok()?;
-        let profile = tempfile::tempdir().ok()?;
+            .expect("chromedriver is installed");
+        let profile = tempfile::tempdir().expect("a folder");
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -52,7 +53,7 @@ impl Browser {
         }}});
         let session = browser.send("POST", "/session", &options);
         browser.session = session["sessionId"].as_str().expect("a session").to_owned();
-        Some(browser)
+        browser
     }
 
     pub fn open(&self, url: &str) {

@@ -1,4 +1,4 @@
-//! The page in headless Chromium; skipped where chromedriver is not installed.
+//! The page in headless Chromium.
 
 use crate::browser::Browser;
 use crate::served::serve;
@@ -6,8 +6,9 @@ use argiope_core::control::Control;
 use argiope_core::rules::Pace;
 
 #[test]
+#[ignore = "needs chromedriver"]
 fn the_page_updates_and_its_controls_work() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (server, crawl) = serve(None);
     browser.open(&format!("http://{}/live", server.address()));
     browser.wait("document.getElementById('state').textContent === 'running'");
@@ -59,8 +60,9 @@ fn the_page_updates_and_its_controls_work() {
 }
 
 #[test]
+#[ignore = "needs chromedriver"]
 fn tabs_share_one_event_stream() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (server, _crawl) = serve(None);
     let url = format!("http://{}/live", server.address());
     // A browser allows six connections to an origin: with a stream for each tab, the seventh would wait forever.
@@ -75,8 +77,9 @@ fn tabs_share_one_event_stream() {
 }
 
 #[test]
+#[ignore = "needs chromedriver"]
 fn a_browser_logs_in_with_the_token() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (server, _crawl) = serve(Some("0123456789abcdef0123"));
     browser.open(&format!("http://{}/", server.address()));
     browser.wait("location.pathname === '/login'");

@@ -1,0 +1,78 @@
+//! The HTML report in headless Chromium.
+
+#[path = "../../dashboard/tests/dashboard/browser.rs"]
+#[allow(dead_code, reason = "the dashboard's tests use the rest")]
+mod browser;
+
+use std::path::Path;
+use std::process::Command;
+
+use argiope_practice::{PracticeWeb, audit_sites};
+use browser::Browser;
+
+fn argiope(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    let done = command.current_dir(folder).args(arguments).output().expect("the command was built");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("UTF-8")
+}
+
+/// Crawls the audited site into `d.crawl`.
+fn crawl(folder: &Path) -> String {
+    let [site, plain] = audit_sites().expect("sockets");
+    let root = site.url("/");
+    let web = PracticeWeb::new().site(site).site(plain).start().expect("a server");
+    std::fs::write(folder.join("ca.pem"), web.ca_pem()).expect("a file");
+    let arguments = ["crawl", "-q", "-d", "d.crawl", "--ca-cert", "ca.pem", "--allow-private", "--assets", &root];
+    argiope(folder, &arguments);
+    root
+}
+
+#[test]
+fn every_number_leads_to_its_urls_and_to_a_command_that_lists_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = crawl(folder.path());
+    let html = argiope(folder.path(), &["report", "d.crawl", "--html", "-"]);
+    let commands: Vec<&str> = html.split("argiope report d.crawl --list &#39;").skip(1).collect();
+    let commands: Vec<&str> = commands.iter().filter_map(|rest| rest.split("&#39;").next()).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&argiope(folder.path(), &["report", "d.crawl", "--json"])).expect("JSON");
+    for group in commands {
+        let urls = argiope(folder.path(), &["report", "d.crawl", "--list", group]);
+        let count = urls.lines().count() as u64;
+        assert!(count > 0 && urls.lines().all(|url| url.starts_with("http")), "{group}: {urls}");
+        assert_eq!(json["groups"][group]["urls"].as_u64(), Some(count), "{group}");
+    }
+    let gone = argiope(folder.path(), &["report", "d.crawl", "--list", "status:404"]);
+    assert!(gone.contains(&format!("{root}broken-link/gone\n")), "{gone}");
+    for target in html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(html.contains(&format!("id=\"{target}\"")), "#{target} leads nowhere");
+    }
+}
+
+#[test]
+#[ignore = "needs chromedriver"]
+fn the_page_is_read_sorted_and_filtered_in_a_browser() {
+    let browser = Browser::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    argiope(folder.path(), &["report", "d.crawl", "--html", "r.html"]);
+    browser.open(&format!("file://{}/r.html", folder.path().display()));
+    assert_eq!(browser.run("return document.querySelectorAll('svg').length > 5"), true);
+    // A number leads to its URLs: the closed list opens.
+    browser.click(".tiles a");
+    browser.wait("location.hash.startsWith('#g') && document.getElementById(location.hash.slice(1)).closest('details').open");
+    // Sorting by numbers, not by their letters.
+    let first = "document.querySelector('table[aria-label=Sections] tbody tr td:nth-child(2)').dataset.v";
+    let sort = "document.querySelector('table[aria-label=Sections] th:nth-child(2) button').click()";
+    browser.run(sort);
+    let most = browser.run(&format!("return Number({first})"));
+    browser.run(sort);
+    let least = browser.run(&format!("return Number({first})"));
+    assert!(most.as_u64() > least.as_u64(), "{most} {least}");
+    browser.write("input[aria-label='Filter Sections']", "hreflang");
+    browser.wait("[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2");
+    assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
