@@ -62,7 +62,9 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     assert_eq!(browser.run("return document.querySelectorAll('svg').length > 5"), true);
     // A number leads to its URLs: the closed list opens.
     browser.click(".tiles a");
-    browser.wait("location.hash.startsWith('#g') && document.getElementById(location.hash.slice(1)).closest('details').open");
+    browser.wait(
+        "location.hash.startsWith('#g') && document.getElementById(location.hash.slice(1)).closest('details').open",
+    );
     // Sorting by numbers, not by their letters.
     let first = "document.querySelector('table[aria-label=Sections] tbody tr td:nth-child(2)').dataset.v";
     let sort = "document.querySelector('table[aria-label=Sections] th:nth-child(2) button').click()";
@@ -72,7 +74,9 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     let least = browser.run(&format!("return Number({first})"));
     assert!(most.as_u64() > least.as_u64(), "{most} {least}");
     browser.write("input[aria-label='Filter Sections']", "hreflang");
-    browser.wait("[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2");
+    browser.wait(
+        "[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2",
+    );
     assert_eq!(browser.accessibility_faults(), Vec::<String>::new());
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -20,7 +20,7 @@ const HISTORY: usize = 1_440;
 
 /// One point of the charts.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sample {
+pub struct HistorySample {
     pub at_seconds: f64,
     pub pages: u64,
     pub pages_per_second: f64,
@@ -32,7 +32,7 @@ pub struct Sample {
 
 /// What was taken last.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct TakenStatus {
     pub at: Instant,
     pub status: Option<Arc<Status>>,
     /// The status as JSON: serialized once for all clients.
@@ -42,15 +42,15 @@ pub struct Taken {
 /// Takes statuses from the crawl and gives them to clients.
 pub struct Hub {
     source: Arc<dyn CrawlSource>,
-    latest: watch::Sender<Taken>,
-    history: Mutex<VecDeque<Sample>>,
+    latest: watch::Sender<TakenStatus>,
+    history: Mutex<VecDeque<HistorySample>>,
     /// One request to the crawl at a time: clients that come meanwhile share its answer.
     taking: tokio::sync::Mutex<()>,
 }
 
 impl Hub {
     pub fn new(source: Arc<dyn CrawlSource>) -> Arc<Self> {
-        let nothing = Taken { at: Instant::now(), status: None, json: Arc::from("null") };
+        let nothing = TakenStatus { at: Instant::now(), status: None, json: Arc::from("null") };
         Arc::new(Self {
             source,
             latest: watch::Sender::new(nothing),
@@ -75,7 +75,7 @@ impl Hub {
     }
 
     /// The crawl's status, at most this old.
-    pub async fn take(&self, max_age: Duration) -> Taken {
+    pub async fn take(&self, max_age: Duration) -> TakenStatus {
         let began = Instant::now();
         let _turn = self.taking.lock().await;
         {
@@ -88,7 +88,7 @@ impl Hub {
         let source = Arc::clone(&self.source);
         let status = tokio::task::spawn_blocking(move || source.status()).await.ok().flatten();
         let json = serde_json::to_string(&status).unwrap_or_else(|_| "null".to_owned());
-        let taken = Taken { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
+        let taken = TakenStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
         if let Some(status) = &taken.status {
             self.remember(status);
         }
@@ -97,11 +97,11 @@ impl Hub {
     }
 
     /// A receiver of every status from now on. While one exists, somebody watches.
-    pub fn subscribe(&self) -> watch::Receiver<Taken> {
+    pub fn subscribe(&self) -> watch::Receiver<TakenStatus> {
         self.latest.subscribe()
     }
 
-    pub fn history(&self) -> Vec<Sample> {
+    pub fn history(&self) -> Vec<HistorySample> {
         self.samples().iter().copied().collect()
     }
 
@@ -137,7 +137,7 @@ impl Hub {
         if samples.len() >= HISTORY {
             samples.pop_front();
         }
-        samples.push_back(Sample {
+        samples.push_back(HistorySample {
             at_seconds,
             pages: status.outcomes.fetched(),
             pages_per_second: status.pages_per_second,
@@ -148,7 +148,7 @@ impl Hub {
         });
     }
 
-    fn samples(&self) -> MutexGuard<'_, VecDeque<Sample>> {
+    fn samples(&self) -> MutexGuard<'_, VecDeque<HistorySample>> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

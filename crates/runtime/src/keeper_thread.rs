@@ -25,7 +25,7 @@ pub use argiope_store::MemoryFrontier;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::run_lines;
-use crate::status::{self, Tally};
+use crate::status::{self, CrawlTally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
 /// Visits that are processed before new jobs are handed out: with more, fast hosts would delay all others.
@@ -76,7 +76,7 @@ pub struct KeeperHandle {
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub end: End,
-    pub tally: Tally,
+    pub tally: CrawlTally,
     /// Known and not finished.
     pub left: u64,
     pub elapsed: Duration,
@@ -135,7 +135,7 @@ struct KeeperLoop<F> {
     resolver: Resolver,
     commits: CommitQueue,
     clock: Clock,
-    tally: Tally,
+    tally: CrawlTally,
     /// `--max-time`.
     deadline: Time,
     drain_time: Duration,
@@ -202,7 +202,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             resolver,
             commits,
             clock,
-            tally: Tally::default(),
+            tally: CrawlTally::default(),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             drain_time: rules.drain_time,
             drain_until: Time::NEVER,

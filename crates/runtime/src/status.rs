@@ -1,4 +1,4 @@
-//! [`Tally`]: what the keeper counts, and how a [`Status`] is taken.
+//! [`CrawlTally`]: what the keeper counts, and how a [`Status`] is taken.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -22,7 +22,7 @@ const ERRORS: usize = 50;
 
 /// What the keeper counts.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct CrawlTally {
     pub outcomes: OutcomeCounts,
     pub status_classes: [u64; 5],
     pub error_kinds: BTreeMap<ErrorKind, u64>,
@@ -33,7 +33,7 @@ pub struct Tally {
     past: VecDeque<(Time, u64, u64)>,
 }
 
-impl Tally {
+impl CrawlTally {
     pub fn count(&mut self, visit: &Visit) {
         self.bytes += visit.facts.bytes_wire;
         if !visit.is_page() {
@@ -87,7 +87,7 @@ impl Tally {
 }
 
 /// The crawl now. Memory and disk are measured by whoever asks, who is not in a hurry: see [`measure`].
-pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut Tally, rules: &Rules, now: Time) -> Status {
+pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
     let mut busiest = Vec::new();
@@ -210,7 +210,7 @@ mod tests {
             let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
             Visit::unasked(link, outcome, None, Time::ZERO)
         };
-        let mut tally = Tally::default();
+        let mut tally = CrawlTally::default();
         Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
         assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
         assert_eq!(tally.errors.len(), 2);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn only_the_latest_errors_are_kept() {
-        let mut tally = Tally::default();
+        let mut tally = CrawlTally::default();
         for number in 0..3 * ERRORS {
             let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("an address"), 1);
             tally.count(&Visit::unasked(link, Outcome::Failed, None, Time::ZERO));

@@ -30,14 +30,14 @@ const MAX_PATH: usize = 100;
 /// What a client asks for.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
+pub enum ControlRequest {
     Status,
     Control(Control),
 }
 
 /// What it is told.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Response {
+pub struct ControlResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,9 +106,9 @@ fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new((&stream).take(MAX_REQUEST)).read_line(&mut line)?;
     let response = match serde_json::from_str(&line) {
-        Ok(Request::Status) => Response { status: source.status(), error: None },
-        Ok(Request::Control(control)) => Response { error: source.control(control).err(), status: None },
-        Err(error) => Response { error: Some(format!("the request cannot be read: {error}")), status: None },
+        Ok(ControlRequest::Status) => ControlResponse { status: source.status(), error: None },
+        Ok(ControlRequest::Control(control)) => ControlResponse { error: source.control(control).err(), status: None },
+        Err(error) => ControlResponse { error: Some(format!("the request cannot be read: {error}")), status: None },
     };
     let mut text = serde_json::to_vec(&response)?;
     text.push(b'\n');
@@ -116,7 +116,7 @@ fn answer(mut stream: UnixStream, source: &dyn CrawlSource) -> io::Result<()> {
 }
 
 /// Asks the crawl that runs in a directory. The error is for people.
-pub fn ask(directory: &Path, request: &Request) -> Result<Response, String> {
+pub fn ask(directory: &Path, request: &ControlRequest) -> Result<ControlResponse, String> {
     let failed = |error: &io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             format!("no crawl is running in {}", directory.display())
@@ -130,7 +130,7 @@ pub fn ask(directory: &Path, request: &Request) -> Result<Response, String> {
     }
 }
 
-fn exchange(directory: &Path, request: &Request) -> io::Result<Response> {
+fn exchange(directory: &Path, request: &ControlRequest) -> io::Result<ControlResponse> {
     let mut stream = with_short_path(&directory.join(SOCKET), |path| UnixStream::connect(path))?;
     stream.set_read_timeout(Some(2 * PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -175,11 +175,11 @@ mod tests {
         let socket = ControlSocket::serve(directory, Arc::clone(&source) as Arc<dyn CrawlSource>).unwrap();
         let mode = std::fs::metadata(directory.join(SOCKET)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(ask(directory, &Request::Status).unwrap().status.unwrap().queued, 7);
-        ask(directory, &Request::Control(Control::Pause)).unwrap();
+        assert_eq!(ask(directory, &ControlRequest::Status).unwrap().status.unwrap().queued, 7);
+        ask(directory, &ControlRequest::Control(Control::Pause)).unwrap();
         assert_eq!(*source.0.lock().unwrap(), [Control::Pause]);
         drop(socket);
-        assert!(ask(directory, &Request::Status).unwrap_err().contains("no crawl is running"));
+        assert!(ask(directory, &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
         assert_eq!(std::fs::read_dir(directory).unwrap().count(), 0);
     }
 
@@ -201,7 +201,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(folder.path().join(SOCKET)).unwrap());
         std::fs::create_dir(folder.path().join(MAKING)).unwrap();
-        assert!(ask(folder.path(), &Request::Status).unwrap_err().contains("no crawl is running"));
+        assert!(ask(folder.path(), &ControlRequest::Status).unwrap_err().contains("no crawl is running"));
         serves_in(folder.path());
     }
 

@@ -9,7 +9,7 @@ use argiope_core::rules::{Pace, Rate};
 use argiope_core::status::Status;
 use clap::{Args, Subcommand};
 
-use super::control_socket::{self, Request};
+use super::control_socket::{self, ControlRequest};
 use super::{FAILED, print_error, standard_output};
 use crate::flags;
 use crate::flags::config_file::UsageError;
@@ -85,14 +85,14 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
         CtlAction::Rate { rate } => Control::Rate { rate: rate.0 },
         CtlAction::Exclude { pattern } => Control::Exclude { pattern: pattern.clone() },
         CtlAction::Status { json } => {
-            return Ok(match control_socket::ask(&args.directory, &Request::Status) {
+            return Ok(match control_socket::ask(&args.directory, &ControlRequest::Status) {
                 Ok(response) => print_status(&response.status.unwrap_or_default(), *json),
                 Err(why) => failed(&why),
             });
         }
     };
     let done = control.to_string();
-    match control_socket::ask(&args.directory, &Request::Control(control)) {
+    match control_socket::ask(&args.directory, &ControlRequest::Control(control)) {
         Ok(_) => {
             // Where standard error is closed, the exit code still tells.
             let _ = writeln!(std::io::stderr(), "{}", visible(&done));

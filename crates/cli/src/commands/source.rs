@@ -6,7 +6,7 @@ use argiope_core::control::Control;
 use argiope_core::status::Status;
 use argiope_dashboard::CrawlSource;
 
-use super::control_socket::{self, Request};
+use super::control_socket::{self, ControlRequest};
 use super::{explain, report};
 
 /// A crawl directory, and through its socket the crawl that runs in it.
@@ -14,11 +14,11 @@ pub struct DirectorySource(pub PathBuf);
 
 impl CrawlSource for DirectorySource {
     fn status(&self) -> Option<Status> {
-        control_socket::ask(&self.0, &Request::Status).ok()?.status
+        control_socket::ask(&self.0, &ControlRequest::Status).ok()?.status
     }
 
     fn control(&self, control: Control) -> Result<(), String> {
-        control_socket::ask(&self.0, &Request::Control(control)).map(drop)
+        control_socket::ask(&self.0, &ControlRequest::Control(control)).map(drop)
     }
 
     fn explain(&self, url: &str) -> Result<String, String> {

@@ -18,7 +18,7 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 160.0;
 
 /// A column of a chart.
-pub struct Column {
+pub struct ChartColumn {
     pub label: String,
     pub counts: OutcomeCounts,
     /// Where its URLs are listed.
@@ -69,7 +69,7 @@ fn stack(svg: &mut String, counts: &OutcomeCounts, x: f64, width: f64, most: u64
 }
 
 /// One column for each group, stacked by outcome.
-pub fn columns(label: &str, columns: &[Column]) -> String {
+pub fn columns(label: &str, columns: &[ChartColumn]) -> String {
     let mut svg = String::new();
     open(&mut svg, label, "group");
     let most = columns.iter().map(|column| column.counts.total()).max().unwrap_or(0).max(1);

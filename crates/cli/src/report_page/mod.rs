@@ -18,7 +18,7 @@ use crate::commands::report::headline;
 use crate::report::detail::{SIZES, TIMES};
 use crate::report::{CrawlReport, ReportDetail};
 use crate::screen::wording;
-use charts::Column;
+use charts::ChartColumn;
 use lists::Lists;
 use markup::Text;
 
@@ -140,12 +140,12 @@ fn pictures(html: &mut String, detail: &ReportDetail, report: &CrawlReport, list
     if !detail.timeline.columns.is_empty() {
         card("Outcomes over time", &charts::timeline(&detail.timeline));
     }
-    let mut buckets = |family: &str, names: &[&str]| -> Vec<Column> {
+    let mut buckets = |family: &str, names: &[&str]| -> Vec<ChartColumn> {
         let columns = names.iter().map(|name| {
             let group = format!("{family}:{name}");
             let counts = detail.get(&group).map(|found| found.outcomes).unwrap_or_default();
             let target = (counts.total() > 0).then(|| lists.target(&group));
-            Column { label: (*name).to_owned(), counts, target }
+            ChartColumn { label: (*name).to_owned(), counts, target }
         });
         columns.collect()
     };
