@@ -1,95 +1,114 @@
-//! [`Crawl`]: a crawl as an asynchronous stream of visits, to which links can be added while it runs.
+//! [`Crawl`]: a crawl as an asynchronous stream of pages, which takes links back while it runs.
 //!
-//! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
+//! It works under any executor: the crawl itself runs on threads of its own, and only its results are awaited.
 //!
-//! The end is exact. A visit counts as unfinished work until you ask for the next one, since you may still feed links
-//! because of it; the stream ends when nothing is queued, nothing is in flight and you have asked for the next visit.
+//! The end is exact here too. Every page that was handed to you counts as unfinished work until you ask for the next
+//! one, since you may still feed links because of it; the stream ends when nothing is queued, nothing is in flight and
+//! nothing is in your hands.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use argiope_core::rules::{Config, Rules};
+use argiope_core::Time;
+use argiope_core::rules::{Config, ConfigError, Rules};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_core::visit::Visit;
-use argiope_core::{BadUrl, Link, Time, Url};
-use argiope_runtime::{Error, engine_kind};
-use tokio::sync::{mpsc, oneshot};
-
 use argiope_runtime::directory::Directory;
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
 };
-use argiope_runtime::run_lines;
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
+use argiope_runtime::{Error, engine_kind, run_lines};
+use tokio::sync::{mpsc, oneshot};
 
-/// Backpressure: the crawl pauses while this many visits are unread.
+use crate::builder::{CrawlBuilder, Extras, off_executor};
+use crate::page::Page;
+use crate::request::IntoRequest;
+
+/// Pages that may wait to be read before the crawl waits for its reader. Their bodies are within the budget for bodies.
 const MAX_UNREAD: usize = 1_024;
 
-/// A running crawl, as a stream of its visits.
+/// A running crawl, as a stream of its pages.
 ///
-/// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
+/// Dropping it stops the crawl at once; [`Crawl::close`] ends it in an orderly way.
+///
+/// ```
+/// # async fn run() -> Result<(), argiope::Error> {
+/// let mut crawl = argiope::Crawl::builder("https://example.com/").max_pages(100).start().await?;
+/// while let Some(page) = crawl.next().await {
+///     println!("{} {:?}", page.url(), page.title());
+/// }
+/// println!("{} pages left", crawl.close().await?.left);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Crawl {
     visits: mpsc::Receiver<Box<Visit>>,
     keeper: Option<KeeperHandle>,
+    max_redirects: u8,
     read: u64,
     told: u64,
 }
 
 impl Crawl {
-    /// Starts a crawl: in the crawl directory `config.out`, which is created or resumed, and then visits are delivered
-    /// only once they are durable; or in memory if none is named.
-    pub fn start(config: &Config) -> Result<Self, Error> {
-        let rules = argiope_runtime::rules(config)?;
-        let Some(path) = &config.out else {
-            let frontier = MemoryFrontier::new(rules.fingerprint_key);
-            return Self::begin(config, rules, Clock::start(), frontier, OutputTarget::default());
-        };
-        let directory = Directory::open(path, &rules, config)?;
-        let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
-        let clock = Clock::start();
-        let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-        let (frontier, target) = directory.into_parts(jsonl, first_line);
-        Self::begin(config, rules, clock, frontier, target)
+    /// The settings of a crawl that begins at `root`: an address, or a host name, which is tried as https, then http.
+    pub fn builder(root: impl Into<String>) -> CrawlBuilder {
+        CrawlBuilder::new(root.into())
     }
 
-    fn begin<F: CommitFrontier + Send + 'static>(
-        config: &Config,
-        rules: Rules,
-        clock: Clock,
-        frontier: F,
-        target: OutputTarget,
-    ) -> Result<Self, Error> {
+    /// Starts a crawl with settings from elsewhere, such as a configuration file: in the crawl directory `config.out`,
+    /// which is created or resumed, or in memory where none is named.
+    ///
+    /// # Errors
+    ///
+    /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
+    pub async fn start(config: &Config) -> Result<Self, Error> {
+        let config = config.clone();
+        off_executor(move || Self::open(&config, Extras::usual())).await
+    }
+
+    pub(crate) fn open(config: &Config, extras: Extras) -> Result<Self, Error> {
+        let rules = extras.rules(config)?;
         let (sender, visits) = mpsc::channel(MAX_UNREAD);
-        let (engine, rules, consumer) = (engine_kind(config.engine), Arc::new(rules), Streaming(sender));
-        let keeper = KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open: true })?;
-        Ok(Self { visits, keeper: Some(keeper), read: 0, told: 0 })
+        let max_redirects = rules.max_redirects;
+        let keeper = begin(config, rules, Streaming(sender), true)?;
+        Ok(Self { visits, keeper: Some(keeper), max_redirects, read: 0, told: 0 })
     }
 
     // anchor: crawl-feed
-    /// The next visit; none when the crawl is over.
-    pub async fn next(&mut self) -> Option<Box<Visit>> {
-        std::future::poll_fn(|cx| self.poll_visit(cx)).await
+    /// The next page; none when the crawl is over.
+    pub async fn next(&mut self) -> Option<Page> {
+        std::future::poll_fn(|cx| self.poll_page(cx)).await
     }
     // end: crawl-feed
 
-    /// Adds URLs to the crawl. Like roots, they need not be in scope. Known URLs are not fetched again.
-    pub fn feed<'a>(&self, addresses: impl IntoIterator<Item = &'a str>) -> Result<(), BadUrl> {
+    /// Gives the crawl more addresses: texts, [`Url`](crate::Url)s or [`Request`](crate::Request)s. They need not be in
+    /// scope: like roots, they are asked for. Those that are known already are not fetched again.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not an http or https address; then none is taken.
+    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();
-        for address in addresses {
-            links.push(Link::root(Url::parse(address)?, 10));
+        for request in requests {
+            links.push(request.into_request()?.into_link(self.max_redirects));
         }
         self.tell(KeeperMessage::Feed(links));
         Ok(())
     }
 
-    /// Stops handing out jobs: what is in flight is still delivered, then the stream ends.
+    /// Hands out no more work: what is in flight is still delivered, then the stream ends.
     pub fn stop(&self) {
         self.tell(KeeperMessage::Stop(End::Interrupted));
     }
 
     // anchor: crawl-close
-    /// Ends the crawl gracefully: stops it, waits for what is in flight, and returns the summary.
+    /// Ends the crawl in an orderly way: stops it, lets what is in flight end, and says how it went.
+    ///
+    /// # Errors
+    ///
+    /// What ended the crawl before its time.
     pub async fn close(mut self) -> Result<Summary, Error> {
         self.stop();
         while self.next().await.is_some() {}
@@ -98,7 +117,7 @@ impl Crawl {
         };
         let (sender, receiver) = oneshot::channel();
         std::thread::spawn(move || {
-            // The receiver is gone if the future was dropped.
+            // The future may have been dropped; then there is no one to answer.
             let _ = sender.send(keeper.join());
         });
         match receiver.await {
@@ -108,33 +127,33 @@ impl Crawl {
     }
     // end: crawl-close
 
-    fn poll_visit(&mut self, cx: &mut Context<'_>) -> Poll<Option<Box<Visit>>> {
+    pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
         let polled = self.visits.poll_recv(cx);
         match &polled {
             Poll::Ready(Some(_)) => self.read += 1,
-            // The reader is done with everything delivered so far: the crawl may end if nothing is left.
+            // Everything delivered so far has been dealt with: the keeper may end the crawl if it has no more.
             Poll::Pending if self.told != self.read || self.read == 0 => {
                 self.told = self.read;
                 self.tell(KeeperMessage::Read(self.read));
             }
             Poll::Pending | Poll::Ready(None) => {}
         }
-        polled
+        polled.map(|visit| visit.map(Page::new))
     }
 
-    fn tell(&self, message: KeeperMessage) {
+    fn tell(&self, mail: KeeperMessage) {
         if let Some(keeper) = &self.keeper {
-            // A keeper that has ended has no inbox.
-            let _ = keeper.inbox.send(message);
+            // A keeper that has left has ended the crawl: there is nothing more to tell it.
+            let _ = keeper.inbox.send(mail);
         }
     }
 }
 
 impl futures_core::Stream for Crawl {
-    type Item = Box<Visit>;
+    type Item = Page;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_visit(cx)
+        self.poll_page(cx)
     }
 }
 
@@ -144,11 +163,96 @@ impl Drop for Crawl {
     }
 }
 
+/// The error of a setting that would have no effect.
+pub(crate) fn no_effect(key: &'static str, why: &str) -> Error {
+    Error::from(ConfigError { key, value: String::new(), problem: why.to_owned() })
+}
+
+/// Refuses settings that would have no effect here.
+pub(crate) fn check(config: &Config) -> Result<(), Error> {
+    let needs_directory = "it has an effect only with a crawl directory: set `out` too";
+    let for_command = "it is for the command; the library prints nothing and has no exit code";
+    if config.input.is_some() {
+        return Err(no_effect("input", "read the file, and give its lines as roots"));
+    }
+    for (is_set, key, why) in [
+        (config.out.is_none() && config.fresh, "fresh", needs_directory),
+        (config.out.is_none() && config.recrawl, "recrawl", needs_directory),
+        (config.out.is_none() && config.jsonl.is_some(), "jsonl", needs_directory),
+        (config.out.is_none() && config.warc, "warc", needs_directory),
+        (config.quiet, "quiet", for_command),
+        (config.verbose > 0, "verbose", for_command),
+        (config.no_progress, "no-progress", for_command),
+        (config.log_json, "log-json", for_command),
+        (config.fail_on.is_some(), "fail-on", for_command),
+    ] {
+        if is_set {
+            return Err(no_effect(key, why));
+        }
+    }
+    Ok(())
+}
+
+/// Starts a crawl in its directory, or in memory.
+fn begin<C: VisitConsumer + 'static>(
+    config: &Config,
+    rules: Rules,
+    consumer: C,
+    open: bool,
+) -> Result<KeeperHandle, Error> {
+    let Some(path) = &config.out else {
+        let frontier = MemoryFrontier::new(rules.fingerprint_key);
+        return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer, open);
+    };
+    let mut directory = if config.fresh {
+        Directory::start_over(path, &rules, config)?.0
+    } else {
+        Directory::open(path, &rules, config)?
+    };
+    if config.recrawl && directory.is_finished() {
+        directory.begin_round()?;
+    }
+    let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
+    let clock = Clock::start();
+    let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
+    let (frontier, target) = directory.into_parts(jsonl, first_line);
+    begin_on(config, rules, clock, frontier, target, consumer, open)
+}
+
+fn begin_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
+    config: &Config,
+    rules: Rules,
+    clock: Clock,
+    frontier: F,
+    target: OutputTarget,
+    consumer: C,
+    open: bool,
+) -> Result<KeeperHandle, Error> {
+    let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
+    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, open })
+}
+
+/// Runs a crawl to its end.
+pub(crate) fn run<C: VisitConsumer + 'static>(config: &Config, rules: Rules, consumer: C) -> Result<Summary, Error> {
+    begin(config, rules, consumer, false)?.join()
+}
+
+/// Runs a crawl to its end, with a frontier of the caller's.
+pub(crate) fn run_on<F: CommitFrontier + Send + 'static, C: VisitConsumer + 'static>(
+    config: &Config,
+    rules: Rules,
+    frontier: F,
+    consumer: C,
+) -> Result<Summary, Error> {
+    let target = OutputTarget::default();
+    begin_on(config, rules, Clock::start(), frontier, target, consumer, false)?.join()
+}
+
 struct Streaming(mpsc::Sender<Box<Visit>>);
 
 impl VisitConsumer for Streaming {
     fn take(&mut self, settled: Settled) {
-        // Visits made for the crawl itself (robots.txt, sitemaps) are not delivered. The receiver may be gone.
+        // Only pages are delivered, not robots.txt and sitemaps. A reader that is gone wants no more.
         if settled.visit.is_page() {
             let _ = self.0.blocking_send(settled.visit);
         }

@@ -1,29 +1,54 @@
-//! Argiope: a polite, exact and fast web crawler. This is the library.
+//! Argiope: a web crawler that is polite, exact and fast. This is the library.
 //!
-//! A crawl is a stream of visits to which links can be added while it runs:
+//! A crawl is a stream of pages that takes links back while it runs:
 //!
 //! ```
-//! # use argiope::{Config, Crawl};
 //! # async fn run(root: String) -> Result<(), argiope::Error> {
-//! let config = Config { roots: vec![root], max_pages: Some(100), ..Config::default() };
-//! let mut crawl = Crawl::start(&config)?;
-//! while let Some(visit) = crawl.next().await {
-//!     println!("{} {} {:?}", visit.facts.outcome, visit.link.url, visit.findings.title);
+//! let mut crawl = argiope::Crawl::builder(root).max_pages(100).start().await?;
+//! while let Some(page) = crawl.next().await {
+//!     println!("{} {:?} {:?}", page.url(), page.title(), page.select_text("h1")?);
 //! }
 //! println!("{} pages left", crawl.close().await?.left);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | read fields of a page | [`Page::select`], [`Page::extract`], [`Page::json_ld`] |
+//! | read its text | [`Page::text`], [`Page::markdown`] |
+//! | decide which links are followed | [`CrawlBuilder::follow`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
+//! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
+//! | write without async | [`CrawlBuilder::start_blocking`] |
+//! | push pages to an output of your own | [`Sink`] and [`CrawlBuilder::run`] |
+//! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
+//! | resume after an interruption | [`CrawlBuilder::directory`] |
 
+#![warn(missing_docs)]
+
+mod blocking;
+mod builder;
 mod crawl;
+mod page;
+mod request;
+mod sink;
 
+pub use argiope_content::{Article, DataPath, Document, Element, Extraction, Selector};
 pub use argiope_core as core;
-pub use argiope_core::rules::{Config, Rules};
+pub use argiope_core::page::follow::PageLink;
+pub use argiope_core::page::reader::DeliveredBodies;
+pub use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Rules};
 pub use argiope_core::visit::Visit;
-pub use argiope_core::{Link, Outcome, Url};
+pub use argiope_core::{Frontier, Link, LinkKind, Outcome, Url};
 pub use argiope_runtime::Error;
+pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
+pub use blocking::Pages;
+pub use builder::CrawlBuilder;
 pub use crawl::Crawl;
+pub use page::Page;
+pub use request::{IntoRequest, Request};
+pub use sink::Sink;
 
 /// The examples of the README are compiled too.
 #[cfg(doctest)]

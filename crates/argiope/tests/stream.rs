@@ -28,7 +28,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn visits_come_as_a_stream_and_the_stream_ends() {
     let (_web, config, root) = serve();
     block_on(async {
-        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
         let mut urls = Vec::new();
         while let Some(visit) = crawl.next().await {
             assert_eq!(visit.facts.outcome, Outcome::Ok);
@@ -46,7 +46,7 @@ fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
     // not end before the reader has asked for the next visit.
     let (web, config, root) = serve();
     block_on(async {
-        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
         let mut count = 0;
         while let Some(_visit) = crawl.next().await {
             count += 1;
@@ -64,7 +64,7 @@ fn links_are_fed_back_until_nothing_is_left_in_anyones_hands() {
 fn known_links_are_not_asked_for_again() {
     let (web, config, root) = serve();
     block_on(async {
-        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
         while let Some(visit) = crawl.next().await {
             crawl.feed([visit.link.url.as_str(), &root]).expect("addresses");
         }
@@ -76,7 +76,7 @@ fn known_links_are_not_asked_for_again() {
 fn it_is_a_stream_for_everybodys_combinators() {
     let (_web, config, _) = serve();
     block_on(async {
-        let crawl = Crawl::start(&config).expect("it starts");
+        let crawl = Crawl::start(&config).await.expect("it starts");
         let mut stream = pin!(crawl);
         let mut count = 0;
         while std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await.is_some() {
@@ -91,7 +91,7 @@ fn closing_lets_what_is_under_way_end() {
     let (web, mut config, root) = serve();
     config.scope = Breadth::Any;
     block_on(async {
-        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
         crawl.next().await.expect("the root");
         for n in 0..1_000 {
             crawl.feed([format!("{root}many/{n}").as_str()]).expect("an address");
@@ -105,7 +105,7 @@ fn closing_lets_what_is_under_way_end() {
 #[test]
 fn dropping_it_stops_it() {
     let (web, config, _) = serve();
-    let crawl = Crawl::start(&config).expect("it starts");
+    let crawl = block_on(Crawl::start(&config)).expect("it starts");
     drop(crawl);
     let idle = web.wait_open(0, std::time::Duration::from_secs(30));
     assert!(idle, "connections are still open after the crawl was dropped");
@@ -114,7 +114,7 @@ fn dropping_it_stops_it() {
 #[test]
 fn bad_settings_are_told_before_anything_starts() {
     let config = Config { roots: vec!["ftp://h/".into()], ..Config::default() };
-    let error = Crawl::start(&config).err().expect("it does not start");
+    let error = block_on(Crawl::start(&config)).err().expect("it does not start");
     assert!(error.to_string().contains("ftp://h/"), "{error}");
 }
 
@@ -124,10 +124,10 @@ fn a_stream_goes_on_in_its_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = Config { out: Some(folder.path().join("d.crawl")), ..config };
     block_on(async {
-        let mut crawl = Crawl::start(&config).expect("it starts");
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
         assert_eq!(crawl.next().await.expect("the root").link.url.as_str(), root);
         crawl.close().await.expect("it ended well");
-        let mut crawl = Crawl::start(&Config { max_pages: None, ..config.clone() }).expect("it goes on");
+        let mut crawl = Crawl::start(&Config { max_pages: None, ..config.clone() }).await.expect("it goes on");
         while let Some(visit) = crawl.next().await {
             assert_ne!(visit.link.url.as_str(), root, "it was handed out before");
         }

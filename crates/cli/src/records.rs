@@ -57,6 +57,7 @@ pub struct StoredRecord {
     pub etag: Option<String>,
     pub last_modified: Option<String>,
     pub warc: Option<WarcLocation>,
+    pub data: Option<serde_json::Map<String, serde_json::Value>>,
     pub link_list: Option<Vec<StoredLink>>,
     // Of `run` records.
     pub settings: Option<Config>,
@@ -121,6 +122,9 @@ pub enum ReadError {
     /// It cannot be had in that form, for the reason given.
     #[error("{0}")]
     Refused(String),
+    /// What was asked for needs another flag or another crawl.
+    #[error("{0}")]
+    Usage(String),
 }
 
 impl ReadError {

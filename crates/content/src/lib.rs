@@ -9,8 +9,9 @@ mod main_text;
 mod select;
 mod structured;
 
+pub use argiope_core::page::reader::FieldCount;
 pub use document::{Document, Element, ParseLimits};
-pub use extract::{Extracted, Extraction, FieldCount, RuleError, Tally};
+pub use extract::{Extracted, Extraction, RuleError, Tally};
 pub use main_text::Article;
 pub use select::{Matches, SelectError, Selector, Steps};
 pub use structured::DataPath;

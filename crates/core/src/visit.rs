@@ -8,6 +8,7 @@ use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::warc::WarcExchange;
 use crate::page::follow_list::FollowList;
 use crate::page::link::{Link, LinkList};
+use crate::page::reader::{Body, PageContent};
 use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
 use crate::schedule::job::{Job, LaneId, Purpose};
@@ -27,6 +28,8 @@ pub struct Visit {
     pub findings: PageFindings,
     /// The exact bytes of request and response, where the rules ask for them.
     pub wire: Option<Box<Wire>>,
+    /// The decoded body, where the rules ask for it.
+    pub body: Option<Box<Body>>,
     pub message: VisitMessage,
 }
 
@@ -84,6 +87,8 @@ pub struct PageFindings {
     pub skipped: Vec<(Box<str>, &'static str)>,
     /// Every link of the page, where records include them.
     pub all_links: Option<Box<LinkList>>,
+    /// Extracted fields and text, where the rules ask for them.
+    pub content: Option<Box<PageContent>>,
 }
 
 /// What only the keeper needs to know of a visit. It is not part of any output.
@@ -215,7 +220,7 @@ impl Visit {
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
         let message = VisitMessage { begun: link.tries > 0, ..VisitMessage::default() };
         let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
-        Self { link, purpose, facts, findings, wire: None, message }
+        Self { link, purpose, facts, findings, wire: None, body: None, message }
     }
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.

@@ -7,6 +7,7 @@
 //! - [`GraphPlan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
 //! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and what it saw;
 //! - [`demo`]: a small web worth looking at, for `argiope demo`;
+//! - [`shop`]: a shop to extract from;
 //! - [`hostile`]: a web that does to a crawler what can be done to one, case by case;
 //! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
 //!
@@ -53,6 +54,7 @@ mod response;
 mod script;
 mod serve;
 mod server;
+pub mod shop;
 mod site;
 mod timer;
 mod web;

@@ -4,13 +4,15 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use argiope_content::{RuleError, SelectError};
+use argiope_core::BadUrl;
 use argiope_core::rules::ConfigError;
 use argiope_core::schedule::frontier::StoreError;
 
 /// Why a crawl could not start, or stopped before its end.
 ///
 /// The type is opaque, so that new causes are not breaking changes: ask with [`Error::is_config`], [`Error::is_store`],
-/// [`Error::is_engine`] and [`Error::is_internal`]. What happened to a single page is never an `Error`: it is the
+/// [`Error::is_input`], [`Error::is_engine`] and [`Error::is_internal`]. What happened to a single page is never an `Error`: it is the
 /// page's outcome.
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -20,6 +22,7 @@ pub struct Error {
 #[derive(Clone, Debug)]
 enum Cause {
     Config(ConfigError),
+    Input(Arc<dyn std::error::Error + Send + Sync>),
     Store(StoreError),
     Engine { message: Box<str>, source: Option<Arc<io::Error>> },
     Internal(Box<str>),
@@ -44,6 +47,11 @@ impl Error {
     /// A setting is invalid.
     pub fn is_config(&self) -> bool {
         matches!(self.cause, Cause::Config(_))
+    }
+
+    /// An address, a selector or an extraction rule is invalid.
+    pub fn is_input(&self) -> bool {
+        matches!(self.cause, Cause::Input(_))
     }
 
     /// The crawl directory or another file could not be read or written.
@@ -75,6 +83,7 @@ impl Error {
     pub fn advice(&self) -> &'static str {
         match &self.cause {
             Cause::Config(_) => "correct the setting and start again",
+            Cause::Input(_) => "correct the address, selector or rule at the place that the message names",
             Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
             Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",
             Cause::Internal(_) => "please report this bug; start again to resume",
@@ -86,6 +95,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             Cause::Config(error) => error.fmt(f),
+            Cause::Input(error) => error.fmt(f),
             Cause::Store(error) => error.fmt(f),
             Cause::Engine { message, .. } | Cause::Internal(message) => f.write_str(message),
         }
@@ -96,6 +106,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
             Cause::Config(error) => Some(error),
+            Cause::Input(error) => Some(&**error),
             Cause::Store(error) => Some(error),
             Cause::Engine { source, .. } => source.as_deref().map(|source| source as _),
             Cause::Internal(_) => None,
@@ -106,6 +117,24 @@ impl std::error::Error for Error {
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
         Self { cause: Cause::Config(error) }
+    }
+}
+
+impl From<BadUrl> for Error {
+    fn from(error: BadUrl) -> Self {
+        Self { cause: Cause::Input(Arc::new(error)) }
+    }
+}
+
+impl From<SelectError> for Error {
+    fn from(error: SelectError) -> Self {
+        Self { cause: Cause::Input(Arc::new(error)) }
+    }
+}
+
+impl From<RuleError> for Error {
+    fn from(error: RuleError) -> Self {
+        Self { cause: Cause::Input(Arc::new(error)) }
     }
 }
 

@@ -3,6 +3,7 @@
 //! This crate is plumbing for the library `argiope` and the command `argiope-cli`. Its API has no stability promise.
 
 pub mod atomic_file;
+pub mod content_reader;
 mod cookies;
 pub mod directory;
 mod error;
@@ -21,14 +22,17 @@ pub use error::Error;
 
 /// Compiles the settings, with what they need from the machine: files, environment variables and memory size.
 pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
-    config.compile_in(Environment {
+    let mut rules = config.compile_in(Environment {
         // Unpredictable, so that a site cannot construct addresses whose fingerprints collide.
         fingerprint_key: unpredictable(),
         tls: trust::source(config)?,
         cookies: cookies::initial(config)?,
         proxies: Some(proxies::located(config)?),
         max_memory: quarter_of_memory(),
-    })
+    })?;
+    let reader = content_reader::ContentReader::of(config)?;
+    rules.bodies.reader = reader.map(|reader| std::sync::Arc::new(reader) as _);
+    Ok(rules)
 }
 
 /// A quarter of the machine's memory: the default of `--max-memory`.

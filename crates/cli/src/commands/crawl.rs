@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
+use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::{Config, FailOn, Rules};
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
@@ -119,6 +120,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     places: CrawlParts<'_, F>,
 ) -> ExitCode {
     let CrawlParts { frontier, target, output, report: folder, earlier } = places;
+    let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
         // Whom to trust is no matter of tone: this is said even with --quiet.
@@ -237,6 +239,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
             wording::plural(earlier, "URL")
         );
     }
+    text += &never_matched(&reader.map(|reader| reader.counts()).unwrap_or_default());
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
@@ -257,6 +260,22 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         Err(StreamFault::Failed(why)) => return fail(config, &why),
     }
     code(config, &report, summary.end, &interrupt)
+}
+
+/// Names the fields that were looked for and never found.
+fn never_matched(counts: &[FieldCount]) -> String {
+    let mut text = String::new();
+    for field in counts.iter().filter(|field| field.tried > 0 && field.matched == 0) {
+        let tried = wording::plural(field.tried, "page");
+        let why = match field.unusable {
+            0 => "matched nothing".to_owned(),
+            some => {
+                format!("matched, but never in the form that the rule asks for ({})", wording::plural(some, "page"))
+            }
+        };
+        text += &format!("\nExtraction: {:?} {why}; tried on {tried}\n", field.name);
+    }
+    text
 }
 
 /// Crawls the built-in practice web.

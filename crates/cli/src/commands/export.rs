@@ -6,14 +6,17 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::export;
+use crate::export::{self, TextForm};
 use crate::records::ReadError;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
+use crate::screen::wording;
+use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
+use argiope_runtime::content_reader;
 
 /// Bytes are collected up to this before they are written.
 const BUFFER: usize = 64 << 10;
@@ -21,6 +24,9 @@ const BUFFER: usize = 64 << 10;
 #[derive(Args, Debug, PartialEq, Eq)]
 #[command(after_help = "Examples:
   argiope export ./example.com.crawl --format csv -o pages.csv
+  argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
+  argiope export ./example.com.crawl --format markdown -o pages/
+      one Markdown file a page; needs a crawl with --warc
   argiope export ./example.com.crawl --format links -o graph.graphml
       the graph as GraphML; any other name gets CSV")]
 pub struct ExportArgs {
@@ -32,6 +38,12 @@ pub struct ExportArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Take a field out of every archived page, as crawl does; for jsonl, csv and parquet (repeatable)
+    #[arg(long, value_name = "NAME=SELECTOR")]
+    pub extract: Vec<String>,
+    /// Take fields out of archived pages by a file of rules (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub extract_file: Option<PathBuf>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +62,33 @@ pub enum ExportFormat {
     Sitemap,
     /// An index of the archives
     Cdxj,
+    /// The main text of pages; one file a page with -o DIR/, JSON Lines otherwise
+    Text,
+    /// The main text of pages as Markdown; as text
+    Markdown,
 }
 
 /// Writes the export where it was asked for.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
+    let rules = content_reader::extraction(&args.extract, args.extract_file.as_deref())?;
+    let extracts = matches!(args.format, ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Parquet);
+    if !rules.is_empty() && !extracts {
+        return Err(UsageError("--extract is for --format jsonl, csv and parquet".to_owned()));
+    }
+    let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let done = match &args.output {
-        Some(path) if path != Path::new("-") => to_file(args, path),
+        Some(path) if text_form(args.format).is_some() && is_folder(path) => to_folder(args, path),
+        Some(path) if path != Path::new("-") => to_file(args, rules, path),
         _ => {
             let opened = super::standard_output::open().map_err(ReadError::Output);
-            let written = opened.and_then(|out| write(args, None, &mut BufWriter::with_capacity(BUFFER, out)));
+            let written = opened.and_then(|out| write(args, rules, None, &mut BufWriter::with_capacity(BUFFER, out)));
             written.map_err(|fault| (fault, "standard output".to_owned()))
         }
     };
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err((fault, _)) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
+        Err((ReadError::Usage(why), _)) => Err(UsageError(why)),
         Err((fault, name)) => {
             let why = match fault {
                 ReadError::Output(error) => format!("{name} cannot be written: {error}"),
@@ -77,27 +101,61 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
 }
 
 /// Aside first, then under its name. Devices and pipes are written to as they are.
-fn to_file(args: &ExportArgs, path: &Path) -> Result<(), (ReadError, String)> {
+fn to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
-        write(args, Some(path), &mut out)?;
+        write(args, rules, Some(path), &mut out)?;
         let aside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(aside.place()?)
     };
     export().map_err(|fault| (fault, path.display().to_string()))
 }
 
-fn write(args: &ExportArgs, path: Option<&Path>, out: &mut (impl Write + Send)) -> Result<(), ReadError> {
+/// The form of text that a format has.
+fn text_form(format: ExportFormat) -> Option<TextForm> {
+    match format {
+        ExportFormat::Text => Some(TextForm::Text),
+        ExportFormat::Markdown => Some(TextForm::Markdown),
+        _ => None,
+    }
+}
+
+/// Whether a path names a folder: it ends with a slash, or is one.
+fn is_folder(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
+}
+
+/// One file a page.
+fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
+    let Some(form) = text_form(args.format) else { return Ok(()) };
+    let written = export::text_files(&args.directory, form, folder);
+    let count = written.map_err(|fault| (fault, folder.display().to_string()))?;
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "{}: {}", visible(&folder.display().to_string()), wording::plural(count, "file"));
+    Ok(())
+}
+
+fn write(
+    args: &ExportArgs,
+    rules: Option<&Extraction>,
+    path: Option<&Path>,
+    out: &mut (impl Write + Send),
+) -> Result<(), ReadError> {
     let directory = &args.directory;
     let is_graphml = path.and_then(Path::extension).is_some_and(|end| end.eq_ignore_ascii_case("graphml"));
     match args.format {
-        ExportFormat::Jsonl => export::jsonl(directory, out),
-        ExportFormat::Csv => export::csv(directory, out),
-        ExportFormat::Parquet => export::parquet(directory, out),
+        ExportFormat::Jsonl => match rules {
+            Some(rules) => export::jsonl_extracted(directory, rules, out),
+            None => export::jsonl(directory, out),
+        },
+        ExportFormat::Csv => export::csv(directory, rules, out),
+        ExportFormat::Parquet => export::parquet(directory, rules, out),
         ExportFormat::Links if is_graphml => export::graphml(directory, out),
         ExportFormat::Links => export::links(directory, out),
         ExportFormat::Graphml => export::graphml(directory, out),
         ExportFormat::Sitemap => export::sitemap(directory, out, path),
         ExportFormat::Cdxj => export::cdxj(directory, out),
+        ExportFormat::Text => export::text_lines(directory, TextForm::Text, out),
+        ExportFormat::Markdown => export::text_lines(directory, TextForm::Markdown, out),
     }
 }

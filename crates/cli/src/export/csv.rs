@@ -4,17 +4,31 @@
 //! `=`, `+`, `-`, `@` (or their wide forms) gets an apostrophe before it, as OWASP advises, and characters that could act
 //! on a terminal are written out: tables are for people. JSON and Parquet have the text as it is.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::columns::{COLUMNS, Value};
-use crate::records::{self, ReadError};
+use super::data::{self, DataSource};
+use crate::records::ReadError;
+use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
 
-/// One row per page of the latest round, in the order of completion.
-pub fn csv(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    write_row(out, COLUMNS.iter().map(|column| Value::Text(Some(column.name))))?;
-    records::latest_pages(directory, |line| Ok(write_row(out, COLUMNS.iter().map(|column| (column.value)(line)))?))?;
+/// One row per page of the latest round, in the order of completion; one per item where pages have items.
+pub fn csv(directory: &Path, rules: Option<&Extraction>, out: &mut dyn Write) -> Result<(), ReadError> {
+    let mut source = DataSource::new(directory, rules)?;
+    let columns = source.columns()?;
+    let names = COLUMNS.iter().map(|column| column.name).chain(columns.iter().map(|column| column.name.as_str()));
+    write_row(out, names.map(|name| Value::Text(Some(name))))?;
+    source.pages(|line| {
+        for row in 0..data::rows(line) {
+            let texts: Vec<Option<Cow<'_, str>>> =
+                columns.iter().map(|column| column.value(line, row).map(data::text)).collect();
+            let values = COLUMNS.iter().map(|column| (column.value)(line));
+            write_row(out, values.chain(texts.iter().map(|text| Value::Text(text.as_deref()))))?;
+        }
+        Ok(())
+    })?;
     Ok(out.flush()?)
 }
 

@@ -3,27 +3,33 @@
 //! Invariant: every form streams. A crawl of any size is exported in the same few megabytes; what has to be sorted is
 //! sorted in pieces on disk (`sorted`). Nothing is locked: what is committed when the export begins is exported.
 
+mod archived;
 mod cdxj;
 mod columns;
 mod csv;
+mod data;
+mod file_names;
 mod links;
 mod parquet;
 mod sitemap;
 mod sorted;
 mod surt;
+mod texts;
 
 use std::io::Write;
 use std::path::Path;
 
-use argiope_core::output::escape::acts;
+use argiope_content::Extraction;
+use argiope_core::output::escape::{acts, write_json};
 
-use crate::records::{self, ReadError};
+use crate::records::{self, ReadError, StoredRecord};
 
 pub use cdxj::cdxj;
 pub use csv::csv;
 pub use links::{graphml, links};
 pub use parquet::parquet;
 pub use sitemap::sitemap;
+pub use texts::{TextForm, text_files, text_lines};
 
 /// All records, as they were written: runs, pages, robots.txt and sitemaps.
 pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
@@ -32,6 +38,32 @@ pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         Ok(out.write_all(b"\n")?)
     })?;
     Ok(out.flush()?)
+}
+
+/// All records, with the data of pages extracted from the archive now.
+pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write) -> Result<(), ReadError> {
+    let mut archive = archived::ArchivedPages::open(directory)?;
+    records::lines(directory, |line| {
+        let record = StoredRecord::read(line)?;
+        let mut json: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(line).map_err(std::io::Error::other)?;
+        if record.is_page() {
+            json.remove("data");
+            if let Some(data) = data::extract_from(rules, &mut archive, &record)? {
+                json.insert("data".into(), data.into());
+            }
+        }
+        let mut bytes = Vec::new();
+        write_json(&mut bytes, &json).map_err(std::io::Error::other)?;
+        bytes.push(b'\n');
+        Ok(out.write_all(&bytes)?)
+    })?;
+    Ok(out.flush()?)
+}
+
+/// A text of many lines without characters that act on a terminal.
+fn harmless_lines(text: &str) -> String {
+    text.chars().filter(|&character| matches!(character, '\n' | '\t') || !acts(character)).collect()
 }
 
 /// Text within XML, in or out of attributes. Characters that XML cannot hold are left out.

@@ -7,14 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::Compression;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::columns::{COLUMNS, Value};
-use crate::records::{self, ReadError, StoredRecord};
+use super::data::{self, DataColumn, DataSource};
+use crate::records::{ReadError, StoredRecord};
+use argiope_content::Extraction;
 
 /// Pages in one group,
 const ROWS: usize = 100_000;
@@ -22,25 +24,29 @@ const ROWS: usize = 100_000;
 const BYTES: usize = 64 << 20;
 
 /// One row per page of the latest round, in the order of completion.
-pub fn parquet(directory: &Path, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
-    let schema = Arc::new(parse_message_type(&schema()).map_err(fault)?);
+pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+    let mut source = DataSource::new(directory, rules)?;
+    let columns = source.columns()?;
+    let schema = Arc::new(parse_message_type(&schema(&columns)).map_err(fault)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
     let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(fault)?;
-    let mut group = Group::new();
-    records::latest_pages(directory, |line| {
-        group.add(line);
+    let mut group = Group::new(&columns);
+    source.pages(|line| {
+        for row in 0..data::rows(line) {
+            group.add(line, &columns, row);
+        }
         if group.rows >= ROWS || group.bytes >= BYTES {
-            group.write(&mut file).map_err(fault)?;
+            group.write(&mut file, &columns).map_err(fault)?;
         }
         Ok(())
     })?;
-    group.write(&mut file).map_err(fault)?;
+    group.write(&mut file, &columns).map_err(fault)?;
     file.close().map_err(fault)?;
     Ok(out.flush()?)
 }
 
-fn schema() -> String {
+fn schema(data: &[DataColumn]) -> String {
     let blank = StoredRecord::default();
     let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
         Value::Text(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
@@ -48,7 +54,11 @@ fn schema() -> String {
         Value::Flag(_) => format!("REQUIRED BOOLEAN {};", column.name),
         Value::Moment(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
     });
-    format!("message page {{ {} }}", columns.collect::<Vec<_>>().join(" "))
+    let data = data.iter().map(|column| match column.is_number {
+        true => format!("OPTIONAL DOUBLE {};", column.name),
+        false => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
+    });
+    format!("message page {{ {} }}", columns.chain(data).collect::<Vec<_>>().join(" "))
 }
 
 /// A failure to write is the output's; anything else would be ours.
@@ -67,6 +77,7 @@ fn fault(error: ParquetError) -> ReadError {
 enum Values {
     Texts(Vec<ByteArray>, Vec<i16>),
     Numbers(Vec<i64>, Vec<i16>),
+    Doubles(Vec<f64>, Vec<i16>),
     Flags(Vec<bool>),
 }
 
@@ -77,18 +88,40 @@ struct Group {
 }
 
 impl Group {
-    fn new() -> Self {
+    fn new(data: &[DataColumn]) -> Self {
         let blank = StoredRecord::default();
         let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
             Value::Text(_) => Values::Texts(Vec::new(), Vec::new()),
             Value::Number(_) | Value::Moment(_) => Values::Numbers(Vec::new(), Vec::new()),
             Value::Flag(_) => Values::Flags(Vec::new()),
         });
-        Self { columns: columns.collect(), rows: 0, bytes: 0 }
+        let data = data.iter().map(|column| match column.is_number {
+            true => Values::Doubles(Vec::new(), Vec::new()),
+            false => Values::Texts(Vec::new(), Vec::new()),
+        });
+        Self { columns: columns.chain(data).collect(), rows: 0, bytes: 0 }
     }
 
-    fn add(&mut self, line: &StoredRecord) {
+    fn add(&mut self, line: &StoredRecord, extracted: &[DataColumn], row: usize) {
         self.rows += 1;
+        for (column, values) in extracted.iter().zip(self.columns.iter_mut().skip(COLUMNS.len())) {
+            let value = column.value(line, row);
+            match values {
+                Values::Doubles(numbers, levels) => {
+                    let number = value.and_then(serde_json::Value::as_f64);
+                    levels.push(number.is_some().into());
+                    numbers.extend(number);
+                }
+                Values::Texts(texts, levels) => {
+                    let text = value.map(data::text);
+                    levels.push(text.is_some().into());
+                    self.bytes += text.as_ref().map_or(0, |text| text.len());
+                    texts.extend(text.as_deref().map(ByteArray::from));
+                }
+                // Data is text or a number.
+                Values::Numbers(..) | Values::Flags(_) => {}
+            }
+        }
         for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
             match ((column.value)(line), values) {
                 (Value::Text(text), Values::Texts(texts, levels)) => {
@@ -113,7 +146,11 @@ impl Group {
         }
     }
 
-    fn write<W: Write + Send>(&mut self, file: &mut SerializedFileWriter<W>) -> Result<(), ParquetError> {
+    fn write<W: Write + Send>(
+        &mut self,
+        file: &mut SerializedFileWriter<W>,
+        data: &[DataColumn],
+    ) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());
         }
@@ -122,7 +159,7 @@ impl Group {
             write_column(&mut group, values)?;
         }
         group.close()?;
-        *self = Self::new();
+        *self = Self::new(data);
         Ok(())
     }
 }
@@ -134,6 +171,7 @@ fn write_column<W: Write + Send>(
     let Some(mut column) = group.next_column()? else { return Ok(()) };
     match values {
         Values::Texts(texts, levels) => column.typed::<ByteArrayType>().write_batch(texts, Some(levels), None)?,
+        Values::Doubles(numbers, levels) => column.typed::<DoubleType>().write_batch(numbers, Some(levels), None)?,
         Values::Numbers(numbers, levels) => column.typed::<Int64Type>().write_batch(numbers, Some(levels), None)?,
         Values::Flags(flags) => column.typed::<BoolType>().write_batch(flags, None, None)?,
     };

@@ -378,6 +378,29 @@ impl WatchFlags {
 }
 
 #[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Extract")]
+pub struct ExtractFlags {
+    /// Take a field out of every page: price=.price, links[]=a@href, name=jsonld:Product.name (repeatable)
+    #[arg(long, value_name = "NAME=SELECTOR")]
+    extract: Vec<String>,
+    /// Take fields out of pages by a file of rules (TOML)
+    #[arg(long, value_name = "FILE")]
+    extract_file: Option<PathBuf>,
+    /// Add the main text to page records
+    #[arg(long)]
+    text: bool,
+    /// Add the main text as Markdown to page records
+    #[arg(long)]
+    markdown: bool,
+}
+
+impl ExtractFlags {
+    pub fn apply_to(&self, config: &mut Config) {
+        lay!(self, config, extract extract_file text markdown);
+    }
+}
+
+#[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Engine")]
 pub struct EngineFlags {
     /// The way of waiting for many servers at once [default: tokio]

@@ -18,8 +18,8 @@ use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
 pub use groups::{
-    DirectoryFlags, EngineFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags, TrustFlags, WatchFlags,
-    listen, one_of,
+    DirectoryFlags, EngineFlags, ExtractFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags,
+    TrustFlags, WatchFlags, listen, one_of,
 };
 
 /// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
@@ -93,6 +93,8 @@ pub struct CrawlArgs {
     #[command(flatten)]
     watch: WatchFlags,
     #[command(flatten)]
+    extract: ExtractFlags,
+    #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
     tell: MessageFlags,
@@ -127,6 +129,7 @@ impl CrawlArgs {
         self.trust.apply_to(config);
         self.keep.apply_to(config);
         self.watch.apply_to(config);
+        self.extract.apply_to(config);
         self.engine.apply_to(config);
         self.tell.apply_to(config);
         Ok(())
@@ -149,6 +152,8 @@ pub struct FetchArgs {
     exchange: FetchFlags,
     #[command(flatten)]
     trust: TrustFlags,
+    #[command(flatten)]
+    extract: ExtractFlags,
 }
 
 /// Leaves out of a command's help what has no effect there. Scripts that share flags among commands go on working.
@@ -162,6 +167,7 @@ impl FetchArgs {
         config.roots = vec![self.url.clone()];
         self.exchange.apply_to(config)?;
         self.trust.apply_to(config);
+        self.extract.apply_to(config);
         Ok(())
     }
 }

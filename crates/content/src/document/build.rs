@@ -10,7 +10,7 @@ use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandle
 use super::names::{self, BARRIER, BLOCK, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, TEXT, Tree};
 
-/// The nesting that is kept; deeper elements become children of the deepest one that is kept.
+/// The nesting that is kept; deeper elements become siblings of the deepest one.
 const MAX_DEPTH: usize = 512;
 
 /// Own names that a document may have; more are all called by the last one.
@@ -82,10 +82,11 @@ impl Builder<'_> {
     }
 
     fn open_element(&mut self, name: Name, attributes: (u32, u16), foreign: bool) -> NodeId {
-        let node = self.append(Node::element(name, attributes));
-        if self.open.len() < MAX_DEPTH {
-            self.open.push(OpenElement { node, name, foreign });
+        if self.open.len() >= MAX_DEPTH {
+            self.pop();
         }
+        let node = self.append(Node::element(name, attributes));
+        self.open.push(OpenElement { node, name, foreign });
         node
     }
 
@@ -359,10 +360,6 @@ impl TokenHandler for Builder<'_> {
         self.open_element(name, attributes, is_foreign);
         if is_foreign || !name.has(RAW) {
             return if name == names::PLAINTEXT { TextMode::PlainText } else { TextMode::Markup };
-        }
-        if self.open.last().is_none_or(|open| open.name != name) {
-            // Beyond the deepest nesting: the text of this element has no place.
-            return raw_content(name);
         }
         if !tag.cut
             && !matches!(name, names::TITLE | names::TEXTAREA)

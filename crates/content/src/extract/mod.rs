@@ -3,6 +3,7 @@
 //! A rule is `NAME=SELECTOR` on the command line or an entry of a rules file (TOML); both become the same [`Field`].
 //! Everything that can be wrong with a rule is found when it is parsed, before the first request.
 
+use argiope_core::page::reader::FieldCount;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -52,19 +53,6 @@ pub struct Extracted {
     pub data: Map<String, Value>,
     /// Why something may be missing: a limit was met.
     pub limited: Option<&'static str>,
-}
-
-/// How often a field was looked for and found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldCount {
-    /// The name; fields of items are written `items.field`.
-    pub name: String,
-    /// Pages in which the field was looked for.
-    pub tried: u64,
-    /// Pages in which it was found.
-    pub matched: u64,
-    /// Pages in which something matched, and none of it had the form or type that the rule asks for.
-    pub unusable: u64,
 }
 
 /// Counts per field, in the order of the rules.

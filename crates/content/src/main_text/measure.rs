@@ -34,7 +34,7 @@ impl Measure {
                 if id < link_end {
                     links = links.saturating_add(length);
                 }
-            } else if removed.get(id as usize) == Some(&true) {
+            } else if is_never_shown(node.name) || removed.get(id as usize) == Some(&true) {
                 skip_end = page.element(id).end();
             } else if node.name == names::A {
                 link_end = page.element(id).end().max(link_end);
@@ -65,6 +65,21 @@ impl Measure {
         let text = self.text(element);
         if text == 0 { 0.0 } else { Self::over(&self.links, element) as f32 / text as f32 }
     }
+}
+
+/// Elements whose text is not content.
+fn is_never_shown(name: names::Name) -> bool {
+    matches!(
+        name,
+        names::SCRIPT
+            | names::STYLE
+            | names::TEMPLATE
+            | names::NOSCRIPT
+            | names::IFRAME
+            | names::TITLE
+            | names::TEXTAREA
+            | names::SELECT
+    )
 }
 
 /// Characters after collapsing white space, and commas of any script.

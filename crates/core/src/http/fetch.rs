@@ -21,6 +21,7 @@ use crate::output::warc;
 use crate::page::examine::{self, ExamineLimits, Examiner, Findings};
 use crate::page::follow;
 use crate::page::link::{Link, LinkKind, LinkList};
+use crate::page::reader::{Body, DeliveredBodies};
 use crate::page::robots;
 use crate::page::sitemap;
 use crate::page::url::Url;
@@ -77,6 +78,8 @@ struct Page {
 struct Answer {
     head: Head,
     reader: Reader,
+    /// The decoded body, where the rules ask for it.
+    body: Option<Box<Body>>,
     /// What was fed and is not read yet, because the bytes before it were so much work that others come first.
     rest: Option<Vec<u8>>,
 }
@@ -204,10 +207,13 @@ impl Fetch {
     fn hold(&mut self, now: Time) -> bool {
         let breathes = self.is_yielding();
         let Page { wire, answer, .. } = &mut self.0.page;
-        let reader = answer.as_mut().map(|answer| &mut answer.reader);
-        let of_reader = if let Some(Reader::Sitemap(read)) = reader { Some(&mut read.held) } else { None };
+        let (mut of_reader, mut of_body) = (None, None);
+        if let Some(Answer { reader, body, .. }) = answer.as_deref_mut() {
+            of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
+            of_body = body.as_mut().map(|body| &mut body.held);
+        }
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
-        let mut all = of_wire.into_iter().chain(of_reader).peekable();
+        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).peekable();
         // One that goes beyond the budget takes the other along: they are the same answer.
         let moves = !breathes && (all.peek().is_none() || all.any(Held::may_grow));
         self.0.conn.hold(!moves, now);
@@ -302,7 +308,13 @@ impl Receiver for Page {
             Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
         };
-        self.answer = Some(Box::new(Answer { head: head.clone(), reader, rest: None }));
+        let body = matches!(reader, Reader::Page(_)) && {
+            let declared = text(head.get("content-type"));
+            let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
+            self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
+        };
+        let body = body.then(|| Box::new(Body::new(self.rules.budget.hold())));
+        self.answer = Some(Box::new(Answer { head: head.clone(), reader, body, rest: None }));
         want
     }
 
@@ -315,6 +327,9 @@ impl Receiver for Page {
 
     fn body(&mut self, decoded: &[u8]) {
         let Some(answer) = &mut self.answer else { return };
+        if let Some(body) = &mut answer.body {
+            body.extend(decoded);
+        }
         match &mut answer.reader {
             Reader::None => {}
             Reader::Page(examiner) => examiner.feed(decoded),
@@ -341,6 +356,7 @@ impl Page {
     fn forget_body(&mut self) {
         if let Some(answer) = &mut self.answer {
             answer.reader = Reader::None;
+            answer.body = None;
         }
     }
 
@@ -363,7 +379,7 @@ impl Page {
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
         note_end(&mut visit.facts, end, started, connected, now);
-        let Some(Answer { head, reader, .. }) = answer.map(|answer| *answer) else {
+        let Some(Answer { head, reader, body, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -379,6 +395,7 @@ impl Page {
                 facts.truncated = facts.truncated.or(Some(Truncated::Length));
             }
             note_body(&mut visit, &head, reader, &rules);
+            note_content(&mut visit, &head, body, &rules);
         }
         if let Some(wire) = wire {
             visit.message.archive =
@@ -446,6 +463,25 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
             visit.message.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
         }
     }
+}
+
+/// Has the body read by who reads pages, and hands it on where it is asked for.
+fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: &Rules) {
+    let delivers = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
+    let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
+    let mut content = None;
+    let body = body.and_then(|body| {
+        let held = rules.budget.hold();
+        content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, held);
+        rules.bodies.delivers(content_type).then_some(body)
+    });
+    // Headers come along also where the body does not.
+    visit.body = delivers.then(|| {
+        let mut body = body.unwrap_or_else(|| Box::new(Body::new(rules.budget.hold())));
+        body.headers = headers(head);
+        body
+    });
+    visit.findings.content = content;
 }
 
 /// The exchange as the archive keeps it.

@@ -90,6 +90,14 @@ struct Line<'a> {
     canonical: Option<&'a str>,
     #[serde(skip_serializing_if = "Languages::is_empty")]
     hreflang: Languages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a serde_json::Map<String, serde_json::Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    markdown: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_limit: Option<&'static str>,
     ms: Millis,
     started: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,6 +203,7 @@ impl Serialize for LinkTexts<'_> {
 /// Appends a visit's line, with its line feed, to `out`.
 pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let answered = visit.facts.status.is_some();
+    let content = visit.findings.content.as_deref();
     let searched = visit.is_page() && visit.facts.outcome == Outcome::Ok;
     let line = Line {
         v: VERSION,
@@ -226,6 +235,10 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
         nofollow: visit.findings.nofollow,
         canonical: visit.findings.canonical.as_ref().map(|url| url.as_str()),
         hreflang: Languages(&visit.findings.hreflang),
+        data: content.and_then(|content| content.data.as_ref()),
+        text: content.and_then(|content| content.text.as_deref()),
+        markdown: content.and_then(|content| content.markdown.as_deref()),
+        content_limit: content.and_then(|content| content.limited),
         ms: Millis::from(&visit.facts.timings),
         started: clock.text(visit.facts.started),
         ip: visit.facts.ip,

@@ -20,6 +20,27 @@ const EXAMPLE: usize = 1_000;
 /// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
 pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
+/// A link of a page, as a [`LinkFilter`] sees it.
+#[derive(Clone, Copy)]
+pub struct PageLink<'a> {
+    /// Where it leads.
+    pub url: UrlRef<'a>,
+    /// What kind of element names it.
+    pub kind: LinkKind,
+    /// It is marked `rel=nofollow`.
+    pub nofollow: bool,
+    /// The page that it is on.
+    pub page: &'a Url,
+    /// How many links lead from a root to its target by this way.
+    pub depth: u32,
+}
+
+/// Decides about links that are in scope. One filter serves all workers.
+pub trait LinkFilter: std::fmt::Debug + Send + Sync {
+    /// Whether the link is followed.
+    fn follows(&self, link: &PageLink<'_>) -> bool;
+}
+
 /// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
     if nofollow && !rules.follow_nofollow {
@@ -46,6 +67,9 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
             continue;
         }
         match judging.judge(url, depth, link.kind) {
+            ScopeVerdict::Follow if !passes_filter(visit, url, link.kind, link.nofollow, depth, rules) => {
+                skip(visit, url, "filter", rules);
+            }
             ScopeVerdict::Follow => {
                 bytes += url.as_str().len();
                 if bytes > MAX_FOLLOW_BYTES {
@@ -62,6 +86,11 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     }
     visit.message.found.shrink();
     visit.findings.links = u32::try_from(visit.message.found.len()).unwrap_or(u32::MAX);
+}
+
+fn passes_filter(visit: &Visit, url: UrlRef<'_>, kind: LinkKind, nofollow: bool, depth: u32, rules: &Rules) -> bool {
+    let page = &visit.link.url;
+    rules.link_filter.as_ref().is_none_or(|filter| filter.follows(&PageLink { url, kind, nofollow, page, depth }))
 }
 
 /// A redirect is a new link with one redirect less; it is judged like any link.

@@ -7,6 +7,7 @@ pub mod examine;
 pub mod follow;
 pub mod follow_list;
 pub mod link;
+pub mod reader;
 pub mod robots;
 pub mod scope;
 pub mod sitemap;

@@ -112,6 +112,8 @@ impl Config {
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             keep_wire: false,
+            link_filter: None,
+            bodies: Default::default(),
             archive: self.warc,
             archive_size: crate::output::warc::FILE_SIZE,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),

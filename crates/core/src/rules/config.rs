@@ -131,6 +131,18 @@ pub struct Config {
     pub jsonl: Option<PathBuf>,
     pub with: Vec<With>,
     pub warc: bool,
+
+    // Extract
+    /// Fields to take out of pages: `NAME=SELECTOR`.
+    pub extract: Vec<String>,
+    /// A file of such rules, with types and items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extract_file: Option<PathBuf>,
+    /// Records hold the main text.
+    pub text: bool,
+    /// Records hold the main text as Markdown.
+    pub markdown: bool,
+
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<Size>,
     pub drain_time: Span,
@@ -219,6 +231,10 @@ impl Default for Config {
             jsonl: None,
             with: Vec::new(),
             warc: false,
+            extract: Vec::new(),
+            extract_file: None,
+            text: false,
+            markdown: false,
             max_memory: None,
             drain_time: Span::from_secs(30),
             serve: None,

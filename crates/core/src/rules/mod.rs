@@ -17,6 +17,8 @@ use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
+use crate::page::follow::LinkFilter;
+use crate::page::reader::BodyRules;
 use crate::page::scope::Scope;
 use crate::page::url::{Origin, StripParams, Url};
 
@@ -37,6 +39,8 @@ pub struct Rules {
     // Scope
     pub breadth: Breadth,
     pub scope: Scope,
+    /// Decides about links that are in scope.
+    pub link_filter: Option<Arc<dyn LinkFilter>>,
     pub max_pages: Option<u64>,
     /// Bytes received; no fetch starts after that.
     pub max_bytes: Option<u64>,
@@ -113,6 +117,8 @@ pub struct Rules {
     pub with_links: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
+    /// Which bodies are held, and who reads them. Set by whoever can read pages.
+    pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,
     /// Size limit of one archive file.

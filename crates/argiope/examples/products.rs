@@ -1,0 +1,24 @@
+//! Names and prices of a shop as CSV, by CSS selectors: `cargo run --example products -- https://shop.example/`
+
+use argiope::{Crawl, Error};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let root = std::env::args().nth(1).unwrap_or_else(|| "https://example.com/".to_owned());
+    let mut crawl = Crawl::builder(root).start().await?;
+    println!("name,price,url");
+    while let Some(page) = crawl.next().await {
+        for product in page.select("li.product")? {
+            let field = |css: &str| product.first(&argiope::Selector::parse(css).ok()?).map(|found| found.text());
+            let link = product.first(&argiope::Selector::parse("a")?).and_then(|link| link.url("href"));
+            let row = [field("h3"), field(".price"), link].map(|cell| quoted(&cell.unwrap_or_default()));
+            println!("{}", row.join(","));
+        }
+    }
+    crawl.close().await?;
+    Ok(())
+}
+
+fn quoted(cell: &str) -> String {
+    format!("\"{}\"", cell.replace('"', "\"\""))
+}

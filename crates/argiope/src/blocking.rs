@@ -1,0 +1,80 @@
+//! [`Pages`]: a crawl as an ordinary iterator.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use crate::request::IntoRequest;
+use crate::{Crawl, Error, Page, Summary};
+
+/// The pages of a crawl as an ordinary iterator, for programs without async. Made by
+/// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
+///
+/// ```no_run
+/// # fn main() -> Result<(), argiope::Error> {
+/// for page in argiope::Crawl::builder("https://example.com/").max_pages(10).start_blocking()? {
+///     println!("{} {:?}", page.url(), page.title());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pages {
+    crawl: Crawl,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+impl Pages {
+    pub(crate) fn new(crawl: Crawl) -> Self {
+        Self { crawl }
+    }
+
+    /// Gives the crawl more addresses, as [`Crawl::feed`] does.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not an http or https address.
+    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
+        self.crawl.feed(requests)
+    }
+
+    /// Hands out no more work: what is in flight is still delivered, then the iterator ends.
+    pub fn stop(&self) {
+        self.crawl.stop();
+    }
+
+    /// Ends the crawl in an orderly way, and says how it went.
+    ///
+    /// # Errors
+    ///
+    /// What ended the crawl before its time.
+    pub fn close(self) -> Result<Summary, Error> {
+        let mut close = Box::pin(self.crawl.close());
+        block_on(|context| close.as_mut().poll(context))
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Page;
+
+    fn next(&mut self) -> Option<Page> {
+        block_on(|context| self.crawl.poll_page(context))
+    }
+}

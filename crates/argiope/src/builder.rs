@@ -1,0 +1,308 @@
+//! [`CrawlBuilder`]: the settings of a crawl, and how it is started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::page::follow::{LinkFilter, PageLink};
+use argiope_core::page::reader::DeliveredBodies;
+use argiope_core::rules::{BadValue, Breadth, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Rules, Size, Span};
+use tokio::sync::oneshot;
+
+use crate::sink::{Sink, SinkConsumer};
+use crate::{Crawl, Error, Pages, Summary};
+
+/// The settings of a crawl. Made by [`Crawl::builder`].
+///
+/// ```
+/// # async fn run() -> Result<(), argiope::Error> {
+/// let mut crawl = argiope::Crawl::builder("https://example.com/docs/")
+///     .max_pages(100)
+///     .exclude(r"\.pdf$")
+///     .start()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CrawlBuilder {
+    config: Config,
+    header: Vec<(String, String)>,
+    bodies: DeliveredBodies,
+    filter: Option<Filter>,
+}
+
+#[derive(Clone)]
+struct Filter(Arc<dyn Fn(&PageLink<'_>) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Filter")
+    }
+}
+
+impl LinkFilter for Filter {
+    fn follows(&self, link: &PageLink<'_>) -> bool {
+        (self.0)(link)
+    }
+}
+
+/// Everything that a start needs beside the configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    bodies: DeliveredBodies,
+    filter: Option<Filter>,
+}
+
+impl Extras {
+    /// What the library delivers where nothing else was said.
+    pub(crate) fn usual() -> Self {
+        Self { bodies: DeliveredBodies::Html, filter: None }
+    }
+
+    pub(crate) fn apply(self, rules: &mut Rules) {
+        rules.bodies.delivered = self.bodies;
+        if let Some(filter) = self.filter {
+            rules.link_filter = Some(Arc::new(filter));
+        }
+    }
+}
+
+impl CrawlBuilder {
+    pub(crate) fn new(root: String) -> Self {
+        let config = Config { roots: vec![root], ..Config::default() };
+        Self { config, header: Vec::new(), bodies: DeliveredBodies::Html, filter: None }
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Config)) -> Self {
+        set(&mut self.config);
+        self
+    }
+
+    /// Adds a root: an address, or a host name, which is tried as https, then http.
+    #[must_use]
+    pub fn root(self, root: impl Into<String>) -> Self {
+        self.set(|config| config.roots.push(root.into()))
+    }
+
+    /// Keeps the crawl in a directory: it resumes after interruptions, and pages are delivered once they are durable.
+    #[must_use]
+    pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
+        self.set(|config| config.out = Some(directory.into()))
+    }
+
+    /// Starts over where the directory holds an earlier crawl.
+    #[must_use]
+    pub fn fresh(self) -> Self {
+        self.set(|config| config.fresh = true)
+    }
+
+    /// Fetches everything again where the directory holds a finished crawl.
+    #[must_use]
+    pub fn recrawl(self) -> Self {
+        self.set(|config| config.recrawl = true)
+    }
+
+    /// Which links are followed. The default is the host of each root.
+    #[must_use]
+    pub fn scope(self, scope: Breadth) -> Self {
+        self.set(|config| config.scope = scope)
+    }
+
+    /// Follows only addresses that match this regular expression, or another one given so.
+    #[must_use]
+    pub fn include(self, pattern: impl Into<String>) -> Self {
+        self.set(|config| config.include.push(pattern.into()))
+    }
+
+    /// Does not follow addresses that match this regular expression.
+    #[must_use]
+    pub fn exclude(self, pattern: impl Into<String>) -> Self {
+        self.set(|config| config.exclude.push(pattern.into()))
+    }
+
+    /// Follows links up to this many steps from a root.
+    #[must_use]
+    pub fn depth(self, depth: u32) -> Self {
+        self.set(|config| config.depth = Some(depth))
+    }
+
+    /// Fetches this many pages and not one more.
+    #[must_use]
+    pub fn max_pages(self, pages: u64) -> Self {
+        self.set(|config| config.max_pages = Some(pages))
+    }
+
+    /// Ends the crawl after this time.
+    #[must_use]
+    pub fn max_time(self, time: Duration) -> Self {
+        self.set(|config| config.max_time = Some(Span(time)))
+    }
+
+    /// Reads at most this many bytes of a body.
+    #[must_use]
+    pub fn max_size(self, bytes: u64) -> Self {
+        self.set(|config| config.max_size = Size(bytes))
+    }
+
+    /// Stays within this much memory. A quarter of it is for bodies.
+    #[must_use]
+    pub fn max_memory(self, bytes: u64) -> Self {
+        self.set(|config| config.max_memory = Some(Size(bytes)))
+    }
+
+    /// Also reads `/sitemap.xml` where robots.txt names no sitemap.
+    #[must_use]
+    pub fn sitemap(self) -> Self {
+        self.set(|config| config.sitemap = true)
+    }
+
+    /// Reads no sitemaps, not even those that robots.txt names.
+    #[must_use]
+    pub fn no_sitemap(self) -> Self {
+        self.set(|config| config.no_sitemap = true)
+    }
+
+    /// Fetches in flight, over all hosts.
+    #[must_use]
+    pub fn concurrency(self, fetches: usize) -> Self {
+        self.set(|config| config.concurrency = fetches)
+    }
+
+    /// Time between two requests to one host, start to start.
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|config| config.delay = Span(delay))
+    }
+
+    /// How fast a host is asked.
+    #[must_use]
+    pub fn pace(self, pace: Pace) -> Self {
+        self.set(|config| config.pace = pace)
+    }
+
+    /// Whether robots.txt is obeyed. It is by default.
+    #[must_use]
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
+        self.set(|config| config.robots = policy)
+    }
+
+    /// The `User-Agent`. Its first product name is what robots.txt is read for.
+    #[must_use]
+    pub fn user_agent(self, agent: impl Into<String>) -> Self {
+        self.set(|config| config.user_agent = Some(agent.into()))
+    }
+
+    /// Sends a header to the origins of the roots.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.header.push((name.into(), value.into()));
+        self
+    }
+
+    /// Which bodies pages come with: those of HTML by default.
+    #[must_use]
+    pub fn bodies(mut self, bodies: DeliveredBodies) -> Self {
+        self.bodies = bodies;
+        self
+    }
+
+    /// Asks `follow` about every link that is in scope; those for which it answers `false` are not followed. It runs on
+    /// the worker threads while a page is read, so it must be quick.
+    #[must_use]
+    pub fn follow(mut self, follow: impl Fn(&PageLink<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.filter = Some(Filter(Arc::new(follow)));
+        self
+    }
+
+    /// Sets anything else: all settings of the command that concern a crawl.
+    #[must_use]
+    pub fn configure(self, set: impl FnOnce(&mut Config)) -> Self {
+        self.set(set)
+    }
+
+    fn prepare(mut self) -> Result<(Config, Extras), Error> {
+        for (name, value) in std::mem::take(&mut self.header) {
+            let line: HeaderLine = format!("{name}: {value}").parse().map_err(|error: BadValue| ConfigError {
+                key: "header",
+                value: name,
+                problem: error.to_string(),
+            })?;
+            self.config.header.push(line);
+        }
+        Ok((self.config, Extras { bodies: self.bodies, filter: self.filter }))
+    }
+
+    /// Starts the crawl. Files are opened on a thread of their own, so that the executor is not blocked.
+    ///
+    /// # Errors
+    ///
+    /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
+    pub async fn start(self) -> Result<Crawl, Error> {
+        let (config, extras) = self.prepare()?;
+        off_executor(move || Crawl::open(&config, extras)).await
+    }
+
+    /// Starts the crawl and hands out its pages as an ordinary iterator, for programs without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`CrawlBuilder::start`].
+    pub fn start_blocking(self) -> Result<Pages, Error> {
+        let (config, extras) = self.prepare()?;
+        Crawl::open(&config, extras).map(Pages::new)
+    }
+
+    /// Runs the crawl to its end and gives every page to `sink`. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`CrawlBuilder::start`], and what ended the crawl before its time.
+    pub fn run(self, sink: impl Sink + 'static) -> Result<Summary, Error> {
+        let (config, extras) = self.prepare()?;
+        let rules = extras.rules(&config)?;
+        crate::crawl::run(&config, rules, SinkConsumer(sink))
+    }
+
+    /// As [`CrawlBuilder::run`], with a frontier of your own, which is asked for all known and pending URLs.
+    ///
+    /// # Errors
+    ///
+    /// As [`CrawlBuilder::run`]; a directory cannot be combined with a frontier of your own.
+    pub fn run_with_frontier<F>(self, frontier: F, sink: impl Sink + 'static) -> Result<Summary, Error>
+    where
+        F: argiope_core::Frontier + Send + 'static,
+    {
+        let (config, extras) = self.prepare()?;
+        if config.out.is_some() {
+            return Err(crate::crawl::no_effect(
+                "out",
+                "a frontier of your own stores the crawl; leave the directory out",
+            ));
+        }
+        let rules = extras.rules(&config)?;
+        crate::crawl::run_on(&config, rules, crate::sink::OwnFrontier(frontier), SinkConsumer(sink))
+    }
+}
+
+impl Extras {
+    pub(crate) fn rules(self, config: &Config) -> Result<Rules, Error> {
+        crate::crawl::check(config)?;
+        let mut rules = argiope_runtime::rules(config)?;
+        self.apply(&mut rules);
+        Ok(rules)
+    }
+}
+
+/// Runs what may block on a thread of its own.
+pub(crate) async fn off_executor<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("argiope-start".into());
+    thread.spawn(move || {
+        // The future may have been dropped; then there is no one to answer.
+        let _ = sender.send(work());
+    })?;
+    receiver.await.unwrap_or_else(|_| Err(Error::internal("the thread that starts the crawl died")))
+}

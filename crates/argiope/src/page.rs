@@ -1,0 +1,165 @@
+//! [`Page`]: a visit with its headers and body, and what the body says.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError};
+use argiope_core::page::reader::decode;
+use argiope_core::visit::Visit;
+use argiope_core::{Outcome, Url};
+use serde_json::{Map, Value};
+
+/// A page of a crawl: the facts of the exchange, headers, body, and what the body says.
+///
+/// The body is kept for HTML by default, see [`CrawlBuilder::bodies`](crate::CrawlBuilder::bodies). It is parsed when
+/// something is first asked of it. All fields of the [`Visit`] can be reached directly: `page.facts.timings`.
+///
+/// ```
+/// # async fn run(root: &str) -> Result<(), argiope::Error> {
+/// let mut crawl = argiope::Crawl::builder(root).max_pages(10).start().await?;
+/// while let Some(page) = crawl.next().await {
+///     let prices: Vec<String> = page.select(".price")?.iter().map(|price| price.text()).collect();
+///     println!("{} {:?} {prices:?}", page.url(), page.title());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Page {
+    visit: Box<Visit>,
+    bytes: Vec<u8>,
+    headers: Vec<(Box<str>, Box<str>)>,
+    document: OnceLock<Document>,
+}
+
+impl Page {
+    pub(crate) fn new(mut visit: Box<Visit>) -> Self {
+        // From here on the body is the reader's: its share of the budget is released, and the crawl goes on.
+        let body = visit.body.take();
+        let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
+        Self { visit, bytes, headers, document: OnceLock::new() }
+    }
+
+    /// The address.
+    pub fn url(&self) -> &Url {
+        &self.visit.link.url
+    }
+
+    /// The status code; `None` where there was no response.
+    pub fn status(&self) -> Option<u16> {
+        self.visit.facts.status
+    }
+
+    /// The final state of the URL.
+    pub fn outcome(&self) -> Outcome {
+        self.visit.facts.outcome
+    }
+
+    /// Whether the page was fetched with a 2xx status.
+    pub fn is_ok(&self) -> bool {
+        self.outcome() == Outcome::Ok
+    }
+
+    /// The title, white space collapsed.
+    pub fn title(&self) -> Option<&str> {
+        self.visit.findings.title.as_deref()
+    }
+
+    /// How many links lead from a root to this page.
+    pub fn depth(&self) -> u32 {
+        self.visit.link.depth
+    }
+
+    /// The page on which the link to this one was found.
+    pub fn referrer(&self) -> Option<&Url> {
+        self.visit.link.via.as_ref()
+    }
+
+    /// The first value of a response header, by its name in any case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+    }
+
+    /// All response headers, in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The body, decoded from its content codings. Empty where it was not kept.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes the body.
+    pub fn into_body(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The body as text, in the charset that was declared or detected.
+    pub fn html(&self) -> Cow<'_, str> {
+        decode(&self.bytes, self.visit.findings.charset)
+    }
+
+    /// The parsed page. Parsing happens once.
+    pub fn document(&self) -> &Document {
+        self.document.get_or_init(|| Document::parse(self.html()).with_url(self.url()))
+    }
+
+    /// All elements that a CSS selector matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select(&self, css: &str) -> Result<Vec<Element<'_>>, SelectError> {
+        self.document().select(css)
+    }
+
+    /// The text of the first element that a CSS selector matches.
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector.
+    pub fn select_text(&self, css: &str) -> Result<Option<String>, SelectError> {
+        Ok(self.select(css)?.first().map(Element::text))
+    }
+
+    /// The values at a path of the page's JSON-LD, such as `Product.offers.price`.
+    pub fn json_ld(&self, path: &str) -> Vec<Value> {
+        let roots = self.document().json_ld();
+        DataPath::parse(path).map(|path| path.find(&roots).into_iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The content of a `meta` element by its name; OpenGraph properties are called `og:title` and so on.
+    pub fn meta(&self, name: &str) -> Option<String> {
+        self.document().meta(name)
+    }
+
+    /// Takes fields out of the page by rules.
+    pub fn extract(&self, rules: &Extraction) -> Map<String, Value> {
+        rules.apply(self.document(), self.url().as_str(), &mut rules.tally()).data
+    }
+
+    /// The main text: the article without navigation and footers.
+    pub fn text(&self) -> String {
+        Article::of(self.document()).text()
+    }
+
+    /// The main text as Markdown, with absolute links.
+    pub fn markdown(&self) -> String {
+        Article::of(self.document()).markdown()
+    }
+
+    /// The visit: every fact of the exchange.
+    pub fn visit(&self) -> &Visit {
+        &self.visit
+    }
+}
+
+impl Deref for Page {
+    type Target = Visit;
+
+    fn deref(&self) -> &Visit {
+        &self.visit
+    }
+}

@@ -1,0 +1,120 @@
+//! [`Sink`]: pages pushed instead of pulled; and adapters to the crawl's own interfaces.
+
+use argiope_core::page::link::{Link, LinkKind};
+use argiope_core::page::url::UrlRef;
+use argiope_core::schedule::frontier::{Counts, Fate, Frontier, LaneId, LinkRef, Put, StoreError};
+use argiope_core::schedule::keeper::Settled;
+use argiope_runtime::keeper_thread::VisitConsumer;
+use argiope_runtime::writer_thread::CommitFrontier;
+
+use crate::Page;
+
+/// Takes the pages of a crawl, in the order of completion, on the crawl's writer thread. A slow sink slows the crawl.
+///
+/// ```
+/// struct Titles;
+///
+/// impl argiope::Sink for Titles {
+///     fn page(&mut self, page: argiope::Page) {
+///         println!("{} {:?}", page.url(), page.title());
+///     }
+/// }
+/// ```
+pub trait Sink: Send {
+    /// A page is settled, and durable where the crawl has a directory.
+    fn page(&mut self, page: Page);
+
+    /// Pages may not follow for a while: what is buffered can be written.
+    fn flush(&mut self) {}
+}
+
+impl<F: FnMut(Page) + Send> Sink for F {
+    fn page(&mut self, page: Page) {
+        self(page);
+    }
+}
+
+pub(crate) struct SinkConsumer<S>(pub S);
+
+impl<S: Sink> VisitConsumer for SinkConsumer<S> {
+    fn take(&mut self, settled: Settled) {
+        if settled.visit.is_page() {
+            self.0.page(Page::new(settled.visit));
+        }
+    }
+
+    fn flush(&mut self) {
+        self.0.flush();
+    }
+}
+
+/// A frontier of the caller's: nothing of it is committed to a crawl directory.
+pub(crate) struct OwnFrontier<F>(pub F);
+
+impl<F: Frontier> Frontier for OwnFrontier<F> {
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        self.0.offer(link)
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        self.0.is_known(url, kind)
+    }
+
+    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        self.0.take(lane, room)
+    }
+
+    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
+        self.0.settle(link, fate)
+    }
+
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.0.give_back(link)
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        self.0.lane_of(host)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.0.lane_name(lane)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.0.queued_in(lane)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        self.0.lanes_with_work()
+    }
+
+    fn counts(&self) -> Counts {
+        self.0.counts()
+    }
+
+    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
+        self.0.keep_note(about, note)
+    }
+
+    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.note(about)
+    }
+
+    fn is_again(&self) -> bool {
+        self.0.is_again()
+    }
+
+    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.earlier(url, kind)
+    }
+
+    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
+        self.0.put(links)
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+impl<F: Frontier> CommitFrontier for OwnFrontier<F> {}

@@ -1,0 +1,132 @@
+//! Every example runs against the practice shop, as a program of its own, and prints what it should.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use argiope_practice::shop::{PRODUCTS, price_text, product, shop};
+use argiope_practice::{PracticeWeb, RunningWeb};
+
+fn start() -> (RunningWeb, String) {
+    let site = shop("127.5.0.9:0").expect("a loopback address");
+    let root = site.url("/");
+    (PracticeWeb::new().site(site).start().expect("the practice web starts"), root)
+}
+
+/// Runs an example and returns what it printed.
+fn run(name: &str, arguments: &[&str]) -> String {
+    let tests = std::env::current_exe().expect("this program has a path");
+    let build = tests.parent().and_then(|deps| deps.parent()).expect("tests are in target/PROFILE/deps");
+    let program: PathBuf = build.join("examples").join(name);
+    let output = Command::new(&program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{} does not run: {error}", program.display()));
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("examples print UTF-8")
+}
+
+#[test]
+fn titles_prints_every_page() {
+    let (_web, root) = start();
+    let printed = run("titles", &[&root]);
+    // Three lists, the products, the guide and the terms.
+    assert_eq!(printed.lines().count(), 3 + PRODUCTS + 2, "{printed}");
+    assert!(printed.contains("/guide How to hang a web - Practice shop"), "{printed}");
+}
+
+#[test]
+fn products_prints_names_and_prices() {
+    let (_web, root) = start();
+    let printed = run("products", &[&root]);
+    assert_eq!(printed.lines().count(), 1 + PRODUCTS);
+    for number in [1, 9, PRODUCTS] {
+        let (name, cents) = product(number);
+        let row = format!("\"{name}\",\"{}\",\"{root}product/{number}\"", price_text(cents));
+        assert!(printed.lines().any(|line| line == row), "{row} is not in {printed}");
+    }
+}
+
+#[test]
+fn extract_prints_typed_fields() {
+    let (_web, root) = start();
+    let printed = run("extract", &[&root]);
+    assert_eq!(printed.lines().count(), PRODUCTS);
+    let (name, cents) = product(5);
+    let line = printed.lines().find(|line| line.contains(&name)).expect("the fifth product");
+    let data: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    let wanted = serde_json::json!({"name": name, "price": cents as f64 / 100.0, "stock": 15, "since": "2026-03-06"});
+    assert_eq!(data, wanted);
+}
+
+#[test]
+fn link_filter_follows_what_it_likes() {
+    let (_web, root) = start();
+    let printed = run("link_filter", &[&root]);
+    assert!(printed.contains("/guide") && printed.contains("/page/3"), "{printed}");
+    assert!(!printed.contains("/product/"), "{printed}");
+}
+
+#[test]
+fn sitemap_only_fetches_the_sitemap() {
+    let (_web, root) = start();
+    let printed = run("sitemap_only", &[&root]);
+    assert!(printed.ends_with(&format!("{} pages\n", PRODUCTS + 2)), "{printed}");
+    assert!(!printed.contains("/page/"), "{printed}");
+}
+
+#[test]
+fn markdown_writes_a_file_a_page() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    run("markdown", &[&root, &folder.path().display().to_string()]);
+    let guide = std::fs::read_to_string(folder.path().join("guide.md")).expect("the guide");
+    assert!(guide.starts_with("# How to hang a web\n\nA web that hangs"), "{guide}");
+    for part in
+        ["\n## Tools\n", "- two branches\n- patience\n", "```\nbridge\n  frame\n    radii\n```", "| frame | 5 |"]
+    {
+        assert!(guide.contains(part), "{part:?} is not in {guide}");
+    }
+    assert!(guide.contains(&format!("[our first web]({root}product/1)")), "{guide}");
+    assert!(!guide.contains("Terms") && !guide.contains("also like"), "{guide}");
+}
+
+#[test]
+fn blocking_counts_words() {
+    let (_web, root) = start();
+    let printed = run("blocking", &[&root]);
+    assert!(printed.lines().count() > PRODUCTS && printed.ends_with(" words\n"), "{printed}");
+}
+
+#[test]
+fn own_sink_counts_types() {
+    let (_web, root) = start();
+    assert_eq!(run("own_sink", &[&root]), format!("{{\"text/html\": {}}}, 0 left, Finished\n", PRODUCTS + 5));
+}
+
+#[test]
+fn own_frontier_counts_links() {
+    let (_web, root) = start();
+    let printed = run("own_frontier", &[&root]);
+    // The menu of every page links to the guide and the first page.
+    assert_eq!(printed.lines().count(), 5);
+    assert!(printed.lines().take(3).any(|line| line.ends_with("/guide")), "{printed}");
+}
+
+#[test]
+fn stop_and_resume_fetches_everything_once() {
+    let (web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let printed = run("stop_and_resume", &[&root, &folder.path().join("shop.crawl").display().to_string()]);
+    assert!(printed.ends_with("pages, 0 left\n"), "{printed}");
+    let pages: Vec<usize> =
+        printed.lines().filter_map(|line| line.split_once(": ")?.1.split(' ').next()?.parse().ok()).collect();
+    assert_eq!(pages.iter().sum::<usize>(), PRODUCTS + 5, "{printed}");
+    // robots.txt and the sitemap may be asked for in both runs; no page is.
+    assert!(web.requests() <= (PRODUCTS + 5 + 4) as u64, "{} requests", web.requests());
+}
+
+#[test]
+fn feed_keeps_page_and_depth() {
+    let (_web, root) = start();
+    let printed = run("feed", &[&root]);
+    assert!(printed.contains("product/8 depth 1\n"), "{printed}");
+    assert_eq!(printed.matches("depth 1").count(), 8, "{printed}");
+}

@@ -1,0 +1,170 @@
+//! Pages out of a crawl's archive: the recorded bytes are read by the same code as those of a connection.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use argiope_core::http::conn::{Conn, Step};
+use argiope_core::http::fetch::{Fetch, FetchStart, Finished};
+use argiope_core::output::record::WarcLocation;
+use argiope_core::page::reader::{DeliveredBodies, decode};
+use argiope_core::rules::{Config, Rules, Size};
+use argiope_core::schedule::frontier::LaneId;
+use argiope_core::schedule::job::{Job, Purpose};
+use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
+use flate2::read::MultiGzDecoder;
+
+use crate::records::{self, ReadError, StoredRecord};
+
+/// A WARC record that unpacks to more is not read.
+const LARGEST: u64 = 1 << 30;
+
+/// A response from the archive, decoded.
+pub struct ArchivedPage {
+    pub url: Url,
+    pub body: Vec<u8>,
+    pub content_type: Option<Box<str>>,
+    pub charset: Option<&'static str>,
+}
+
+impl ArchivedPage {
+    /// The body as text, in its charset.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        decode(&self.body, self.charset)
+    }
+
+    pub fn is_html(&self) -> bool {
+        matches!(self.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"))
+    }
+}
+
+/// The archive of a crawl directory.
+pub struct ArchivedPages {
+    directory: PathBuf,
+    open: Option<(String, File)>,
+    rules: Arc<Rules>,
+    /// Where each body is that other records refer to, by the digest of the page; made when the first reference is met.
+    originals: Option<HashMap<String, WarcLocation>>,
+}
+
+impl ArchivedPages {
+    /// # Errors
+    ///
+    /// The crawl kept no archive.
+    pub fn open(directory: &Path) -> Result<Self, ReadError> {
+        let archive = std::fs::read_dir(directory.join("archive")).is_ok_and(|mut files| files.next().is_some());
+        if !archive {
+            let why = "there is no archive in this crawl directory: run the crawl with --warc";
+            return Err(ReadError::Usage(why.to_owned()));
+        }
+        let config = Config { roots: vec!["http://localhost/".into()], max_size: Size(LARGEST), ..Config::default() };
+        let mut rules = config.compile(0).map_err(|error| ReadError::Refused(error.to_string()))?;
+        rules.bodies.delivered = DeliveredBodies::All;
+        Ok(Self { directory: directory.to_owned(), open: None, rules: Arc::new(rules), originals: None })
+    }
+
+    /// The page of a record. `None` where the archive does not hold it.
+    pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
+        let (Some(place), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
+        let mut block = self.block(place)?;
+        if block.is_revisit {
+            let Some(original) = self.original(record)? else { return Ok(None) };
+            block = self.block(&original)?;
+        }
+        Ok(self.decoded(&url, &block.response))
+    }
+
+    fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
+        if self.originals.is_none() {
+            let mut originals: HashMap<String, WarcLocation> = HashMap::new();
+            records::lines(&self.directory, |line| {
+                let line = StoredRecord::read(line)?;
+                if let (Some(digest), Some(place)) = (line.digest, line.warc) {
+                    originals.entry(digest).or_insert(place);
+                }
+                Ok(())
+            })?;
+            self.originals = Some(originals);
+        }
+        let digest = record.digest.as_ref();
+        Ok(digest.and_then(|digest| self.originals.as_ref()?.get(digest).cloned()))
+    }
+
+    fn block(&mut self, place: &WarcLocation) -> Result<Block, ReadError> {
+        let path = self.directory.join(&place.file);
+        let fault = |error: io::Error| {
+            StoreError::new(StoreErrorKind::File, format!("{} cannot be read: {error}", path.display()))
+        };
+        let file = match self.open.take() {
+            Some((name, file)) if name == place.file => file,
+            _ => {
+                // Names come from the log; one that leads out of the directory is not followed.
+                let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
+                let opened = if inside { File::open(&path) } else { Err(io::ErrorKind::InvalidInput.into()) };
+                opened.map_err(fault)?
+            }
+        };
+        let block = read_block(&file, place).map_err(fault)?;
+        self.open = Some((place.file.clone(), file));
+        Ok(block)
+    }
+
+    /// Feeds the recorded response to a connection that has no socket.
+    fn decoded(&self, url: &Url, response: &[u8]) -> Option<ArchivedPage> {
+        let now = Time::ZERO;
+        let job = Job {
+            link: Link::root(url.clone(), 0),
+            purpose: Purpose::Page,
+            lane: LaneId(0),
+            slot: 0,
+            addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
+            rare: None,
+        };
+        let conn = Conn::plain(Arc::clone(&self.rules.limits), now);
+        let start = FetchStart { started: now, connected: Some(now) };
+        let mut fetch = Fetch::new(Box::new(job), conn, Arc::clone(&self.rules), start, now);
+        while let Step::Write(bytes) = fetch.step() {
+            let count = bytes.len();
+            fetch.wrote(count, now);
+        }
+        fetch.feed(response, now);
+        while fetch.is_yielding() {
+            fetch.resume(now);
+        }
+        fetch.closed(now);
+        while fetch.is_yielding() {
+            fetch.resume(now);
+        }
+        let Finished::Visit(visit, _) = fetch.finish(now) else { return None };
+        let body = visit.body?;
+        let content_type = visit.findings.content_type;
+        Some(ArchivedPage { url: url.clone(), body: body.bytes, content_type, charset: visit.findings.charset })
+    }
+}
+
+struct Block {
+    is_revisit: bool,
+    response: Vec<u8>,
+}
+
+fn read_block(file: &File, place: &WarcLocation) -> io::Result<Block> {
+    let length = usize::try_from(place.length.min(LARGEST)).unwrap_or(0);
+    let mut member = vec![0; length];
+    file.read_exact_at(&mut member, place.offset)?;
+    let mut record = Vec::new();
+    MultiGzDecoder::new(member.as_slice()).take(LARGEST).read_to_end(&mut record)?;
+    let broken = || io::Error::other(format!("no record at byte {}", place.offset));
+    let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
+    let head = String::from_utf8_lossy(record.get(..end).unwrap_or_default()).into_owned();
+    let field = |name: &str| {
+        let fields = head.lines().filter_map(|line| line.split_once(':'));
+        fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
+    };
+    let length = field("Content-Length").and_then(|length| length.parse::<usize>().ok()).ok_or_else(broken)?;
+    let response = record.get(end + 4..).and_then(|rest| rest.get(..length)).ok_or_else(broken)?;
+    Ok(Block { is_revisit: field("WARC-Type").as_deref() == Some("revisit"), response: response.to_vec() })
+}

@@ -1,0 +1,162 @@
+//! The columns of extracted data: one per field, and one row per item where a field holds items.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use argiope_content::{Document, Extraction};
+use argiope_core::page::url::Url;
+use serde_json::{Map, Value};
+
+use super::archived::ArchivedPages;
+use crate::records::{self, ReadError, StoredRecord};
+
+/// Fields beyond this have no column of their own.
+const MAX_COLUMNS: usize = 1_000;
+
+/// A column of extracted data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataColumn {
+    /// As the table calls it: `data_price`, `data_products_price`.
+    pub name: String,
+    field: String,
+    inner: Option<String>,
+    /// Every value is a number.
+    pub is_number: bool,
+}
+
+/// Records of pages with their data: as recorded, or as extracted from the archive now.
+pub struct DataSource<'a> {
+    directory: &'a Path,
+    extraction: Option<(&'a Extraction, ArchivedPages)>,
+}
+
+impl<'a> DataSource<'a> {
+    pub fn new(directory: &'a Path, extraction: Option<&'a Extraction>) -> Result<Self, ReadError> {
+        let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
+        Ok(Self { directory, extraction: archive.transpose()? })
+    }
+
+    /// Tells the records of pages of the latest round.
+    pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        let Self { directory, extraction } = self;
+        records::latest_pages(directory, |record| match extraction {
+            None => each(record),
+            Some((rules, archive)) => {
+                let mut record = record.clone();
+                record.data = extract(rules, archive, &record)?;
+                each(&record)
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The columns of the data: by the rules where they are given, otherwise by what the records hold.
+    pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
+        let mut columns: Vec<DataColumn> = Vec::new();
+        self.pages(|record| {
+            for (field, value) in record.data.iter().flatten() {
+                match items(value) {
+                    Some(items) => {
+                        for (inner, value) in items.iter().filter_map(Value::as_object).flatten() {
+                            note(&mut columns, field, Some(inner), value);
+                        }
+                    }
+                    None => note(&mut columns, field, None, value),
+                }
+            }
+            Ok(())
+        })?;
+        if let Some((rules, _)) = &self.extraction {
+            // In the order of the rules, with a column also for what was never found.
+            let order = rules.columns();
+            for name in &order {
+                let (field, inner) =
+                    name.split_once('.').map_or((name.as_str(), None), |(field, inner)| (field, Some(inner)));
+                if !columns.iter().any(|column| column.is_of(field, inner)) {
+                    columns.push(DataColumn::new(field, inner, false));
+                }
+            }
+            columns.sort_by_key(|column| order.iter().position(|name| *name == column.path()));
+        }
+        Ok(columns)
+    }
+}
+
+fn extract(
+    rules: &Extraction,
+    archive: &mut ArchivedPages,
+    record: &StoredRecord,
+) -> Result<Option<Map<String, Value>>, ReadError> {
+    if !rules.concerns(&record.url) || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+        return Ok(None);
+    }
+    let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
+    let document = Document::parse(page.text()).with_url(&page.url);
+    let data = rules.apply(&document, &record.url, &mut rules.tally()).data;
+    Ok(Some(data).filter(|data| !data.is_empty()))
+}
+
+/// Data of a page that is given as a whole, for JSON Lines.
+pub fn extract_from(
+    rules: &Extraction,
+    archive: &mut ArchivedPages,
+    record: &StoredRecord,
+) -> Result<Option<Map<String, Value>>, ReadError> {
+    if Url::parse(&record.url).is_err() { Ok(None) } else { extract(rules, archive, record) }
+}
+
+impl DataColumn {
+    fn new(field: &str, inner: Option<&str>, is_number: bool) -> Self {
+        let name = inner.map_or_else(|| format!("data_{field}"), |inner| format!("data_{field}_{inner}"));
+        Self { name, field: field.to_owned(), inner: inner.map(str::to_owned), is_number }
+    }
+
+    fn is_of(&self, field: &str, inner: Option<&str>) -> bool {
+        self.field == field && self.inner.as_deref() == inner
+    }
+
+    fn path(&self) -> String {
+        self.inner.as_ref().map_or_else(|| self.field.clone(), |inner| format!("{}.{inner}", self.field))
+    }
+
+    /// The value in one row of a page.
+    pub fn value<'r>(&self, record: &'r StoredRecord, row: usize) -> Option<&'r Value> {
+        let value = record.data.as_ref()?.get(&self.field)?;
+        match (&self.inner, items(value)) {
+            (Some(inner), Some(items)) => items.get(row)?.get(inner),
+            (None, None) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+fn note(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
+    let is_number = value.is_number();
+    if let Some(column) = columns.iter_mut().find(|column| column.is_of(field, inner)) {
+        column.is_number &= is_number;
+    } else if columns.len() < MAX_COLUMNS {
+        columns.push(DataColumn::new(field, inner, is_number));
+    }
+}
+
+/// The items of a field that holds some.
+fn items(value: &Value) -> Option<&[Value]> {
+    let values = value.as_array()?;
+    values.first().is_some_and(Value::is_object).then_some(values.as_slice())
+}
+
+/// How many rows a page gets: one, or one per item.
+pub fn rows(record: &StoredRecord) -> usize {
+    record.data.iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
+}
+
+/// A value as one text: lists are separated by semicolons, objects are JSON.
+pub fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Array(values) if !values.iter().any(|value| value.is_array() || value.is_object()) => {
+            Cow::Owned(values.iter().map(text).collect::<Vec<_>>().join("; "))
+        }
+        other => Cow::Owned(other.to_string()),
+    }
+}

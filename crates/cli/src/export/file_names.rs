@@ -1,0 +1,189 @@
+//! Names of files for addresses: valid on every file system, and different also where case does not count.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use argiope_core::page::url::Url;
+
+/// Bytes of one part of a path.
+const LONGEST_PART: usize = 100;
+/// Parts of a path; what is deeper is put into one name.
+const MOST_PARTS: usize = 20;
+
+/// Names that Windows reserves, whatever their extension.
+const RESERVED: &[&str] = &[
+    "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "lpt1", "lpt2",
+    "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+];
+
+/// The names that were given so far.
+#[derive(Debug, Default)]
+pub struct FileNames {
+    /// In lower case.
+    files: HashSet<String>,
+    folders: HashSet<String>,
+    /// Folders that had to be renamed, by their name in lower case.
+    renamed: HashMap<String, String>,
+}
+
+impl FileNames {
+    /// The path for an address, relative to the export, with `extension` unless the address has it already.
+    pub fn name(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
+        let mut folder = part(&url.authority().replace(':', "_"));
+        self.folders.insert(folder.to_lowercase());
+        let mut parts: Vec<&str> = url.path().split('/').skip(1).collect();
+        let last = parts.pop().unwrap_or("");
+        let deep = parts.len() > MOST_PARTS;
+        for piece in parts.iter().take(MOST_PARTS) {
+            if !piece.is_empty() {
+                folder = self.folder(&format!("{folder}/{}", part(piece)));
+            }
+        }
+        let mut stem = if last.is_empty() { "index".to_owned() } else { part(last) };
+        if let Some(query) = url.query() {
+            stem = format!("{stem}@{}", part(query));
+        }
+        let (mut base, mut end) = match stem.rsplit_once('.') {
+            Some((base, end)) if !base.is_empty() && end.len() <= 8 && !end.contains('@') => {
+                (base.to_owned(), end.to_owned())
+            }
+            _ => (stem.clone(), String::new()),
+        };
+        if let Some(extension) = extension
+            && !end.eq_ignore_ascii_case(extension)
+            && !(extension == "html" && end.eq_ignore_ascii_case("htm"))
+        {
+            // A page `a.php` becomes `a.php.html`; a text of `a.html` becomes `a.md`.
+            base =
+                if end.is_empty() || matches!(end.as_str(), "html" | "htm") { base } else { format!("{base}.{end}") };
+            end = extension.to_owned();
+        }
+        let full = |base: &str| {
+            if end.is_empty() { format!("{folder}/{base}") } else { format!("{folder}/{base}.{end}") }
+        };
+        let mut path = full(&base);
+        let taken =
+            |path: &str| self.files.contains(&path.to_lowercase()) || self.folders.contains(&path.to_lowercase());
+        if deep || taken(&path) || base.len() > LONGEST_PART + 20 {
+            base.truncate(floor(&base, LONGEST_PART));
+            path = full(&format!("{base}~{:08x}", hash(url.as_str()) as u32));
+            let mut number = 2;
+            while taken(&path) {
+                path = full(&format!("{base}~{:08x}-{number}", hash(url.as_str()) as u32));
+                number += 1;
+            }
+        }
+        self.files.insert(path.to_lowercase());
+        PathBuf::from(path)
+    }
+
+    /// A folder of that name, or of another one where a file is called so.
+    fn folder(&mut self, path: &str) -> String {
+        let lower = path.to_lowercase();
+        if let Some(renamed) = self.renamed.get(&lower) {
+            return renamed.clone();
+        }
+        if !self.files.contains(&lower) {
+            self.folders.insert(lower);
+            return path.to_owned();
+        }
+        let mut number = 1;
+        let mut other = format!("{path}~d");
+        while self.files.contains(&other.to_lowercase()) {
+            number += 1;
+            other = format!("{path}~d{number}");
+        }
+        self.folders.insert(other.to_lowercase());
+        self.renamed.insert(lower, other.clone());
+        other
+    }
+}
+
+fn floor(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn hash(text: &str) -> u64 {
+    // FNV-1a: stable across runs and machines, so that an export gives the same names again.
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// One part of an address as a name.
+fn part(text: &str) -> String {
+    let valid = |next: char| next.is_ascii_alphanumeric() || "-_.~+,=@%".contains(next);
+    let mut name: String = text.chars().map(|next| if valid(next) { next } else { '_' }).collect();
+    if name.len() > LONGEST_PART {
+        let hash = hash(text) as u32;
+        // The extension stays, so that programs know what to do with the file.
+        let end = name.rsplit_once('.').map(|(_, end)| end.to_owned()).filter(|end| end.len() <= 8);
+        name.truncate(floor(&name, LONGEST_PART - 20));
+        name = format!("{name}~{hash:08x}{}", end.map_or_else(String::new, |end| format!(".{end}")));
+    }
+    let dots = name.trim_end_matches(['.', ' ']).len();
+    name.truncate(dots);
+    if name.is_empty() {
+        name.push('_');
+    }
+    let stem = name.split('.').next().unwrap_or("").to_lowercase();
+    if RESERVED.contains(&stem.as_str()) {
+        name.insert(0, '_');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(urls: &[&str], extension: Option<&str>) -> Vec<String> {
+        let mut names = FileNames::default();
+        urls.iter().map(|url| names.name(&Url::parse(url).unwrap(), extension).display().to_string()).collect()
+    }
+
+    #[test]
+    fn names_follow_the_address() {
+        assert_eq!(
+            names(
+                &[
+                    "http://h/",
+                    "http://h/a",
+                    "http://h/a/",
+                    "http://h/a/b.html",
+                    "http://h:81/x?q=1&r=2",
+                    "http://h/p.php"
+                ],
+                Some("html")
+            ),
+            ["h/index.html", "h/a.html", "h/a/index.html", "h/a/b.html", "h_81/x@q=1_r=2.html", "h/p.php.html"]
+        );
+        assert_eq!(names(&["http://h/a.html", "http://h/b.tar.gz"], Some("md")), ["h/a.md", "h/b.tar.gz.md"]);
+        assert_eq!(names(&["http://h/style.css", "http://h/data"], None), ["h/style.css", "h/data"]);
+    }
+
+    #[test]
+    fn names_differ_where_case_does_not_count() {
+        let all = names(&["http://h/A", "http://h/a", "http://h/CON", "http://h/a%2Fb", "http://h/x./y"], Some("html"));
+        assert_eq!(all[0], "h/A.html");
+        assert!(all[1].starts_with("h/a~") && all[1].ends_with(".html"), "{all:?}");
+        assert_eq!(all[2], "h/_CON.html");
+        assert!(!all.iter().any(|name| name.contains("..") || name.contains("x./")), "{all:?}");
+    }
+
+    #[test]
+    fn a_folder_and_a_file_do_not_share_a_name() {
+        assert_eq!(names(&["http://h/data", "http://h/data/x.css"], None), ["h/data", "h/data~d/x.css"]);
+        let after = names(&["http://h/data/x.css", "http://h/data"], None);
+        assert!(after[1].starts_with("h/data~"), "{after:?}");
+    }
+
+    #[test]
+    fn long_addresses_have_short_names() {
+        let long = format!("http://h/{}/{}.png?{}", "a".repeat(300), "b".repeat(300), "c".repeat(3000));
+        let name = names(&[&long], None).remove(0);
+        assert!(name.split('/').all(|part| part.len() <= 240), "{name}");
+    }
+}

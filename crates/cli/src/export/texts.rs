@@ -1,0 +1,102 @@
+//! The main text of pages: as JSON Lines, or one file a page.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use argiope_content::{Article, Document};
+use argiope_core::output::escape::write_json;
+use serde::Serialize;
+
+use super::archived::{ArchivedPage, ArchivedPages};
+use super::file_names::FileNames;
+use crate::records::{self, ReadError, StoredRecord};
+
+/// Plain text or Markdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextForm {
+    Text,
+    Markdown,
+}
+
+#[derive(Serialize)]
+struct TextLine<'a> {
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    markdown: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetched: Option<&'a str>,
+}
+
+/// One JSON object per HTML page of the latest round.
+pub fn text_lines(directory: &Path, form: TextForm, out: &mut dyn Write) -> Result<(), ReadError> {
+    html_pages(directory, |record, page| {
+        let (title, content) = content(page, form);
+        let (text, markdown) = match form {
+            TextForm::Text => (Some(content.as_str()), None),
+            TextForm::Markdown => (None, Some(content.as_str())),
+        };
+        let line =
+            TextLine { url: &record.url, title: title.as_deref(), text, markdown, fetched: record.started.as_deref() };
+        let mut bytes = Vec::new();
+        write_json(&mut bytes, &line).map_err(std::io::Error::other)?;
+        bytes.push(b'\n');
+        Ok(out.write_all(&bytes)?)
+    })?;
+    Ok(out.flush()?)
+}
+
+/// One file per HTML page of the latest round, below `folder`. Returns how many.
+pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64, ReadError> {
+    let extension = match form {
+        TextForm::Text => "txt",
+        TextForm::Markdown => "md",
+    };
+    let mut names = FileNames::default();
+    let mut count = 0;
+    html_pages(directory, |_, page| {
+        let (_, content) = content(page, form);
+        let path = folder.join(names.name(&page.url, Some(extension)));
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, content)?;
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
+}
+
+/// Title and main text. Characters that act on a terminal are escaped.
+fn content(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
+    let document = Document::parse(page.text()).with_url(&page.url);
+    let article = Article::of(&document);
+    let content = match form {
+        TextForm::Text => article.text(),
+        TextForm::Markdown => article.markdown(),
+    };
+    (article.title.clone(), super::harmless_lines(&content))
+}
+
+/// Tells the HTML pages of the latest round that answered with 2xx, from the archive.
+pub(super) fn html_pages(
+    directory: &Path,
+    mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let mut archive = ArchivedPages::open(directory)?;
+    records::latest_pages(directory, |record| {
+        let is_html = matches!(record.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
+        if !is_html || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+            return Ok(());
+        }
+        match archive.page(record)? {
+            Some(page) => each(record, &page),
+            None => Ok(()),
+        }
+    })?;
+    Ok(())
+}

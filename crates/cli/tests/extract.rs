@@ -1,0 +1,188 @@
+//! Extraction, text and Markdown from the command line: while crawling, on one page, and from a finished crawl.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use argiope_practice::shop::{PRODUCTS, price_text, product, shop};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+use serde_json::{Value, json};
+
+fn argiope(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = argiope(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn start() -> (RunningWeb, String) {
+    let site = shop("127.5.1.1:0").expect("a loopback address");
+    let root = site.url("/");
+    (PracticeWeb::new().site(site).start().expect("the web is served"), root)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn pages(lines: &str) -> Vec<Value> {
+    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    records.filter(|record| record["type"] == "page").collect()
+}
+
+#[test]
+fn records_hold_data_and_the_report_names_what_never_matched() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let rules = ["--extract", "name=h1", "--extract", "price=.price", "--extract", "none=.nothing"];
+    let output = argiope(&[&["crawl", &root, "-d", text(&directory), "--jsonl", "-"], &rules[..]].concat());
+    assert!(output.status.success());
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        report.contains(&format!("Extraction: \"none\" matched nothing; tried on {} pages", PRODUCTS + 5)),
+        "{report}"
+    );
+    let pages = pages(&String::from_utf8(output.stdout).expect("UTF-8"));
+    let ninth = pages.iter().find(|page| page["url"] == format!("{root}product/9")).expect("the ninth product");
+    let (name, cents) = product(9);
+    assert_eq!(ninth["data"], json!({"name": name, "price": price_text(cents)}));
+
+    let csv = stdout(&["export", text(&directory), "--format", "csv"]);
+    let head = csv.lines().next().expect("a head");
+    assert!(head.ends_with(",insecure,data_name,data_price"), "{head}");
+    assert!(csv.contains(&format!(",{name},{}", price_text(cents))), "{csv}");
+}
+
+#[test]
+fn a_list_becomes_one_row_per_item_from_the_archive() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, rules) = (folder.path().join("c"), folder.path().join("rules.toml"));
+    std::fs::write(
+        &rules,
+        "urls = '/(page/\\d+)?$'\n[fields]\nheading = 'h1'\n[fields.products]\nselect = 'li.product'\n\
+         fields.name = 'h3'\nfields.price = { select = '.price', type = 'number' }\nfields.link = 'a@href'\n",
+    )
+    .expect("a file");
+    stdout(&["crawl", &root, "-d", text(&directory), "-q", "--warc"]);
+    let csv = stdout(&["export", text(&directory), "--format", "csv", "--extract-file", text(&rules)]);
+    let head = csv.lines().next().expect("a head");
+    assert!(head.ends_with(",data_heading,data_products_name,data_products_price,data_products_link"), "{head}");
+    let (name, cents) = product(17);
+    let price = cents as f64 / 100.0;
+    assert!(csv.contains(&format!(",Webs,{name},{price},{root}product/17\r\n")), "{csv}");
+    assert_eq!(csv.matches(",Webs,").count(), PRODUCTS, "{csv}");
+
+    let jsonl = stdout(&["export", text(&directory), "--format", "jsonl", "--extract", "h=h1"]);
+    let found = pages(&jsonl);
+    assert!(found.iter().all(|page| page["data"]["h"].is_string()), "{jsonl}");
+    let parquet = folder.path().join("p.parquet");
+    stdout(&["export", text(&directory), "--format", "parquet", "--extract-file", text(&rules), "-o", text(&parquet)]);
+    assert!(std::fs::metadata(&parquet).expect("a file").len() > 1000);
+}
+
+#[test]
+fn wrong_rules_are_refused_before_the_first_request() {
+    let (web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    for (arguments, expected) in [
+        (vec!["--extract", "price=.price >"], "expected a selector, found the end at character 9"),
+        (vec!["--extract", "price"], "expected NAME=SELECTOR"),
+        (vec!["--extract-file", "/nonexistent/rules.toml"], "the file cannot be read"),
+    ] {
+        let output = argiope(&[vec!["crawl", &root, "-d", text(&directory)], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(web.requests(), 0);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn fetch_shows_what_would_be_recorded() {
+    let (_web, root) = start();
+    let shown =
+        stdout(&["fetch", &format!("{root}product/3"), "--extract", "price=jsonld:Product.offers.price", "--text"]);
+    let (_, cents) = product(3);
+    assert!(shown.contains(&format!("\"price\": \"{}.{:02}\"", cents / 100, cents % 100)), "{shown}");
+    assert!(shown.contains("\"text\": \""), "{shown}");
+}
+
+#[test]
+fn pages_become_markdown_files_and_lines() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, out) = (folder.path().join("c"), folder.path().join("md"));
+    stdout(&["crawl", &root, "-d", text(&directory), "-q", "--warc", "--markdown"]);
+    let target = format!("{}/", text(&out));
+    stdout(&["export", text(&directory), "--format", "markdown", "-o", &target]);
+    let host = root.trim_start_matches("http://").trim_end_matches('/').replace(':', "_");
+    let guide = std::fs::read_to_string(out.join(&host).join("guide.md")).expect("the guide");
+    assert!(guide.starts_with("# How to hang a web\n\nA web that hangs"), "{guide}");
+    assert!(guide.contains("| radii | 30 |") && guide.contains(&format!("({root}product/1)")), "{guide}");
+    let lines = stdout(&["export", text(&directory), "--format", "markdown"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), PRODUCTS + 5);
+    let line = lines.iter().find(|line| line["url"] == format!("{root}guide")).expect("the guide");
+    assert_eq!((line["title"].as_str(), line["markdown"].as_str()), (Some("How to hang a web"), Some(guide.as_str())));
+    assert!(line["fetched"].is_string());
+    // The crawl wrote the same into its records.
+    let recorded = stdout(&["export", text(&directory), "--format", "jsonl"]);
+    let recorded = pages(&recorded);
+    let page = recorded.iter().find(|page| page["url"] == format!("{root}guide")).expect("the guide");
+    assert_eq!(page["markdown"].as_str(), Some(guide.as_str()));
+}
+
+#[test]
+fn without_an_archive_the_flag_is_named() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    stdout(&["crawl", &root, "-d", text(&directory), "-q", "--max-pages", "2"]);
+    for more in [&["--format", "text"][..], &["--format", "csv", "--extract", "a=b"]] {
+        let output = argiope(&[&["export", text(&directory)], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("--warc"));
+    }
+}
+
+#[test]
+fn hostile_pages_end_with_a_reason_and_lose_nothing() {
+    let many = "<p class=x>y".repeat(300_000);
+    let site = Site::http("127.5.1.2:0")
+        .expect("a loopback address")
+        .page("/", Response::html("<title>t</title><a href=/many>m</a><a href=/deep>d</a><a href=/broken>b</a>"))
+        .page("/many", Response::html(many))
+        .page("/deep", Response::html("<div>".repeat(100_000) + "<b class=x>in</b>"))
+        .page("/broken", Response::html(b"<b class=x>\xff\xfe caf\xc3\xa9 \x1b[2J</b>".to_vec()).charset("utf-8"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let lines = stdout(&[
+        "crawl",
+        &root,
+        "-d",
+        text(&directory),
+        "-q",
+        "--jsonl",
+        "-",
+        "--extract",
+        "x=.x",
+        "--extract",
+        "all[]=p",
+    ]);
+    assert!(!lines.contains('\x1b'), "no escape sequence reaches a terminal");
+    let pages = pages(&lines);
+    let page = |path: &str| pages.iter().find(|page| page["url"] == format!("{root}{path}")).expect("a record");
+    assert_eq!(pages.len(), 4);
+    assert_eq!(page("many")["content_limit"], "the page has more elements than are parsed");
+    assert_eq!(page("many")["data"]["all"].as_array().map(Vec::len), Some(10_000));
+    assert_eq!(page("deep")["data"]["x"], "in");
+    assert_eq!(page("broken")["data"]["x"], "\u{fffd}\u{fffd} caf\u{e9} \u{1b}[2J");
+}

@@ -1,0 +1,221 @@
+//! [`PageReader`]: what is done with whole pages, on the worker that fetched them.
+//!
+//! The core examines bodies as they arrive and keeps none. Where somebody asks for what a page says (fields, text), or
+//! for the body itself, [`BodyRules`] make a fetch hold it, within the one budget for bodies.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use encoding_rs::{Encoding, UTF_8};
+use serde_json::{Map, Value};
+
+use crate::budget::Held;
+use crate::page::url::Url;
+
+/// Which bodies are held, and who reads them.
+#[derive(Clone, Debug, Default)]
+pub struct BodyRules {
+    /// Bodies that come with the visit.
+    pub delivered: DeliveredBodies,
+    /// Reads the HTML pages that answered with 2xx.
+    pub reader: Option<Arc<dyn PageReader>>,
+}
+
+/// Which bodies come with visits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeliveredBodies {
+    /// None: a body costs nothing.
+    #[default]
+    None,
+    /// Those of HTML and XHTML pages.
+    Html,
+    /// Those of any text: HTML, plain text, JSON, XML, scripts and styles.
+    Text,
+    /// All of them.
+    All,
+}
+
+/// Reads whole pages. One reader serves all workers.
+pub trait PageReader: Debug + Send + Sync {
+    /// Whether the page at this address is read; where not, its body is not held.
+    fn wants(&self, url: &Url) -> bool;
+
+    /// Reads a page, decoded to text.
+    fn read(&self, url: &Url, html: &str) -> PageContent;
+
+    /// How often each field was looked for and found, for the report.
+    fn counts(&self) -> Vec<FieldCount> {
+        Vec::new()
+    }
+}
+
+/// What a [`PageReader`] found. Goes to the record of the page.
+#[derive(Debug, Default)]
+pub struct PageContent {
+    /// Extracted fields.
+    pub data: Option<Map<String, Value>>,
+    /// The main text.
+    pub text: Option<Box<str>>,
+    /// The main text as Markdown.
+    pub markdown: Option<Box<str>>,
+    /// Why something may be missing: a limit was met.
+    pub limited: Option<&'static str>,
+    /// The share of the budget that this holds until it is written.
+    pub held: Option<Held>,
+}
+
+impl PageContent {
+    /// The bytes of memory that it takes, roughly.
+    pub fn bytes(&self) -> usize {
+        let data = self.data.as_ref().map_or(0, |data| data.values().map(size_of_value).sum());
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+        data + text(&self.text) + text(&self.markdown)
+    }
+}
+
+fn size_of_value(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(size_of_value).sum(),
+            Value::Object(object) => object.iter().map(|(key, value)| key.len() + size_of_value(value)).sum(),
+            _ => 0,
+        }
+}
+
+/// How often a field was looked for and found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldCount {
+    /// The name; fields of items are written `items.field`.
+    pub name: String,
+    /// Pages in which the field was looked for.
+    pub tried: u64,
+    /// Pages in which it was found.
+    pub matched: u64,
+    /// Pages in which something matched, and none of it had the form or type that the rule asks for.
+    pub unusable: u64,
+}
+
+/// A body as decoded from its content codings, with its share of the budget.
+#[derive(Debug)]
+pub struct Body {
+    /// Empty where it was not held.
+    pub bytes: Vec<u8>,
+    /// The response headers, in order.
+    pub headers: crate::visit::Headers,
+    pub held: Held,
+}
+
+impl Body {
+    /// An empty body that begins to be held.
+    pub(crate) fn new(held: Held) -> Self {
+        Self { bytes: Vec::new(), headers: Vec::new(), held }
+    }
+
+    pub(crate) fn extend(&mut self, decoded: &[u8]) {
+        self.bytes.extend_from_slice(decoded);
+        self.held.grow(decoded.len());
+    }
+}
+
+/// Decodes a body by the charset that its examination found.
+pub fn decode<'a>(bytes: &'a [u8], charset: Option<&str>) -> Cow<'a, str> {
+    let encoding = charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8);
+    encoding.decode(bytes).0
+}
+
+/// Whether a declared type is HTML. A missing type may be.
+fn is_html(declared: Option<&str>) -> bool {
+    declared.is_none_or(|essence| matches!(essence, "" | "text/html" | "application/xhtml+xml"))
+}
+
+fn is_text(declared: Option<&str>) -> bool {
+    declared.is_none_or(|essence| {
+        let tail = essence.rsplit(['/', '+']).next().unwrap_or("");
+        essence.starts_with("text/") || matches!(tail, "" | "json" | "xml" | "xhtml" | "javascript" | "ecmascript")
+    })
+}
+
+impl BodyRules {
+    /// Whether the body of this response is held. `declared` is the essence of the declared type.
+    pub(crate) fn holds(&self, url: &Url, status: u16, declared: Option<&str>) -> bool {
+        let delivered = match self.delivered {
+            DeliveredBodies::None => false,
+            DeliveredBodies::Html => is_html(declared),
+            DeliveredBodies::Text => is_text(declared),
+            DeliveredBodies::All => true,
+        };
+        delivered || ((200..300).contains(&status) && is_html(declared) && self.reads(url))
+    }
+
+    fn reads(&self, url: &Url) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.wants(url))
+    }
+
+    /// Whether a held body comes with the visit, now that its type is known for sure.
+    pub(crate) fn delivers(&self, content_type: Option<&str>) -> bool {
+        match self.delivered {
+            DeliveredBodies::None => false,
+            DeliveredBodies::Html => content_type.is_some() && is_html(content_type),
+            DeliveredBodies::Text => content_type.is_some() && is_text(content_type),
+            DeliveredBodies::All => true,
+        }
+    }
+
+    /// Reads a page that has come to its end. A fault of the reader is a reason in the record, not the end of the page.
+    pub(crate) fn read(
+        &self,
+        url: &Url,
+        status: u16,
+        content_type: Option<&str>,
+        charset: Option<&str>,
+        body: &Body,
+        mut held: Held,
+    ) -> Option<Box<PageContent>> {
+        let reader = self.reader.as_ref()?;
+        if !(200..300).contains(&status) || content_type.is_none() || !is_html(content_type) || !reader.wants(url) {
+            return None;
+        }
+        let html = decode(&body.bytes, charset);
+        let read = catch_unwind(AssertUnwindSafe(|| reader.read(url, &html)));
+        let mut content = read.unwrap_or_else(|_| PageContent {
+            limited: Some("a fault in Argiope while it read the content"),
+            ..PageContent::default()
+        });
+        held.grow(content.bytes());
+        content.held = Some(held);
+        Some(Box::new(content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_decide_which_bodies_are_held() {
+        let rules = |delivered| BodyRules { delivered, reader: None };
+        let url = Url::parse("http://h/").expect("an address");
+        for (declared, html, text) in [
+            (Some("text/html"), true, true),
+            (None, true, true),
+            (Some("application/json"), false, true),
+            (Some("image/svg+xml"), false, true),
+            (Some("image/png"), false, false),
+        ] {
+            assert_eq!(rules(DeliveredBodies::Html).holds(&url, 404, declared), html, "{declared:?}");
+            assert_eq!(rules(DeliveredBodies::Text).holds(&url, 200, declared), text, "{declared:?}");
+            assert!(rules(DeliveredBodies::All).holds(&url, 200, declared));
+            assert!(!rules(DeliveredBodies::None).holds(&url, 200, declared));
+        }
+        assert!(!rules(DeliveredBodies::Html).delivers(None), "what has no type is not HTML in the end");
+    }
+
+    #[test]
+    fn a_body_is_decoded_by_its_charset() {
+        assert_eq!(decode(b"caf\xe9", Some("windows-1252")), "caf\u{e9}");
+        assert_eq!(decode(b"\xef\xbb\xbfa\xff", None), "a\u{fffd}");
+    }
+}

@@ -1,0 +1,79 @@
+//! [`ContentReader`]: extraction, text and Markdown of pages while they are crawled.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use argiope_content::{Article, Document, Extraction, FieldCount, Tally};
+use argiope_core::page::reader::{PageContent, PageReader};
+use argiope_core::page::url::Url;
+use argiope_core::rules::{Config, ConfigError};
+
+/// Takes fields and text out of pages, on the worker that fetched them.
+#[derive(Debug)]
+pub struct ContentReader {
+    extraction: Extraction,
+    tally: Mutex<Tally>,
+    text: bool,
+    markdown: bool,
+}
+
+impl ContentReader {
+    /// A reader that extracts these fields, and the main text in the forms that are asked for.
+    pub fn new(extraction: Extraction, text: bool, markdown: bool) -> Self {
+        let tally = Mutex::new(extraction.tally());
+        Self { extraction, tally, text, markdown }
+    }
+
+    /// The reader that the settings ask for, if they ask for one.
+    pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
+        let extraction = extraction(&config.extract, config.extract_file.as_deref())?;
+        let wanted = !extraction.is_empty() || config.text || config.markdown;
+        Ok(wanted.then(|| Self::new(extraction, config.text, config.markdown)))
+    }
+}
+
+/// The rules of the command line and of a file together.
+pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, ConfigError> {
+    let bad = |key, value: String, problem: String| ConfigError { key, value, problem };
+    let mut all = Extraction::default();
+    for rule in rules {
+        let parsed = Extraction::from_rules([rule]).and_then(|parsed| all.merge(parsed));
+        parsed.map_err(|error| bad("extract", rule.clone(), error.message))?;
+    }
+    if let Some(path) = file {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| bad("extract-file", name.clone(), format!("the file cannot be read: {error}")))?;
+        let parsed = Extraction::from_toml(&text, &name).and_then(|parsed| all.merge(parsed));
+        parsed.map_err(|error| bad("extract-file", name, error.to_string()))?;
+    }
+    Ok(all)
+}
+
+impl PageReader for ContentReader {
+    fn wants(&self, url: &Url) -> bool {
+        self.text || self.markdown || self.extraction.concerns(url.as_str())
+    }
+
+    fn read(&self, url: &Url, html: &str) -> PageContent {
+        let page = Document::parse(html).with_url(url);
+        let mut content = PageContent { limited: page.truncated(), ..PageContent::default() };
+        if self.extraction.concerns(url.as_str()) {
+            let mut tally = self.extraction.tally();
+            let extracted = self.extraction.apply(&page, url.as_str(), &mut tally);
+            self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(&tally);
+            content.limited = content.limited.or(extracted.limited);
+            content.data = Some(extracted.data).filter(|data| !data.is_empty());
+        }
+        if self.text || self.markdown {
+            let article = Article::of(&page);
+            content.text = self.text.then(|| article.text().into());
+            content.markdown = self.markdown.then(|| article.markdown().into());
+        }
+        content
+    }
+
+    fn counts(&self) -> Vec<FieldCount> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).fields.clone()
+    }
+}
