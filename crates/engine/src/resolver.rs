@@ -338,13 +338,14 @@ async fn timeout_or_none<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Which error wins if the two families fail differently: that a name does not exist is permanent, the others may be
-/// temporary.
+/// Which of two errors decides if the families fail differently. A temporary failure outranks NXDOMAIN: as long as one
+/// family could not be looked up, it is not known that the name has no address.
 fn severity(error: &NetError) -> u8 {
     match meaning(error).0 {
-        ErrorKind::DnsNxdomain if error.is_nx_domain() => 3,
-        ErrorKind::DnsServfail => 2,
-        ErrorKind::DnsTimeout => 1,
+        ErrorKind::DnsServfail => 4,
+        ErrorKind::DnsTimeout => 3,
+        ErrorKind::DnsInvalid => 2,
+        ErrorKind::DnsNxdomain if error.is_nx_domain() => 1,
         _ => 0,
     }
 }
@@ -352,7 +353,9 @@ fn severity(error: &NetError) -> u8 {
 fn meaning(error: &NetError) -> (ErrorKind, String) {
     match error {
         error if error.is_nx_domain() => (ErrorKind::DnsNxdomain, "does not exist".to_owned()),
-        NetError::Dns(DnsError::NoRecordsFound(_)) => (ErrorKind::DnsNxdomain, "has no address".to_owned()),
+        NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NoError => {
+            (ErrorKind::DnsNxdomain, "has no address".to_owned())
+        }
         NetError::Dns(DnsError::ResponseCode(ResponseCode::FormErr | ResponseCode::BADNAME)) | NetError::Proto(_) => {
             (ErrorKind::DnsInvalid, format!("cannot be looked up: {error}"))
         }

@@ -32,6 +32,11 @@ fn script(name: &str, kind: u16) -> Says {
         ("half", A) => Says::Four(&[[192, 0, 2, 6]], 300),
         ("half", _) => Says::Nothing,
         ("broken", _) => Says::Code(2),
+        ("servfail4", A) => Says::Code(2),
+        ("refused4", A) => Says::Code(5),
+        ("formerr4", A) => Says::Code(1),
+        ("silent4", A) => Says::Nothing,
+        ("servfail4" | "refused4" | "formerr4" | "silent4", _) => Says::Code(3),
         ("missing", _) => Says::Code(3),
         ("silent", _) => Says::Nothing,
         (name, A) if name.starts_with("many") => Says::Four(&[[192, 0, 2, 9]], 60),
@@ -153,6 +158,15 @@ fn failures_are_told_apart() {
     assert_eq!(bench.failure("silent.test"), ErrorKind::DnsTimeout);
     assert_eq!(bench.failure("a..test"), ErrorKind::DnsInvalid);
     assert_eq!(bench.failure(&format!("{}.test", "x".repeat(64))), ErrorKind::DnsInvalid);
+}
+
+#[test]
+fn a_temporary_failure_of_one_family_outranks_nxdomain_of_the_other() {
+    let bench = bench(name_server().0, Duration::from_millis(600));
+    for host in ["servfail4.test", "refused4.test", "formerr4.test", "silent4.test"] {
+        let kind = bench.failure(host);
+        assert!(argiope_core::schedule::retry::is_passing(kind), "{host}: {kind}");
+    }
 }
 
 #[test]
