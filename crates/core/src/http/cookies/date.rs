@@ -1,14 +1,15 @@
-//! The dates of cookies, read as leniently as RFC 6265bis, section 5.1.1, wants.
+//! Cookie dates, parsed with the lenient algorithm of RFC 6265bis, section 5.1.1. Neither `jiff` nor `httpdate`
+//! implements it: tokens may come in any order, with any separators.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// The moment that is meant, in seconds since the Unix epoch. The year 1601 is as far back as it goes.
+/// Seconds since the Unix epoch. The earliest year is 1601.
 pub fn parse(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for token in text.split(|byte| is_delimiter(*byte)).filter(|token| !token.is_empty()) {
-        // The first token of a kind counts, and a token is of the first kind that is still open.
+        // The first token of a kind counts. A token is of the first kind that is still missing.
         if time.is_none() && set(&mut time, parse_time(token)) {
             continue;
         }
@@ -33,7 +34,7 @@ pub fn parse(text: &[u8]) -> Option<i64> {
     }
     let (month, day) = (month?, i8::try_from(day?).ok()?);
     let moment = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
-    // The last day of the year 9999 is more than a timestamp holds.
+    // The last day of the year 9999 exceeds the range of a timestamp.
     Some(Offset::UTC.to_timestamp(moment).unwrap_or(Timestamp::MAX).as_second())
 }
 
@@ -47,7 +48,7 @@ fn is_delimiter(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'/' | b';'..=b'@' | b'['..=b'`' | b'{'..=b'~')
 }
 
-/// The number that a token begins with: so many digits, and then none.
+/// The leading number of a token, of a limited number of digits.
 fn number(token: &[u8], least: usize, most: usize) -> Option<i16> {
     let count = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(least..=most).contains(&count) {
@@ -57,7 +58,7 @@ fn number(token: &[u8], least: usize, most: usize) -> Option<i16> {
     Some(digits.iter().fold(0, |number, digit| number * 10 + i16::from(digit - b'0')))
 }
 
-/// `8:49:37`, and whatever comes after it.
+/// `8:49:37`, ignoring what follows.
 fn parse_time(token: &[u8]) -> Option<(i8, i8, i8)> {
     let mut parts = token.splitn(3, |byte| *byte == b':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);

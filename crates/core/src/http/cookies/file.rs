@@ -1,19 +1,19 @@
-//! Cookie files in Netscape's format, as browsers and curl write them: seven fields a line, with tabs between them.
+//! Cookie files in the Netscape format of browsers and curl: seven fields per line, separated by tabs.
 
 use super::set_cookie::{MAX_COOKIE, is_control};
 use super::{Cookie, CookieJar, canonical, is_address, is_public_suffix, keeps_promise};
 
-/// A line that is no cookie.
+/// A line that is not a cookie.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct BadCookieLine {
-    /// From 1 on.
+    /// Counted from 1.
     pub line: usize,
     pub problem: &'static str,
 }
 
 impl CookieJar {
-    /// Reads a cookie file. Cookies that have expired are left out.
+    /// Parses a cookie file. Expired cookies are left out.
     pub fn from_netscape(file: &[u8], now: i64) -> Result<Self, BadCookieLine> {
         let mut jar = Self::default();
         for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {

@@ -1,20 +1,19 @@
-//! [`CookieJar`]: the cookies of a crawl, kept and sent as RFC 6265bis says.
+//! [`CookieJar`]: the cookies of a crawl, stored and sent according to RFC 6265bis.
 //!
-//! A crawl has one jar, and its keeper owns it: workers read `Set-Cookie` lines ([`SetCookie::parse`]), the keeper stores
-//! what they brought and writes the `Cookie` header of each job. Every request counts as one that the user made by
-//! typing its address, so `SameSite` decides nothing but whether a cookie is sound. What the RFC leaves open:
+//! A crawl has one jar, owned by the keeper: workers parse `Set-Cookie` lines ([`SetCookie::parse`]), the keeper stores
+//! the results and writes the `Cookie` header of each job. Every request counts as top-level navigation by the user, so
+//! `SameSite` is only checked for validity. Decisions that the RFC leaves open:
 //!
 //! | question | answer |
 //! |---|---|
-//! | host names | lower case, without a trailing dot, before anything is compared |
+//! | host names | compared in lower case; `a.test.` is another host than `a.test`, as in browsers |
 //! | IP addresses | match themselves only; a suffix of one is nobody's domain |
 //! | public suffixes | by the list with its private section; such a cookie is its own host's alone, or nobody's |
 //! | too many cookies | the RFC's order: expired, then not `Secure`, then any; of those the one that was idle longest |
 //! | how long | 400 days at most |
 //!
-//! Invariants: a cookie goes only to hosts that its own host may speak for, and a `Secure` one never over http; whatever
-//! servers send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`; hosts without cookies cost
-//! nothing.
+//! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
+//! send, the jar stays below [`MAX_JAR_BYTES`] and a header below `MAX_HEADER`. Hosts without cookies cost nothing.
 
 mod date;
 mod file;
@@ -37,28 +36,28 @@ use set_cookie::{CookieExpiry, CookiePath};
 #[cfg(test)]
 pub(crate) use set_cookie::{MAX_ATTRIBUTE, MAX_COOKIE};
 
-/// Cookies that share a domain.
+/// Cookies per domain.
 pub(crate) const MAX_PER_DOMAIN: usize = 50;
-/// Cookies of one registrable domain, however many names below it there are.
+/// Cookies per registrable domain, all host names below it included.
 pub(crate) const MAX_PER_SITE: usize = 1_000;
-/// What all cookies may weigh.
+/// Bytes of all cookies.
 pub const MAX_JAR_BYTES: usize = 16 << 20;
-/// What a jar that was full is emptied to, so that it is not full again at once.
+/// Eviction of a full jar continues down to this size.
 const JAR_LOW_WATER: usize = MAX_JAR_BYTES / 8 * 7;
-/// `Cookie: ` and its value, as curl: servers refuse larger headers.
+/// `Cookie: ` and its value, as in curl: servers refuse larger headers.
 pub(crate) const MAX_HEADER: usize = 8_190;
-/// Seconds that a cookie is kept: 400 days.
+/// Seconds that a cookie is kept at most: 400 days.
 pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
-/// What a cookie weighs beside its texts.
+/// Size of a cookie without its texts.
 const WEIGHT: usize = size_of::<Cookie>();
 
-/// The cookies of a crawl. Moments are seconds since the Unix epoch.
+/// The cookies of a crawl. Times are seconds since the Unix epoch.
 #[derive(Clone, Default)]
 pub struct CookieJar {
-    /// By registrable domain, or by host where there is none.
+    /// By registrable domain, or by host if there is none.
     sites: HashMap<Box<str>, Vec<Cookie>>,
     bytes: usize,
-    /// Counts what happens, so that it can be told what happened first.
+    /// A logical clock that orders creations and uses.
     ticks: u64,
 }
 
@@ -68,7 +67,7 @@ struct Cookie {
     value: Box<[u8]>,
     domain: Box<str>,
     path: Box<str>,
-    /// `i64::MAX` where the server named no end: then it lasts as long as the crawl.
+    /// `i64::MAX` for a session cookie, which lasts as long as the crawl.
     expires: i64,
     created: u64,
     used: u64,
@@ -87,13 +86,13 @@ impl CookieHeader {
 }
 
 impl fmt::Debug for CookieHeader {
-    /// Cookies are secrets: they stay out of logs.
+    /// Cookies are secrets and stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
-/// Where a request goes, in the terms of the RFC.
+/// The target of a request, in the terms of the RFC.
 struct Request<'a> {
     host: String,
     is_address: bool,
@@ -102,7 +101,7 @@ struct Request<'a> {
 }
 
 impl CookieJar {
-    /// Takes in what an answer set. Says whether the jar holds something that it did not hold before.
+    /// Stores a cookie that a response set. Returns true if that changed the jar.
     pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
         let request = Request::of(url);
         let Some((domain, host_only)) = request.domain_of(set) else { return false };
@@ -164,7 +163,7 @@ impl CookieJar {
         self.ticks
     }
 
-    /// Whether a cookie that came over http would stand in the place of one that only https may set.
+    /// True if a cookie set over http would shadow one that only https may set.
     fn would_shadow(&self, new: &Cookie) -> bool {
         let site = self.sites.get(site_of(&new.domain)).map(Vec::as_slice).unwrap_or_default();
         site.iter().any(|old| {
@@ -206,7 +205,7 @@ impl CookieJar {
         is_new && is_kept
     }
 
-    /// The jar is full: what has expired goes, then the sites that were idle longest.
+    /// Shrinks a full jar: expired cookies first, then the least recently used sites.
     fn shrink(&mut self, now: i64) {
         for site in self.sites.values_mut() {
             site.retain(|cookie| cookie.expires > now);
@@ -230,9 +229,9 @@ impl CookieJar {
 }
 
 impl fmt::Debug for CookieJar {
-    /// Cookies are secrets: they stay out of logs.
+    /// Cookies are secrets and stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Jar({} cookies)", self.len())
+        write!(f, "CookieJar({} cookies)", self.len())
     }
 }
 
@@ -242,10 +241,10 @@ impl<'a> Request<'a> {
         Self { is_address: is_address(&host), host, path: url.path(), secure: url.is_https() }
     }
 
-    /// Whose cookie it is: a domain, and whether it is that very host's alone. None where the host must not set it.
+    /// The domain of a cookie, and whether it is host-only. `None` if the host must not set it.
     fn domain_of(&self, set: &SetCookie) -> Option<(Box<str>, bool)> {
         let asked = canonical(&set.domain);
-        // Its own name is no reach: so a suffix that is a site itself can set cookies for itself.
+        // A public suffix that is a site itself may set host-only cookies.
         let is_own = asked.is_empty() || (asked == self.host && (self.is_address || is_public_suffix(&asked)));
         if is_own {
             return Some((self.host.as_str().into(), true));
@@ -277,7 +276,7 @@ impl Cookie {
     }
 }
 
-/// Takes cookies out, in the RFC's order, until at most so many of this kind are left. Says what they weighed.
+/// Evicts cookies of a kind in the RFC's order until at most `most` are left. Returns the bytes freed.
 fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, now: i64) -> usize {
     let mut weight = 0;
     site.retain(|cookie| {
@@ -293,23 +292,23 @@ fn evict(site: &mut Vec<Cookie>, kind: impl Fn(&Cookie) -> bool, most: usize, no
     weight
 }
 
-/// What the name of a cookie says of it is true (RFC 6265bis, 4.1.3).
+/// True if a cookie fulfils what its name prefix promises (RFC 6265bis, 4.1.3).
 fn keeps_promise(cookie: &Cookie, path_given: bool) -> bool {
     let says = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
     let (secure, host) = ("__Secure-", "__Host-");
     if cookie.name.is_empty() {
-        // On the way back it would look like a name.
+        // The value would look like a name when it is sent.
         return !says(&cookie.value, secure) && !says(&cookie.value, host);
     }
     (!says(&cookie.name, secure) || cookie.secure)
         && (!says(&cookie.name, host) || (cookie.secure && cookie.host_only && path_given && *cookie.path == *"/"))
 }
 
-/// A host name in the one form that is compared.
+/// A host name in the form that is compared. A trailing dot stays: servers and certificates distinguish the two forms.
 fn canonical(host: &str) -> String {
-    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+    host.to_ascii_lowercase()
 }
 
 fn is_address(host: &str) -> bool {
@@ -317,15 +316,16 @@ fn is_address(host: &str) -> bool {
 }
 
 fn is_public_suffix(domain: &str) -> bool {
-    psl::suffix_str(domain) == Some(domain)
+    let name = domain.strip_suffix('.').unwrap_or(domain);
+    psl::suffix_str(name) == Some(name)
 }
 
-/// Which list a domain's cookies are in: all that can ever meet share one.
+/// The key of the list that holds a domain's cookies. All domains that can share cookies have the same key.
 fn site_of(domain: &str) -> &str {
     registrable_domain(domain).unwrap_or(domain)
 }
 
-/// Whether a host is this domain, or a name below it.
+/// True if a host is this domain or a name below it.
 fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -342,7 +342,7 @@ fn path_matches(path: &str, cookie: &str) -> bool {
 }
 
 impl CookieExpiry {
-    /// When it is over, for somebody who reads it now.
+    /// The absolute expiry, given the current time.
     fn moment(self, now: i64) -> i64 {
         match self {
             Self::Never => i64::MAX,

@@ -1,38 +1,38 @@
-//! [`SetCookie`]: one `Set-Cookie` line, read by the algorithm of RFC 6265bis, section 5.6.
+//! [`SetCookie`]: one `Set-Cookie` line, parsed with the algorithm of RFC 6265bis, section 5.6.
 //!
-//! Invariant: name and value together have at most 4096 bytes, none of which could end a line.
+//! Invariant: name and value have at most 4096 bytes together, and no byte that ends a line.
 
 use super::date;
 
-/// Lines of one answer that are read, as in curl.
+/// Lines of one response that are parsed, as in curl.
 pub const MAX_PER_RESPONSE: usize = 50;
-/// Bytes of a name and its value.
+/// Bytes of name and value together.
 pub(crate) const MAX_COOKIE: usize = 4_096;
-/// Bytes of an attribute's value.
+/// Bytes of an attribute value.
 pub(crate) const MAX_ATTRIBUTE: usize = 1_024;
 
-/// What a server asked us to keep. What becomes of it is the [`CookieJar`](super::Jar)'s to say.
+/// A cookie as a server sent it. The [`CookieJar`](super::CookieJar) decides whether it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SetCookie {
     pub(super) name: Box<[u8]>,
     pub(super) value: Box<[u8]>,
-    /// Empty where none was given.
+    /// Empty if none was given.
     pub(super) domain: Box<str>,
     pub(super) path: CookiePath,
     pub(super) expiry: CookieExpiry,
     pub(super) secure: bool,
-    /// `SameSite=None`, which is sound only with `Secure`.
+    /// `SameSite=None`, which is valid only with `Secure`.
     pub(super) same_site_none: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CookiePath {
-    /// The folder of the page that set it.
+    /// The directory of the page that set it.
     Default,
     Given(Box<str>),
 }
 
-/// Until when a cookie is kept; seconds.
+/// When a cookie expires, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CookieExpiry {
     Never,
@@ -41,7 +41,7 @@ pub(super) enum CookieExpiry {
 }
 
 impl SetCookie {
-    /// Reads a line. None where it is none that may be kept.
+    /// Parses a line. `None` if it is not a valid cookie.
     pub fn parse(line: &[u8]) -> Option<Self> {
         if line.iter().copied().any(is_control) {
             return None;
@@ -70,23 +70,23 @@ impl SetCookie {
             if value.len() > MAX_ATTRIBUTE {
                 continue;
             }
-            // The last of a kind counts.
+            // The last attribute of a kind counts.
             match name.to_ascii_lowercase().as_slice() {
                 b"expires" => expires = date::parse(value).or(expires),
                 b"max-age" => max_age = parse_max_age(value).or(max_age),
                 b"domain" => domain = value.strip_prefix(b".").unwrap_or(value),
                 b"path" if value.starts_with(b"/") => {
-                    // Paths are ASCII: one that is not even text will be nobody's.
+                    // Paths are ASCII, so this one matches nothing.
                     cookie.path = CookiePath::Given(String::from_utf8_lossy(value).into());
                 }
                 b"path" => cookie.path = CookiePath::Default,
                 b"secure" => cookie.secure = true,
                 b"samesite" => cookie.same_site_none = value.eq_ignore_ascii_case(b"none"),
-                // `HttpOnly` keeps a cookie from scripts, and none runs here.
+                // `HttpOnly` hides a cookie from scripts, which are not executed.
                 _ => {}
             }
         }
-        // A name in another script has another form in an address: this one cannot be meant.
+        // Hosts in URLs are ASCII (punycode), so this domain matches nothing.
         cookie.domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii())?.into();
         cookie.expiry = match (max_age, expires) {
             (Some(seconds), _) => CookieExpiry::After(seconds),
@@ -98,18 +98,18 @@ impl SetCookie {
 }
 
 impl std::fmt::Debug for SetCookie {
-    /// Values are secrets: they stay out of logs.
+    /// Values are secrets and stay out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}=…", self.name.escape_ascii())
     }
 }
 
-/// Controls, but not the tab.
+/// True for control characters except the tab.
 pub(super) fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }
 
-/// Name and value of an attribute, without the blanks around them.
+/// Name and value of an attribute, trimmed.
 fn split(part: &[u8]) -> (&[u8], Option<&[u8]>) {
     match part.iter().position(|byte| *byte == b'=') {
         None => (trim(part), None),
@@ -127,7 +127,7 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// A number of any length: what does not fit is as good as the largest.
+/// A number of any length, saturated at the limits of the type.
 fn parse_max_age(value: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match value {
         [b'-', digits @ ..] => (true, digits),

@@ -76,7 +76,8 @@ fn a_domain_is_one_that_the_host_is_in() {
     let cases = [
         ("www.example.org", "", [true, false, false]),
         ("www.example.org", "example.org", [true, true, true]),
-        ("www.example.org", ".Example.ORG.", [true, true, true]),
+        ("www.example.org", ".Example.ORG", [true, true, true]),
+        ("www.example.org", ".Example.ORG.", [false; 3]),
         ("www.example.org", "www.example.org", [true, false, false]),
         ("www.example.org", "ample.org", [false; 3]),
         ("www.example.org", "notexample.org", [false; 3]),
@@ -84,7 +85,7 @@ fn a_domain_is_one_that_the_host_is_in() {
         ("www.example.org", "org", [false; 3]),
         ("www.example.org", "ORG.", [false; 3]),
         ("www.example.org", "..example.org", [false; 3]),
-        ("www.example.org.", "", [true, false, false]),
+        ("www.example.org.", "", [false; 3]),
     ];
     for (host, domain, expected) in cases {
         let mut jar = jar(&format!("http://{host}/"), &format!("a=b; Domain={domain}"));
@@ -324,6 +325,21 @@ fn a_file_is_read() {
         let bad = CookieJar::from_netscape(format!("# one\n{line}\n").as_bytes(), NOW).expect_err(line);
         assert!(bad.line == 2 && bad.to_string().contains(problem), "{line:?}: {bad}");
     }
+}
+
+#[test]
+fn a_host_with_a_trailing_dot_has_cookies_of_its_own() {
+    let mut plain = jar("https://www.a.test/", "a=1");
+    set(&mut plain, "https://www.a.test/", "b=2; Domain=a.test");
+    assert_eq!(sent(&mut plain, "https://www.a.test/"), "a=1; b=2");
+    assert_eq!(sent(&mut plain, "https://www.a.test./"), "");
+    let mut dotted = jar("https://www.a.test./", "a=1");
+    set(&mut dotted, "https://www.a.test./", "b=2; Domain=a.test");
+    set(&mut dotted, "https://www.a.test./", "c=3; Domain=test.");
+    set(&mut dotted, "https://evil.co.uk./", "d=4; Domain=co.uk.");
+    assert_eq!(sent(&mut dotted, "https://www.a.test./"), "a=1");
+    assert_eq!(sent(&mut dotted, "https://www.a.test/"), "");
+    assert_eq!(sent(&mut dotted, "https://other.co.uk./"), "");
 }
 
 fn hosts() -> impl Strategy<Value = String> {
