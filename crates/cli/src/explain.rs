@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use argiope_core::page::robots::{Robots, RobotsVerdict};
-use argiope_core::page::scope::{ScopeRule, ScopeVerdict};
+use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};
 use argiope_core::page::url::StripParams;
 use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
@@ -289,8 +289,14 @@ fn scope(url: &Url, kind: LinkKind, depth: u32, config: &Config, rules: Option<&
         ScopeVerdict::Follow => None,
         ScopeVerdict::Reject(rule) => Some(rule),
     });
+    let decoded = percent_decoded(url.as_str());
     let matching = |patterns: &[String]| {
-        let matches = |text: &&String| Regex::new(text).is_ok_and(|pattern| pattern.is_match(url.as_str()));
+        let matches = |text: &&String| {
+            let pattern = Regex::new(text).ok();
+            pattern.is_some_and(|pattern| {
+                pattern.is_match(url.as_str()) || decoded.as_ref().is_some_and(|decoded| pattern.is_match(decoded))
+            })
+        };
         patterns.iter().find(matches).cloned()
     };
     let pattern = match rejected {

@@ -1,4 +1,4 @@
-//! [`Proxies`]: through whom requests go, from `--proxy` and from the environment, read as curl reads them.
+//! [`Proxies`]: which proxy a request uses, from `--proxy` and the environment, with curl's rules.
 //!
 //! | variable | for |
 //! |---|---|
@@ -7,11 +7,11 @@
 //! | `all_proxy`, `ALL_PROXY` | what the others leave |
 //! | `no_proxy`, `NO_PROXY` | hosts that are asked directly, `--proxy` or not |
 //!
-//! `--proxy` is for everything and takes the place of the first three; an empty one is none. Unlike curl, a proxy of the
-//! environment is not used for `localhost` and loopback addresses: they would be the proxy's own.
+//! `--proxy` applies to everything and replaces the first three; an empty value means no proxy. Unlike in curl, proxies
+//! from the environment are not used for `localhost` and loopback addresses, which would be those of the proxy.
 //!
-//! Invariant: which proxy a request takes follows from its origin alone, so connections that are kept by origin never
-//! mix proxies. What a proxy is told to log in is never told to anybody else.
+//! Invariant: the proxy of a request depends only on its origin, so pooled connections, which are keyed by origin,
+//! never mix proxies. A proxy's login is sent to that proxy only.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,7 +22,7 @@ use base64::Engine as _;
 use crate::page::url::{Url, UrlRef};
 use crate::rules::ConfigError;
 
-/// Where a proxy listens if no port is written, as in curl.
+/// Default ports, as in curl.
 const PORT: u16 = 1080;
 const FORM: &str = "write http://HOST:PORT, socks5://HOST:PORT or socks5h://HOST:PORT, with NAME:PASSWORD@ before the \
                     host where it wants to know you";
@@ -34,39 +34,39 @@ pub struct Proxy {
     pub host: Box<str>,
     pub port: u16,
     pub login: Option<ProxyLogin>,
-    /// Where it is. Names are not the core's to resolve: whoever can sets this.
+    /// Its addresses. The core does not resolve names; the caller fills this in.
     pub addresses: Arc<[IpAddr]>,
 }
 
-/// How a proxy is spoken to.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyKind {
-    /// Whole requests for http, `CONNECT` for https. It resolves names.
+    /// HTTP: whole requests for http, `CONNECT` for https. The proxy resolves names.
     Http,
-    /// SOCKS 5 with addresses: names are resolved here.
+    /// SOCKS 5 with addresses: names are resolved locally.
     Socks5,
-    /// SOCKS 5 with names: it resolves them.
+    /// SOCKS 5 with names: the proxy resolves them.
     Socks5h,
 }
 
-/// A name and a password for a proxy, decoded.
+/// User name and password for a proxy, decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyLogin {
     pub name: Box<[u8]>,
     pub password: Box<[u8]>,
 }
 
-/// Through whom requests go.
+/// The proxies of a crawl.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
     http: Option<Arc<Proxy>>,
     https: Option<Arc<Proxy>>,
-    /// Whether they come from the environment.
+    /// True if they come from the environment.
     ambient: bool,
     except: Exceptions,
 }
 
-/// Hosts that are asked directly.
+/// Hosts that are contacted directly.
 #[derive(Clone, Debug, Default)]
 struct Exceptions {
     all: bool,
@@ -74,7 +74,7 @@ struct Exceptions {
 }
 
 impl Proxies {
-    /// `given` is what `--proxy` says, `variable` reads the environment.
+    /// `given` is the value of `--proxy`; `variable` reads the environment.
     pub fn new(given: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let first = |names: &[&'static str]| {
             let set = names.iter().find_map(|name| Some((*name, variable(name).filter(|text| !text.is_empty())?)));
@@ -96,19 +96,19 @@ impl Proxies {
         Ok(Self { http, https, ambient: given.is_none(), except })
     }
 
-    /// The proxy for an address; none where it is asked directly.
+    /// The proxy for a URL; `None` if the host is contacted directly.
     pub fn of(&self, url: UrlRef<'_>) -> Option<&Arc<Proxy>> {
         self.for_scheme(url.is_https(), url.host())
     }
 
-    /// Whether a host's name is for proxies to resolve; none where that is different for http and https.
+    /// Whether the proxy resolves the names of this host; `None` if that differs between http and https.
     pub fn resolve(&self, host: &str) -> Option<bool> {
         let [http, https] =
             [false, true].map(|https| self.for_scheme(https, host).is_some_and(|proxy| proxy.resolves()));
         (http == https).then_some(http)
     }
 
-    /// Has addresses filled in: `look_up` is asked once for each proxy.
+    /// Fills in the addresses; calls `look_up` once per proxy.
     pub fn locate<E>(&mut self, look_up: impl Fn(&Proxy) -> Result<Vec<IpAddr>, E>) -> Result<(), E> {
         let is_one = self.http == self.https;
         for proxy in [&mut self.http, &mut self.https].into_iter().flatten() {
@@ -130,7 +130,7 @@ impl Proxies {
 }
 
 impl Proxy {
-    /// `variable` is where the text stands, where it is not `--proxy`.
+    /// `variable` names the environment variable the text comes from; `None` for `--proxy`.
     fn parse(text: &str, variable: Option<&'static str>) -> Result<Self, ConfigError> {
         let bad = |problem: &str| {
             let from = variable.map(|name| format!("in the environment variable {name}: ")).unwrap_or_default();
@@ -164,17 +164,17 @@ impl Proxy {
         Ok(Self { kind, host: host.into(), port, login, addresses: literal(host).into_iter().collect() })
     }
 
-    /// Whether it resolves names.
+    /// True if the proxy resolves names.
     pub fn resolves(&self) -> bool {
         self.kind != ProxyKind::Socks5
     }
 
-    /// Whether it is handed whole requests for this address, instead of making a connection for us.
+    /// True if the proxy receives whole requests for this URL instead of making a tunnel.
     pub fn relays(&self, url: UrlRef<'_>) -> bool {
         self.kind == ProxyKind::Http && !url.is_https()
     }
 
-    /// The value of `Proxy-Authorization`, for the proxy and nobody else.
+    /// The value of `Proxy-Authorization`.
     pub fn authorization(&self) -> Option<String> {
         let login = self.login.as_ref()?;
         let plain = [&*login.name, b":", &*login.password].concat();
@@ -183,7 +183,7 @@ impl Proxy {
 }
 
 impl fmt::Display for Proxy {
-    /// Without its secrets.
+    /// Without user name and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.kind {
             ProxyKind::Http => "http",
@@ -207,7 +207,7 @@ impl Exceptions {
         }
         let mut hosts = Vec::new();
         for part in text.split(',') {
-            // After a blank in the middle nothing more is read.
+            // The value ends at the first blank within it.
             let mut words = part.split([' ', '\t']).filter(|word| !word.is_empty());
             hosts.extend(words.next().map(Box::from));
             if words.next().is_some() {
@@ -233,7 +233,8 @@ impl Exceptions {
     }
 }
 
-/// Whether an address is this one, or in this network: `10.0.0.0/8`. As in curl, no bits are all bits.
+/// True if `address` is this address or within this network, as in `10.0.0.0/8`. As in curl, a missing length means all
+/// bits.
 fn in_network(address: IpAddr, pattern: &str) -> bool {
     let (network, bits) = pattern.split_once('/').unwrap_or((pattern, "0"));
     let network = network.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(network);
@@ -250,7 +251,7 @@ fn in_network(address: IpAddr, pattern: &str) -> bool {
     }
 }
 
-/// The address that a host of a URL is, where it is one.
+/// The IP address in the host part of a URL, if it is one.
 pub fn literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(six) => six.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
@@ -263,24 +264,16 @@ fn is_loopback(host: &str) -> bool {
     literal(host).is_some_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// For messages: a password is not repeated.
+/// The URL for messages, without the password.
 fn without_login(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
     if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Box<[u8]> {
-    let digit = |at: usize| text.get(at..at + 1).and_then(|digit| u8::from_str_radix(digit, 16).ok());
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(byte) = text.as_bytes().get(at) {
-        let escaped = if *byte == b'%' { digit(at + 1).zip(digit(at + 2)) } else { None };
-        bytes.push(escaped.map_or(*byte, |(high, low)| high << 4 | low));
-        at += if escaped.is_some() { 3 } else { 1 };
-    }
-    bytes.into()
+    percent_encoding::percent_decode_str(text).collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Invariant: judging is a pure function of the address, its depth and its kind; it allocates nothing, and every
 //! rejection names the one rule that caused it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use hashbrown::{HashMap, HashSet};
+use percent_encoding::percent_decode_str;
 use regex::{RegexSet, RegexSetBuilder};
 
 use crate::http::address;
@@ -133,7 +135,7 @@ impl Scope {
 
     fn objection(&self, url: UrlRef<'_>, host: Standing, depth: u32, kind: LinkKind) -> Option<ScopeRule> {
         let text = url.as_str();
-        if self.exclude.as_ref().is_some_and(|set| set.is_match(text)) {
+        if self.exclude.as_ref().is_some_and(|set| matches(set, text)) {
             return Some(ScopeRule::Exclude);
         }
         if text.len() > self.max_url {
@@ -156,7 +158,7 @@ impl Scope {
         if let Some(rule) = self.too_far(url, host, kind) {
             return Some(rule);
         }
-        if !self.include.as_ref().is_none_or(|set| set.is_match(text)) {
+        if !self.include.as_ref().is_none_or(|set| matches(set, text)) {
             return Some(ScopeRule::Include);
         }
         if !self.avoid_traps || !trap::is_judged(kind) {
@@ -212,6 +214,19 @@ impl ScopeJudge<'_> {
             self.standing = self.scope.standing(url.host());
         }
         verdict(self.scope.objection(url, self.standing, depth, kind))
+    }
+}
+
+/// Tries patterns on the normalized URL and on its percent-decoded form: people write `/café/`, pages `/caf%C3%A9/`.
+pub(crate) fn matches(patterns: &RegexSet, url: &str) -> bool {
+    patterns.is_match(url) || percent_decoded(url).is_some_and(|decoded| patterns.is_match(&decoded))
+}
+
+/// The percent-decoded form of a URL, if it differs. Patterns are tried on both.
+pub fn percent_decoded(url: &str) -> Option<String> {
+    match percent_decode_str(url).decode_utf8_lossy() {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(decoded) => Some(decoded),
     }
 }
 

@@ -132,6 +132,23 @@ fn include_narrows_and_exclude_wins_over_everything() {
 }
 
 #[test]
+fn patterns_see_the_url_as_it_is_and_decoded() {
+    let roots = [url("https://a.test/")];
+    let scope = |include: &[&str], exclude: &[&str]| {
+        let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Scope::new(&roots, Breadth::Host, &texts(include), &texts(exclude), None, 4096).unwrap()
+    };
+    for pattern in ["/café/", "/caf%C3%A9/", "^https://a.test/caf"] {
+        let page = "https://a.test/caf%C3%A9/1";
+        assert_eq!(judge(&scope(&[], &[pattern]), page), ScopeVerdict::Reject(ScopeRule::Exclude), "{pattern}");
+        assert_eq!(judge(&scope(&[pattern], &[]), page), ScopeVerdict::Follow, "{pattern}");
+    }
+    assert_eq!(judge(&scope(&[], &["/admin/"]), "https://a.test/%61dmin/x"), ScopeVerdict::Reject(ScopeRule::Exclude));
+    assert_eq!(judge(&scope(&[], &["/b "]), "https://a.test/b%20c"), ScopeVerdict::Reject(ScopeRule::Exclude));
+    assert_eq!(judge(&scope(&[], &["/b c"]), "https://a.test/b+c"), ScopeVerdict::Follow);
+}
+
+#[test]
 fn depth_and_length_are_limits_that_are_still_inside() {
     let scope = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(2), 20).unwrap();
     let judge = |text, depth| scope.judge(url(text).as_ref(), depth, LinkKind::Anchor);

@@ -64,7 +64,7 @@ impl<F: Frontier> Keeper<F> {
         }
         self.progress.steering.excludes = all;
         let excludes = self.excludes.clone();
-        let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| set.is_match(link.url.as_str()));
+        let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
         for link in self.bench.remove(is_excluded, now) {
             self.dismiss(&link)?;
         }
@@ -93,7 +93,7 @@ impl<F: Frontier> Keeper<F> {
     }
 
     pub(super) fn is_excluded(&self, url: &str) -> bool {
-        self.excludes.as_ref().is_some_and(|set| set.is_match(url))
+        self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
     }
 
     /// Leases links of a lane that are not excluded. Those that are leave the queue without having been fetched.
