@@ -48,12 +48,31 @@ impl Held {
         self.budget.held.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Charges memory before it is allocated. False if there is no room: then nothing is charged.
+    pub fn try_grow(&mut self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.budget.limit);
+        let has_room = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        self.bytes += if has_room { bytes } else { 0 };
+        has_room
+    }
+
+    /// Whether this holder is the one that may exceed the limit.
+    pub fn overdraws(&self) -> bool {
+        self.overdraws
+    }
+
     /// Whether more may be read now.
     pub fn may_grow(&mut self) -> bool {
         if self.overdraws || self.budget.held() < self.budget.limit {
             return true;
         }
-        self.overdraws = !self.budget.overdrawn.swap(true, Ordering::AcqRel);
+        self.overdraw()
+    }
+
+    /// Lets this holder exceed the limit, unless another one does.
+    pub fn overdraw(&mut self) -> bool {
+        self.overdraws = self.overdraws || !self.budget.overdrawn.swap(true, Ordering::AcqRel);
         self.overdraws
     }
 }

@@ -112,6 +112,9 @@ names! {
     }
 }
 
+/// Bytes of a failure's message.
+pub(crate) const MAX_MESSAGE: usize = 1_000;
+
 /// What went wrong: `kind` for scripts, `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
@@ -120,8 +123,14 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure with a message for people. Long messages are cut: they may quote texts of a server.
     pub fn new(kind: ErrorKind, message: impl Into<Box<str>>) -> Self {
-        Self { kind, message: message.into() }
+        let message = message.into();
+        if message.len() <= MAX_MESSAGE {
+            return Self { kind, message };
+        }
+        let cut = message.get(..message.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default();
+        Self { kind, message: format!("{cut}…").into() }
     }
 }
 

@@ -100,6 +100,8 @@ pub struct VisitMessage {
     pub begun: bool,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
+    /// The same as a moment in seconds since the Unix epoch, if the response had no `Date` to count from.
+    pub retry_at: Option<i64>,
     /// Cookies that the response set.
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
@@ -167,7 +169,7 @@ pub struct Timings {
 /// What was wrong with an answer that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Odd {
-    /// The body was labelled with a coding and was plain text.
+    /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub coding_label: bool,
     /// There were bytes after the end of the coded stream; they were ignored.
     pub coding_garbage: bool,
@@ -175,6 +177,10 @@ pub struct Odd {
     pub charset_unknown: bool,
     /// Links that are longer than `--max-url` were left out.
     pub url_too_long: bool,
+    /// Header fields with a malformed name were dropped.
+    pub header_dropped: bool,
+    /// Header values contain control characters.
+    pub header_control: bool,
 }
 
 impl Odd {
@@ -185,6 +191,8 @@ impl Odd {
             (self.coding_garbage, "coding_garbage"),
             (self.charset_unknown, "charset_unknown"),
             (self.url_too_long, "url_too_long"),
+            (self.header_dropped, "header_dropped"),
+            (self.header_control, "header_control"),
         ];
         all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect()
     }

@@ -136,7 +136,20 @@ const FRAMING: &[Case] = &[
         "hi",
         false,
     ),
-    refused("chunked twice", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", Protocol),
+    whole(
+        "chunked twice",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        200,
+        "hi",
+        false,
+    ),
+    whole(
+        "identity and chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        200,
+        "hi",
+        false,
+    ),
     refused("chunked and then gzip", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", Protocol),
     refused("gzip as transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", Decode),
     refused("unknown transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n", Decode),
@@ -204,7 +217,14 @@ const HEADS: &[Case] = &[
         "hi",
         true,
     ),
+    whole("a control in a value", "HTTP/1.1 200 OK\r\nX-A: a\x01\x7fb\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", true),
+    whole("a blank in a name", "HTTP/1.1 200 OK\r\nX A: b\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", true),
+    whole("a blank after a name", "HTTP/1.1 200 OK\nX-A : b\n c\nContent-Length: 2\n\nhi", 200, "hi", true),
+    whole("a name in brackets", "HTTP/1.1 200 OK\r\n(X)é: b\r\nContent-Length: 2\r\n\r\nhi", 200, "hi", true),
     // What is refused.
+    refused("a length with a blank in its name", "HTTP/1.1 200 OK\r\nContent Length: 2\r\n\r\nhi", Protocol),
+    refused("a malformed transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding\x0b: chunked\r\n\r\n", Protocol),
+    refused("NUL in a name", "HTTP/1.1 200 OK\r\nX\0A: a\r\n\r\n", Protocol),
     refused("HTTP/0.9", "<html>hi", Protocol),
     refused("another protocol", "SSH-2.0-OpenSSH_9.6\r\n", Protocol),
     refused("an empty line first", "\r\nHTTP/1.1 200 OK\r\n\r\n", Protocol),
@@ -283,7 +303,10 @@ const NOTHING: &[Case] = &[
     Case { after: After::Reset, ..refused("reset in the head", "HTTP/1.1 200 OK\r\nX-A: b", Reset) },
     refused("silence in the head", "HTTP/1.1 200 OK\r\nX-A: b", TimeoutFirstByte),
     Case { after: After::Close, ..refused("closed after an interim answer", "HTTP/1.1 100 Continue\r\n\r\n", Reset) },
-    Case { after: After::Close, ..refused("closed in a head that is wrong", "HTTP/1.1 200 OK\r\nX A: b", Protocol) },
+    Case {
+        after: After::Close,
+        ..refused("closed in a head that is wrong", "HTTP/1.1 200 OK\r\nX\0A: b\r\n", Protocol)
+    },
 ];
 
 fn check(case: &Case) {
@@ -321,13 +344,42 @@ fn no_answer() {
 }
 
 #[test]
-fn broken_chunks_are_no_answer() {
+fn broken_chunks_end_the_body_and_are_no_answer_without_good_ones_before() {
+    let run = |chunks: &str| {
+        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+        every_way(&limits(), answer.as_bytes(), After::Stay)
+    };
     for (name, chunks) in BROKEN_CHUNKS {
-        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n{chunks}");
-        let seen = every_way(&limits(), answer.as_bytes(), After::Stay);
-        assert_eq!((seen.kind, seen.truncated), (Some(Protocol), None), "{name}");
-        assert!(!seen.reusable);
+        let seen = run(&format!("3\r\nabc\r\n{chunks}"));
+        assert_eq!((seen.kind, seen.truncated), (Some(Protocol), Some(Truncated::Decode)), "{name}");
+        assert!(seen.body.starts_with(b"abc") && !seen.reusable, "{name}");
     }
+    for chunks in ["\r\n", "banana\r\n", "0x5\r\nhello\r\n"] {
+        assert_eq!((run(chunks).kind, run(chunks).truncated), (Some(Protocol), None));
+    }
+}
+
+#[test]
+fn odd_fields_are_dropped_and_the_head_says_so() {
+    let read = |fields: &str| {
+        let mut kept = Kept::default();
+        let answer = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
+        let end = exchange(&limits(), &[answer.as_bytes()], After::Stay, &mut kept);
+        assert_eq!((end.failure, kept.wire.as_slice()), (None, answer.as_bytes()));
+        kept.head.unwrap()
+    };
+    let plain = read("A: 1\r\n");
+    assert!(!plain.has_dropped_fields && !plain.has_controls);
+    let dropped = read("A: 1\r\nB c: 2\r\n folded\r\nD:\t3 \r\n and 4\r\nSet-Cookie : a=b\r\n");
+    assert!(dropped.has_dropped_fields && !dropped.has_controls);
+    let fields: Vec<_> = dropped.iter().collect();
+    let expected: [(&[u8], &[u8]); 3] = [(b"A", b"1"), (b"D", b"3 and 4"), (b"Content-Length", b"0")];
+    assert_eq!(fields, expected);
+    let controls = read("A: \x0c1\x1b[0m\x0c\r\n");
+    assert!(!controls.has_dropped_fields && controls.has_controls);
+    assert_eq!(controls.get("a"), Some(b"\x0c1\x1b[0m\x0c".as_slice()));
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A b: c\r\n".repeat(257));
+    assert_eq!(once(&limits(), &[many.as_bytes()], After::Stay).kind, Some(HeaderTooLarge));
 }
 
 #[test]
@@ -384,6 +436,8 @@ fn limits_on_chunks() {
     let run = |chunks: &str| every_way(&limits, format!("{head}{chunks}").as_bytes(), After::Stay).kind;
     assert_eq!(run("1;12345\r\na\r\n1;12345\r\na\r\n0\r\n\r\n"), None);
     assert_eq!(run("1;12345\r\na\r\n1;123456\r\na\r\n0\r\n\r\n"), Some(Protocol));
+    let flood = format!("{head}1;12345\r\na\r\n1;123456\r\na\r\n");
+    assert_eq!(every_way(&limits, flood.as_bytes(), After::Stay).truncated, None, "a flood is not a broken chunk");
     assert_eq!(run("1           \r\na\r\n0\r\n\r\n"), Some(Protocol));
     assert_eq!(run("1\r\na\r\n0\r\nA:34\r\nB:78\r\n\r\n"), None);
     assert_eq!(run("1\r\na\r\n0\r\nA:34\r\nB:78\r\nC:\r\nD\r\n\r\n"), Some(HeaderTooLarge));

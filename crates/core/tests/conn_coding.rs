@@ -158,6 +158,33 @@ fn plain_text_with_a_label_is_plain_text() {
 }
 
 #[test]
+fn a_chain_has_at_most_one_large_window() {
+    // A frame that declares a window of 8 MiB and holds one raw block.
+    let wide = |data: &[u8]| {
+        let size = u32::try_from(data.len()).unwrap() << 3 | 1;
+        [b"\x28\xb5\x2f\xfd\x00\x68", &size.to_le_bytes()[..3], data].concat()
+    };
+    good("zstd", &wide(b"hello"), b"hello");
+    good("zstd, gzip", &gzip(&wide(b"hello")), b"hello");
+    let (seen, end) = decode("zstd, zstd", &wide(&wide(b"hello, hello")));
+    assert_eq!((seen.kind, seen.body.len()), (Some(ErrorKind::Decode), 0));
+    assert!(end.failure.unwrap().message.contains("large windows"));
+}
+
+#[test]
+fn labels_that_do_not_name_a_coding_are_ignored_and_marked() {
+    for label in ["none", "binary", "8bit", "7BIT", "UTF-8", "iso-8859-1", "windows-1252"] {
+        let (seen, end) = decode(label, b"hello");
+        assert_eq!((seen.kind, seen.body.as_slice()), (None, &b"hello"[..]), "{label}");
+        assert!(end.oddities.mislabelled, "{label}");
+    }
+    let (seen, end) = decode("utf-8, gzip", &gzip(b"hello"));
+    assert_eq!((seen.kind, seen.body.as_slice(), end.oddities.mislabelled), (None, &b"hello"[..], true));
+    assert!(!decode("identity", b"hello").1.oddities.mislabelled);
+    assert_eq!(decode("foo", b"hello").0.kind, Some(ErrorKind::Decode));
+}
+
+#[test]
 fn a_stream_that_is_none_brings_no_body() {
     let mut wrong = gzip(TEXT);
     wrong[0] = b'X';

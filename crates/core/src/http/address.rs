@@ -1,11 +1,11 @@
-//! Which addresses and ports are never connected to: what is not the public Internet.
+//! Which addresses and ports are never connected to: everything that is not the public Internet.
 //!
-//! Invariant: the judgement is on the address that is connected to, never on how a URL spells it, and it looks through
-//! every IPv6 form that carries an IPv4 address.
+//! Invariant: the decision is about the address that is connected to, not about its spelling in a URL, and every IPv6
+//! form that embeds an IPv4 address is resolved to it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why this address is refused, in a word or two; `None` where it is an ordinary public address.
+/// Why this address is refused, in a word or two; `None` for an ordinary public address.
 pub fn refusal(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(v4) => refusal_v4(v4),
@@ -13,10 +13,10 @@ pub fn refusal(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Why a host name is refused before it is resolved; `None` where its addresses decide.
+/// Why a host name is refused before it is resolved; `None` if its addresses decide.
 ///
-/// These names are set aside for the local machine and the local network (RFC 6761, RFC 6762, ICANN's `.internal`), so
-/// asking a resolver for them could only leak them. A second line: [`refusal`] is the first.
+/// These names are reserved for the local machine and network (RFC 6761, RFC 6762, ICANN's `.internal`); querying a
+/// resolver for them would only leak them. This is a second line of defence: [`refusal`] is the first.
 pub fn name_refusal(host: &str) -> Option<&'static str> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or(host);
@@ -26,8 +26,7 @@ pub fn name_refusal(host: &str) -> Option<&'static str> {
         .map(|(_, why)| why)
 }
 
-/// Whether a host name has a shape that DNS can carry: labels of 1 to 63 bytes, 253 in all. Nobody need be asked for
-/// others.
+/// True if DNS can carry the host name: labels of 1 to 63 bytes, 253 in total. Other names are not looked up.
 pub fn is_resolvable(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let mut label = 0;
@@ -40,7 +39,7 @@ pub fn is_resolvable(host: &str) -> bool {
     host.len() <= 253 && labels && label > 0
 }
 
-/// IANA's special-purpose registry for IPv4, and one public address that is internal wherever it answers.
+/// IANA's special-purpose registry for IPv4, and one public address that cloud platforms use internally.
 fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
     const TABLE: &[(Ipv4Addr, u32, &str)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
@@ -90,11 +89,11 @@ fn refusal_v6(ip: Ipv6Addr) -> Option<&'static str> {
     if let Some(v4) = embedded_v4(ip) {
         return refusal_v4(v4);
     }
-    // Whatever lies outside 2000::/3 has not been given out as global unicast.
+    // Outside 2000::/3 no address is assigned as global unicast.
     (bits >> 125 != 1).then_some("reserved")
 }
 
-/// The IPv4 address that a packet to this IPv6 address would end at. Teredo is refused whole, so it is not here.
+/// The IPv4 address that packets to this IPv6 address reach. Teredo is missing because it is refused as a whole.
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = ip.to_bits();
     #[expect(clippy::cast_possible_truncation, reason = "the cut is the point: 32 bits out of 128")]
@@ -109,7 +108,7 @@ fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Whether a port is on the list of the Fetch standard: ports of other protocols, where an HTTP request could do harm.
+/// True if a port is on the Fetch standard's list of ports of other protocols, where an HTTP request could do harm.
 pub fn is_blocked_port(port: u16) -> bool {
     BLOCKED_PORTS.binary_search(&port).is_ok()
 }

@@ -1,11 +1,11 @@
-//! [`Fetch`]: one job on one connection, from the request to the visit. What every engine drives.
+//! [`Fetch`]: one job on one connection, from the request to the visit. Every engine drives it.
 //!
-//! The engine's whole part in it is three lines: [`Step::Write`]: write those bytes, say how many; [`Step::Read`]: when
-//! bytes are there, read them into a buffer of the engine's own and feed them in; [`Step::Done`]: take the visit. TLS
-//! handshakes, redirects, codings and links are nothing that an engine knows of.
+//! An engine does three things: on [`Step::Write`] write the bytes and report how many; on [`Step::Read`] wait, read
+//! into its own buffer and feed the bytes; on [`Step::Done`] take the visit. TLS, redirects, codings and links are
+//! invisible to it.
 //!
-//! Invariant: a fetch that waits owns no read buffer; a body is examined as it arrives and is held only where something
-//! that was asked for needs it.
+//! Invariant: a waiting fetch owns no read buffer. A body is examined as it arrives and kept only if an output needs
+//! it.
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,17 +27,21 @@ use crate::page::sitemap;
 use crate::page::url::Url;
 use crate::rules::Rules;
 use crate::schedule::job::{Job, Purpose};
-use crate::schedule::retry;
+use crate::schedule::retry::{self, RetryAfter};
 use crate::time::Time;
 use crate::visit::{Errand, Facts, Headers, Visit, Wire};
 
-/// Pages are welcome; anything else will be recorded too.
+/// Prefers pages; other types are recorded too.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-/// Attributes of one tag that are looked at.
+/// An ETag or Last-Modified longer than this is ignored: a shortened one would not work in a conditional request.
+pub(crate) const MAX_VALIDATOR: usize = 1_024;
+
+/// Attributes of one tag that are examined.
 pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
-/// One job on one connection. All of it is one box: whoever waits for ten thousand fetches holds ten thousand pointers.
+/// One job on one connection. A single box, so that an engine with ten thousand waiting fetches holds ten thousand
+/// pointers.
 pub struct Fetch(Box<Exchange>);
 
 struct Exchange {
@@ -45,25 +49,26 @@ struct Exchange {
     page: Page,
 }
 
-/// How a fetch ended.
+/// The result of a fetch.
 pub enum Finished {
-    /// With a visit; and with the connection, where it can serve again.
+    /// A visit, and the connection if it can be reused.
     Visit(Box<Visit>, Option<Box<Conn>>),
-    /// The kept-alive connection turned out closed before the host said anything: connect anew and ask again. Nobody
-    /// would count this as an attempt.
+    /// The kept-alive connection was closed before the host responded: repeat the job on a new connection. Does not
+    /// count as an attempt.
     Again(Box<Job>),
 }
 
-/// How the connection came to be.
+/// Times of the start of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchStart {
-    /// When the job was taken up.
+    /// When the worker started the job.
     pub started: Time,
-    /// When TCP was connected; none on a kept-alive connection.
+    /// When TCP was connected; `None` on a kept-alive connection.
     pub connected: Option<Time>,
 }
 
-/// What the answer has brought so far. What comes only with the answer is in boxes: most fetches wait for it.
+/// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
+/// waiting.
 struct Page {
     job: Box<Job>,
     rules: Arc<Rules>,
@@ -74,29 +79,31 @@ struct Page {
     wire: Option<Box<Kept>>,
 }
 
-/// What there is once the head has come.
+/// The response, from the end of its head on.
 struct Answer {
     head: Head,
     reader: Reader,
     /// The decoded body, where the rules ask for it.
     body: Option<Box<Body>>,
-    /// What was fed and is not read yet, because the bytes before it were so much work that others come first.
+    /// The large windows of decoders, charged to the budget.
+    windows: Option<Held>,
+    /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
     rest: Option<Vec<u8>>,
 }
 
-/// The bytes of an answer that an archive wants, and their share of the budget.
+/// The raw bytes of the response for an archive, charged to the budget.
 struct Kept {
     bytes: Vec<u8>,
     held: Held,
 }
 
-/// A robots.txt as far as it has come.
+/// The bytes of a robots.txt so far.
 #[derive(Default)]
 struct RobotsText {
     bytes: Vec<u8>,
 }
 
-/// Who reads the body.
+/// The consumer of the body.
 enum Reader {
     None,
     Page(Box<Examiner>),
@@ -104,8 +111,7 @@ enum Reader {
     Sitemap(Box<SitemapRead>),
 }
 
-/// A sitemap as far as it has come, and its share of the budget for what is held: fifty thousand addresses are no
-/// small thing.
+/// A sitemap so far, charged to the budget: fifty thousand URLs take megabytes.
 struct SitemapRead {
     reader: sitemap::SitemapReader,
     held: Held,
@@ -122,7 +128,7 @@ impl SitemapRead {
 }
 
 impl Fetch {
-    /// Asks for the job's link over a connection.
+    /// Starts a request for the job's link on a connection.
     pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, start: FetchStart, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, start.started + rules.timeout, now);
@@ -147,7 +153,7 @@ impl Fetch {
         self.hold(now);
     }
 
-    /// Reads some of these bytes; the others wait for [`Fetch::resume`].
+    /// Processes some of the bytes and keeps the rest for [`Fetch::resume`].
     fn read(&mut self, bytes: &[u8], now: Time) {
         self.guarded(|conn, page| {
             let used = conn.feed_some(bytes, now, page);
@@ -160,12 +166,12 @@ impl Fetch {
         });
     }
 
-    /// Whether it pauses only to let others have their turn, and wants to go on soon.
+    /// True if it paused only to yield to other fetches and can continue at once.
     pub fn is_yielding(&self) -> bool {
-        self.0.page.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
+        self.0.page.answer.as_ref().is_some_and(|answer| answer.rest.is_some()) && !self.0.conn.awaits_memory()
     }
 
-    /// The host closed its side.
+    /// The host closed its side of the connection.
     pub fn closed(&mut self, now: Time) {
         self.guarded(|conn, page| conn.closed(now, page));
     }
@@ -175,7 +181,7 @@ impl Fetch {
         self.guarded(|conn, page| conn.broke(failure, page));
     }
 
-    /// A fault of ours while an answer is read must not take the worker with it: it is the fate of this one page.
+    /// A panic while a response is processed must not kill the worker: it becomes the outcome of this page.
     fn guarded(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
         let Exchange { conn, page } = &mut *self.0;
         if catch_unwind(AssertUnwindSafe(|| read(conn, page))).is_err() {
@@ -184,7 +190,7 @@ impl Fetch {
         }
     }
 
-    /// When [`Fetch::expire`] wants to be called, unless something happens before.
+    /// When to call [`Fetch::expire`] if nothing else happens before.
     pub fn deadline(&self) -> Time {
         self.0.conn.deadline()
     }
@@ -193,8 +199,8 @@ impl Fetch {
         self.guarded(|conn, page| conn.expire(now, page));
     }
 
-    /// After [`Step::Pause`]: goes on with what was too much at once, and reads on where the budget for bodies has room
-    /// again. Says whether it does.
+    /// After [`Step::Pause`]: continues with kept input, and resumes reading if the budget allows. Returns whether it
+    /// does.
     pub fn resume(&mut self, now: Time) -> bool {
         if let Some(rest) = self.0.page.answer.as_mut().and_then(|answer| answer.rest.take()) {
             self.0.conn.hold(false, now);
@@ -203,10 +209,12 @@ impl Fetch {
         self.hold(now)
     }
 
-    /// Holds the connection while there is no room or no time for more. Says whether it moves.
+    /// Pauses the connection while the budget or the slice is used up. Returns whether reading continues.
     fn hold(&mut self, now: Time) -> bool {
-        let breathes = self.is_yielding();
+        let yields = self.is_yielding();
+        let awaits_memory = self.0.conn.awaits_memory();
         let Page { wire, answer, .. } = &mut self.0.page;
+        let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(Held::overdraws);
         let (mut of_reader, mut of_body) = (None, None);
         if let Some(Answer { reader, body, .. }) = answer.as_deref_mut() {
             of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
@@ -214,8 +222,8 @@ impl Fetch {
         }
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
         let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).peekable();
-        // One that goes beyond the budget takes the other along: they are the same answer.
-        let moves = !breathes && (all.peek().is_none() || all.any(Held::may_grow));
+        // All belong to the same response: if one may overdraw the budget, so may the others.
+        let moves = !yields && !awaits_memory && (overdraws || all.peek().is_none() || all.any(Held::may_grow));
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -224,7 +232,7 @@ impl Fetch {
         &self.0.page.job
     }
 
-    /// Takes the result of a fetch that is done.
+    /// Returns the result, after [`Step::Done`].
     pub fn finish(self, now: Time) -> Finished {
         let Exchange { mut conn, page } = *self.0;
         let end = conn.end();
@@ -233,7 +241,7 @@ impl Fetch {
         }
         let (reusable, peer) = (end.reusable, conn.peer);
         let insecure = conn.is_tls() && page.rules.insecure;
-        // What a fault needs to become a visit: little, and only links and names are cloned.
+        // What is needed to build a visit after a panic; cloned beforehand because it is little.
         let (link, purpose, seat) = (page.job.link.clone(), page.job.purpose.clone(), (page.job.lane, page.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| page.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
@@ -251,7 +259,7 @@ impl Fetch {
     }
 }
 
-/// The request as it goes over the wire: a pure function of job and rules, so that it need not be kept.
+/// The request as sent: a function of job and rules, so it does not have to be stored.
 fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = job.link.url.as_ref();
     RequestHead {
@@ -263,8 +271,7 @@ fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     .to_bytes()
 }
 
-/// What anybody may know of a request: archives are handed on, so the user's own headers, cookies and proxies are none of
-/// their business.
+/// The request without the user's own headers, cookies and proxy login: archives are published.
 fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
     let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
     RequestHead {
@@ -272,8 +279,10 @@ fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
         user_agent: &rules.user_agent,
         accept: ACCEPT,
         extra: &[],
-        etag: known.and_then(|known| known.etag.as_deref()),
-        last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        etag: known.and_then(|known| known.etag.as_deref()).filter(|etag| etag.len() <= MAX_VALIDATOR),
+        last_modified: known
+            .and_then(|known| known.last_modified.as_deref())
+            .filter(|date| date.len() <= MAX_VALIDATOR),
         cookie: None,
         proxy: None,
     }
@@ -300,7 +309,7 @@ impl Receiver for Page {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        // The body of a redirect leads nowhere: it is unpacked for nobody, and read only where an archive wants it.
+        // The body of a redirect is not decoded, and read only if an archive needs it.
         let reader = if is_redirect(head) { Reader::None } else { reader };
         let want = match &reader {
             Reader::None if self.wire.is_none() => Want::Nothing,
@@ -314,7 +323,7 @@ impl Receiver for Page {
             self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
         };
         let body = body.then(|| Box::new(Body::new(self.rules.budget.hold())));
-        self.answer = Some(Box::new(Answer { head: head.clone(), reader, body, rest: None }));
+        self.answer = Some(Box::new(Answer { head: head.clone(), reader, body, windows: None, rest: None }));
         want
     }
 
@@ -335,12 +344,29 @@ impl Receiver for Page {
             Reader::Page(examiner) => examiner.feed(decoded),
             Reader::Robots(text) => {
                 let bytes = &mut text.bytes;
-                // One byte more than is read tells a file that ends there from one that goes on.
+                // One byte above the limit distinguishes a file that ends there from a longer one.
                 let room = (robots::MAX_ROBOTS_BYTES + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }
             Reader::Sitemap(reader) => reader.feed(decoded),
         }
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let Some(answer) = &mut self.answer else { return true };
+        let windows = answer.windows.get_or_insert_with(|| self.rules.budget.hold());
+        if windows.try_grow(bytes) {
+            return true;
+        }
+        // One fetch at a time may exceed the budget, with all that it holds.
+        let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.held) } else { None };
+        let of_body = answer.body.as_ref().map(|body| &body.held);
+        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_reader).chain(of_body);
+        let exceeds = others.any(Held::overdraws) || windows.overdraw();
+        if exceeds {
+            windows.grow(bytes);
+        }
+        exceeds
     }
 
     fn unpacked(&self) -> Option<u64> {
@@ -352,7 +378,7 @@ impl Receiver for Page {
 }
 
 impl Page {
-    /// Whoever was to read the body does not.
+    /// Detaches the consumer of the body.
     fn forget_body(&mut self) {
         if let Some(answer) = &mut self.answer {
             answer.reader = Reader::None;
@@ -360,7 +386,7 @@ impl Page {
         }
     }
 
-    /// Builds the visit: the facts of the exchange first, then, where a head has come, what head and body say.
+    /// Builds the visit: facts of the exchange first, then what head and body say, if a head arrived.
     fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, answer, wire } = self;
         let wire = wire.map(|kept| {
@@ -439,9 +465,15 @@ fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
         facts.error = Some(refused_by_proxy(head.status));
         return false;
     }
-    facts.etag = text(head.get("etag"));
-    facts.last_modified = text(head.get("last-modified"));
-    message.retry_after = head.get("retry-after").and_then(|value| retry::asked(value, head.get("date")));
+    facts.odd.header_dropped = head.has_dropped_fields;
+    facts.odd.header_control = head.has_controls;
+    facts.etag = validator(head.get("etag"));
+    facts.last_modified = validator(head.get("last-modified"));
+    match head.get("retry-after").and_then(|value| retry::asked(value, head.get("date"))) {
+        Some(RetryAfter::Wait(wait)) => message.retry_after = Some(wait),
+        Some(RetryAfter::Until(moment)) => message.retry_at = Some(moment),
+        None => {}
+    }
     if rules.cookies.is_some() {
         let lines = head.get_all("set-cookie").take(cookies::MAX_PER_RESPONSE);
         message.set_cookies = lines.filter_map(SetCookie::parse).collect();
@@ -465,7 +497,7 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     }
 }
 
-/// Has the body read by who reads pages, and hands it on where it is asked for.
+/// Passes the body to the content readers, and delivers it if the rules ask for it.
 fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: &Rules) {
     let delivers = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
     let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
@@ -475,7 +507,7 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: 
         content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, held);
         rules.bodies.delivers(content_type).then_some(body)
     });
-    // Headers come along also where the body does not.
+    // Headers are delivered even without the body.
     visit.body = delivers.then(|| {
         let mut body = body.unwrap_or_else(|| Box::new(Body::new(rules.budget.hold())));
         body.headers = headers(head);
@@ -484,7 +516,7 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: 
     visit.findings.content = content;
 }
 
-/// The exchange as the archive keeps it.
+/// Encodes the exchange for the archive.
 fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::WarcExchange {
     let (head, payload) = wire.parts();
     let source = warc::WarcSource {
@@ -501,7 +533,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
     warc::WarcExchange::encode(&source, rules.budget.hold())
 }
 
-/// Where an answer says to go instead, each time that it says so.
+/// The values of `Location`.
 fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
     head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
 }
@@ -510,8 +542,8 @@ fn is_redirect(head: &Head) -> bool {
     (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
 }
 
-/// What the status means. A redirect is a new link with one redirect less; it is judged like any link.
-/// A 304 says something only to those who asked on a condition.
+/// Maps the status to an outcome. A redirect becomes a new link with one redirect less, judged like any link. A 304 is
+/// an answer only to a conditional request.
 fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
     match head.status {
         200..=299 => Outcome::Ok,
@@ -521,7 +553,7 @@ fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> 
             let mut locations = locations(head);
             let first = locations.next().unwrap_or_default();
             if locations.any(|other| other != first) {
-                // Whoever is in between may have followed the other one.
+                // An intermediary may have followed the other one.
                 let message = "two Locations that differ: neither can be trusted";
                 visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
@@ -581,13 +613,13 @@ fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules
     }
 }
 
-/// What a sitemap may list: pages of its own site, and of the host whose robots.txt named it.
+/// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
 fn bounds(link: &Link) -> sitemap::SitemapBounds {
     let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
     sitemap::SitemapBounds { vouched, ..sitemap::SitemapBounds::default() }
 }
 
-/// Does a `Content-Range` cover all there is, as in `bytes 0-99/100`?
+/// True if a `Content-Range` covers the whole resource, as in `bytes 0-99/100`.
 fn is_whole_range(value: Option<&[u8]>) -> bool {
     let value = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
     let parts = value.and_then(|text| text.trim().strip_prefix("bytes ")).and_then(|text| {
@@ -605,6 +637,10 @@ fn headers(head: &Head) -> Headers {
 
 fn text(value: Option<&[u8]>) -> Option<Box<str>> {
     value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
+}
+
+fn validator(value: Option<&[u8]>) -> Option<Box<str>> {
+    text(value.filter(|value| value.len() <= MAX_VALIDATOR))
 }
 
 #[cfg(test)]
@@ -675,7 +711,7 @@ mod tests {
         assert!(second.resume(Time::ZERO));
     }
 
-    /// Feeds an answer whole, and says in how many slices it was read.
+    /// Feeds a response at once and returns in how many slices it was processed.
     fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
         fetch.feed(answer, Time::ZERO);
         let mut slices = 1;
@@ -713,9 +749,106 @@ mod tests {
             let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
             assert_eq!((visit.facts.outcome, visit.facts.truncated, conn.is_some()), (Outcome::Ok, None, true));
         }
-        // An ordinary page is read at once.
+        // An ordinary page is processed in one slice.
         let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
         assert_eq!(slices(&mut fetch, &answer("", page.get(..60_000).unwrap_or_default().as_bytes())), 1);
+    }
+
+    /// The visit that results from a response after which the connection is closed.
+    fn visit(purpose: Purpose, response: &[u8]) -> Visit {
+        let mut fetch = fetch("http://h/map.xml", purpose, |_| {});
+        slices(&mut fetch, response);
+        fetch.closed(Time::ZERO);
+        let Finished::Visit(visit, _) = fetch.finish(Time::ZERO) else { panic!("a visit") };
+        *visit
+    }
+
+    #[test]
+    fn long_texts_of_a_server_are_left_out_or_cut() {
+        let long = "x".repeat(200_000);
+        let head = |fields: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi");
+        let fields = format!("ETag: \"{long}\"\r\nContent-Type: text/{}\r\n", "x".repeat(40_000));
+        let page = visit(Purpose::Page, head(&fields).as_bytes());
+        assert_eq!((page.facts.outcome, page.facts.etag), (Outcome::Ok, None));
+        assert!(page.findings.content_type.is_none_or(|name| name.len() <= 255));
+        let page = visit(Purpose::Page, head("ETag: \"a\"\r\nLast-Modified: today\r\n").as_bytes());
+        assert_eq!((page.facts.etag.as_deref(), page.facts.last_modified.as_deref()), (Some("\"a\""), Some("today")));
+        let coded = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {long}\r\n\r\n");
+        let failure = visit(Purpose::Page, coded.as_bytes()).facts.error.expect("a failure");
+        assert_eq!(failure.kind, ErrorKind::Decode);
+        assert!(failure.message.len() < 200, "{} bytes", failure.message.len());
+        assert!(Failure::new(ErrorKind::Tls, long).message.len() < 1_010);
+    }
+
+    #[test]
+    fn large_windows_wait_for_the_budget_before_they_are_allocated() {
+        let budget = crate::budget::Budget::new(10 << 20);
+        // A zstd frame with a window of 8 MiB and one raw block of two bytes, which is the last one.
+        let body = b"\x28\xb5\x2f\xfd\x00\x68\x11\x00\x00hi";
+        let start = |coding: &str| {
+            let budget = Arc::clone(&budget);
+            let mut fetch = fetch("http://h/", Purpose::Page, |rules| rules.budget = budget);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 100\r\n\r\n");
+            fetch.feed(&[head.as_bytes(), body, &body[..5]].concat(), Time::ZERO);
+            fetch
+        };
+        let mut first = start("zstd");
+        assert!(budget.held() >= 8 << 20, "{}", budget.held());
+        assert!(matches!(first.step(), Step::Read));
+        let mut second = start("zstd");
+        assert!(matches!(second.step(), Step::Read), "one may exceed the budget");
+        let held = budget.held();
+        let mut others: Vec<Fetch> = (0..20).map(|_| start("zstd")).collect();
+        assert_eq!(budget.held(), held, "the others allocate nothing");
+        for other in &mut others {
+            assert!(matches!(other.step(), Step::Pause) && !other.is_yielding());
+            assert!(!other.resume(Time::ZERO));
+        }
+        drop((first, second));
+        assert_eq!(budget.held(), 0);
+        assert!(others.iter_mut().filter_map(|other| other.resume(Time::ZERO).then_some(())).count() == 2);
+        drop(others);
+        // Windows of ordinary size are not charged.
+        let mut small = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
+        small.feed(b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b", Time::ZERO);
+        assert!(matches!(small.step(), Step::Read));
+    }
+
+    #[test]
+    fn a_retry_after_that_is_a_date_needs_our_clock_only_without_a_date() {
+        let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
+        let run = |fields: &str| {
+            let response = format!("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n{fields}\r\n");
+            let message = visit(Purpose::Page, response.as_bytes()).message;
+            (message.retry_after.map(|wait| wait.as_secs()), message.retry_at)
+        };
+        assert_eq!(run(&format!("{when}Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n")), (Some(60), None));
+        assert_eq!(run(when), (None, Some(784_111_837)));
+        assert_eq!(run("Retry-After: 7\r\n"), (Some(7), None));
+    }
+
+    #[test]
+    fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
+        use std::io::Write as _;
+        // Poorly compressible numbers, so that the compressed form can be cut in its middle.
+        let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let urls: String = (0..5_000).map(|n| format!("<url><loc>http://h/{}</loc></url>", number(n))).collect();
+        let text = format!("<?xml version='1.0'?><urlset>{urls}</urlset>");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(text.as_bytes()).expect("memory takes all");
+        let packed = encoder.finish().expect("memory takes all");
+        let (half, mut broken) = (packed.get(..packed.len() / 2).unwrap_or_default(), packed.clone());
+        broken.iter_mut().skip(packed.len() / 2).take(400).for_each(|byte| *byte = 0xff);
+        for coding in ["", "Content-Encoding: gzip\r\n"] {
+            for (body, length) in [(half, packed.len()), (half, half.len()), (&broken, broken.len())] {
+                let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {length}\r\n\r\n");
+                let visit = visit(Purpose::Sitemap, &[head.as_bytes(), body].concat());
+                let Some(Errand::Sitemap(sitemap, _)) = visit.message.errand.map(|errand| *errand) else {
+                    panic!("no sitemap: {:?}", visit.facts.error);
+                };
+                assert!(sitemap.entries.len() > 1_000, "{coding:?}: {} entries", sitemap.entries.len());
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! [`Race`]: which address of a host to try next, and when (Happy Eyeballs, RFC 8305), as a pure decision.
 //!
-//! A host with several addresses is tried at all of them, IPv6 and IPv4 in turn, each attempt 250 ms after the one
-//! before it, or at once when that one has failed; the first that connects wins. Engines only connect and wait.
+//! Addresses are tried in turn, IPv6 and IPv4 alternating, each attempt 250 ms after the previous one, or at once if
+//! that one failed. The first connection wins. Engines only connect and wait.
 //!
-//! Invariant: every address is tried at most once, few of them in all, and nothing is tried after the deadline.
+//! Invariant: every address is tried at most once, at most [`MAX_ADDRESSES`] in total, and none after the deadline.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use std::time::Duration;
 
 use crate::{ErrorKind, Failure, Time};
 
-/// How long an attempt stays alone before the next one joins it (RFC 8305, section 5: the recommended value).
+/// The delay before the next attempt starts in parallel (the recommended value of RFC 8305, section 5).
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// A name may have a thousand addresses; who has tried so many in vain learns nothing from the others.
+/// A name may have a thousand addresses. After this many failures the others are not tried.
 const MAX_ADDRESSES: usize = 4;
 
-/// One host's addresses on their way to one connection.
+/// The connection attempts for one host.
 ///
-/// It owns nothing on the heap as long as nothing failed: most hosts have one address, and that one answers.
+/// It owns no heap memory until an attempt fails: most hosts have one address, and it responds.
 pub struct Race {
     addresses: Arc<[IpAddr]>,
     port: u16,
-    /// How many attempts were begun; the n-th address in connecting order is the next one.
+    /// Attempts started so far; the next one uses the n-th address in connecting order.
     begun: u16,
     failed: u16,
-    /// When the next attempt may begin.
+    /// When the next attempt may start.
     due: Time,
     deadline: Time,
-    /// The most telling failure so far.
+    /// The most informative failure so far.
     worst: Option<Failure>,
 }
 
 /// What the engine does next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RaceStep {
-    /// Begin to connect to this address, then ask again.
+    /// Start connecting to this address, then call `next` again.
     Connect(SocketAddr),
-    /// Wait for one of the attempts to succeed or fail, until this moment at the latest, then ask again.
+    /// Wait for an attempt to succeed or fail, but not beyond this time, then call `next` again.
     Wait(Time),
-    /// No address is left, or no time.
+    /// No address is left, or the deadline has passed.
     Lost(Failure),
 }
 
@@ -49,7 +49,7 @@ impl Race {
         Self { addresses, port, begun: 0, failed: 0, due: started, deadline: started + connect_timeout, worst: None }
     }
 
-    /// What to do now. Ask again after every event and after every `Connect`.
+    /// The next step. Call it again after every event and after every `Connect`.
     pub fn next(&mut self, now: Time) -> RaceStep {
         if usize::from(self.failed) >= self.count() {
             return RaceStep::Lost(self.verdict());
@@ -74,7 +74,7 @@ impl Race {
         }
     }
 
-    /// An attempt failed: the next one may begin at once.
+    /// Reports a failed attempt: the next one may start at once.
     pub fn failed(&mut self, address: SocketAddr, failure: Failure, now: Time) {
         debug_assert!(self.addresses.contains(&address.ip()));
         self.failed = self.failed.saturating_add(1);
@@ -82,7 +82,7 @@ impl Race {
         self.remember(failure);
     }
 
-    /// When the whole race is lost.
+    /// When the race is lost.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
@@ -91,9 +91,9 @@ impl Race {
         self.addresses.len().min(MAX_ADDRESSES)
     }
 
-    /// The n-th address in connecting order: the families take turns, IPv6 first, each in the order given, and what
-    /// is left of the longer family comes last. Counted anew each time: lists are short, and a list of our own would
-    /// be an allocation for every connection.
+    /// The n-th address in connecting order: the families alternate, IPv6 first, each in the given order, followed by
+    /// the rest of the longer family. Computed on each call: lists are short, and storing the order would allocate for
+    /// every connection.
     fn nth(&self, n: usize) -> Option<IpAddr> {
         if n >= self.count() {
             return None;
@@ -118,8 +118,8 @@ impl Race {
     }
 }
 
-/// How much a failure tells about the host. "Refused" came from the host itself; a time-out may be the way there;
-/// "unreachable" is mostly our own side (a machine without IPv6 sees it for every IPv6 address).
+/// How much a failure says about the host. "Refused" comes from the host itself; a timeout may be caused by the path;
+/// "unreachable" is mostly local (without IPv6 it occurs for every IPv6 address).
 fn telling(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::ConnectRefused => 4,

@@ -26,6 +26,7 @@ pub fn is_passing(kind: ErrorKind) -> bool {
         kind,
         K::DnsServfail
             | K::DnsTimeout
+            | K::DnsInvalid
             | K::ConnectRefused
             | K::ConnectTimeout
             | K::Unreachable
@@ -56,18 +57,32 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
     )
 }
 
-/// The delay that a `Retry-After` asks for, in seconds or as a date. A date is relative to the response's own `Date`,
-/// because the host's clock may differ from ours.
-pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<Duration> {
+/// What a `Retry-After` field asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// A wait from now on.
+    Wait(Duration),
+    /// A moment in seconds since the Unix epoch, by the host's clock. The response has no usable `Date`, so the wait
+    /// can only be computed with our own clock.
+    Until(i64),
+}
+
+/// Parses a `Retry-After`: seconds, or a date. A date is relative to the `Date` of the response where there is one,
+/// because the clock of the host may differ from ours.
+pub fn asked(value: &[u8], date: Option<&[u8]>) -> Option<RetryAfter> {
     let value = std::str::from_utf8(value.trim_ascii()).ok()?;
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = value.parse().unwrap_or(u64::MAX);
-        return Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+        return Some(RetryAfter::Wait(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER)));
     }
     let until = http_date(value)?;
-    let from = http_date(std::str::from_utf8(date?.trim_ascii()).ok()?)?;
-    let wait = Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0));
-    Some(wait.min(LONGEST_RETRY_AFTER))
+    let date = date.and_then(|date| http_date(std::str::from_utf8(date.trim_ascii()).ok()?));
+    Some(date.map_or(RetryAfter::Until(until), |from| RetryAfter::Wait(wait_until(until, from))))
+}
+
+/// The wait from one moment to another, both in seconds since the Unix epoch, at most [`LONGEST_RETRY_AFTER`].
+pub fn wait_until(until: i64, from: i64) -> Duration {
+    Duration::from_secs(u64::try_from(until.saturating_sub(from)).unwrap_or(0)).min(LONGEST_RETRY_AFTER)
 }
 
 /// Seconds since the Unix epoch of an HTTP date, in any of its three forms (RFC 9110, 5.6.7).
@@ -140,10 +155,10 @@ mod tests {
     #[test]
     fn retry_after_in_all_its_forms() {
         let date: Option<&[u8]> = Some(b"Sun, 06 Nov 1994 08:49:37 GMT");
-        let seconds = |n| Some(Duration::from_secs(n));
+        let seconds = |n| Some(RetryAfter::Wait(Duration::from_secs(n)));
         assert_eq!(asked(b"120", None), seconds(120));
         assert_eq!(asked(b" 0 ", None), seconds(0));
-        assert_eq!(asked(b"99999999999999999999999", None), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(asked(b"99999999999999999999999", None), Some(RetryAfter::Wait(LONGEST_RETRY_AFTER)));
         assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", date), seconds(60));
         assert_eq!(asked(b"Sunday, 06-Nov-94 08:50:37 GMT", date), seconds(60));
         assert_eq!(asked(b"Sun Nov  6 08:50:37 1994", date), seconds(60));
@@ -151,6 +166,12 @@ mod tests {
         for odd in [&b""[..], b"-5", b"soon", b"1.5", b"\xff"] {
             assert_eq!(asked(odd, date), None);
         }
-        assert_eq!(asked(b"Sun, 06 Nov 1994 08:50:37 GMT", None), None, "a date without a date to count from");
+        for no_date in [None, Some(&b"today"[..])] {
+            let asked = asked(b"Sun, 06 Nov 1994 08:50:37 GMT", no_date);
+            assert_eq!(asked, Some(RetryAfter::Until(784_111_837)), "counted from our own clock");
+        }
+        assert_eq!(wait_until(784_111_837, 784_111_777), Duration::from_secs(60));
+        assert_eq!(wait_until(784_111_837, 784_111_838), Duration::ZERO, "a date that is past");
+        assert_eq!(wait_until(i64::MAX, i64::MIN), LONGEST_RETRY_AFTER);
     }
 }

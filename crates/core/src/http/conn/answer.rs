@@ -1,6 +1,6 @@
-//! What an answer does to a connection: the half of [`Conn`] that the server moves.
+//! Processing of response bytes: the part of [`Conn`] that is driven by the server.
 //!
-//! Invariant: bytes are looked at once and in order, and kept only where a head is cut between two reads.
+//! Invariant: each byte is processed once and in order, and buffered only if a head is split across reads.
 
 use std::num::NonZeroU64;
 
@@ -13,9 +13,9 @@ use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
 use super::{Conn, Partial, Phase, Receiver, Usage, Want};
 
-/// So much of an unwanted body is read in order to keep the connection.
+/// An unwanted body of up to this size is read to keep the connection reusable.
 pub(crate) const MAX_DRAIN: u64 = 64 << 10;
-/// A body that unpacks to more than this at once is read in slices: a quarter of a millisecond, more or less.
+/// Decoded bytes per slice, about a quarter of a millisecond of work. Larger bodies yield between slices.
 pub(super) const DECODE_SLICE: u64 = 64 << 10;
 /// Compressed bytes given to a decoder in its first call. The input size adapts to the expansion ratio from there.
 pub(super) const FIRST_DECODE_INPUT: usize = 512;
@@ -26,7 +26,7 @@ const MAX_DECODE_INPUT: usize = 8 << 10;
 const LOW_EXPANSION: u64 = 32;
 
 impl Conn {
-    /// Bytes of the answer, until so much was made of the body. Says how many were taken.
+    /// Processes response bytes until the decoded body reaches `until`. Returns how many bytes were consumed.
     pub(super) fn answer(&mut self, bytes: &[u8], until: u64, now: Time, into: &mut dyn Receiver) -> usize {
         let mut used = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
@@ -43,17 +43,17 @@ impl Conn {
         used
     }
 
-    /// How much was made of the body so far.
+    /// Decoded bytes of the body so far.
     pub(super) fn made(&self, into: &dyn Receiver) -> u64 {
         self.bytes_body + into.unpacked().unwrap_or(0)
     }
 
-    /// Whether there is more to make of the bytes of the body that were taken.
+    /// True if consumed input can produce more output.
     pub(super) fn has_more_to_unpack(&self) -> bool {
         self.decoder.as_ref().is_some_and(|decoder| decoder.has_more())
     }
 
-    /// Goes on with them, until so much was made of the body.
+    /// Continues decoding consumed input until the decoded body reaches `until`.
     pub(super) fn unpack_more(&mut self, until: u64, into: &mut dyn Receiver) {
         if !self.has_more_to_unpack() {
             return;
@@ -80,7 +80,7 @@ impl Conn {
             }
             return bytes.len();
         };
-        // Looking for the end first keeps the work linear, however small the pieces are.
+        // Searching for the end first keeps the work linear, however small the pieces are.
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(bytes);
         let Some(end) = head::end_of_head(&partial.bytes, before) else {
@@ -107,7 +107,7 @@ impl Conn {
     }
 
     fn bad_head(&mut self, failure: Failure, received: &[u8]) {
-        // Leftovers of the last answer on a kept connection are not this address's fault.
+        // Left-over bytes of the previous response on a kept-alive connection are not the fault of this URL.
         self.stale = self.reused && self.bytes_wire == 0 && head::check_opening(received).is_err();
         self.bytes_wire += received.len() as u64;
         self.stop(Some(failure), None);
@@ -117,10 +117,10 @@ impl Conn {
         self.bytes_wire += head.raw().len() as u64;
         if head.status < 200 {
             if head.status == 101 {
-                let words = "101: another protocol, which nobody asked for";
+                let words = "101: the server switches to another protocol without a request";
                 self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
             } else if self.interim >= self.limits.max_1xx {
-                let words = format!("more than {} interim answers", self.limits.max_1xx);
+                let words = format!("more than {} interim responses", self.limits.max_1xx);
                 self.stop(Some(Failure::new(ErrorKind::Protocol, words)), None);
             } else {
                 self.interim += 1;
@@ -152,7 +152,10 @@ impl Conn {
             }
         } else {
             match Decoder::of(head, &self.limits) {
-                Ok(decoder) => self.decoder = decoder,
+                Ok((decoder, mislabelled)) => {
+                    self.decoder = decoder;
+                    self.oddities.mislabelled = mislabelled;
+                }
                 Err(words) => self.undecodable(words),
             }
         }
@@ -179,9 +182,10 @@ impl Conn {
             let before = framing;
             let mut piece = match framing.take(rest.get(..input_size).unwrap_or(rest), &self.limits) {
                 Ok(piece) => piece,
-                Err((failure, before)) => {
-                    used += before;
-                    self.stop(Some(failure), None);
+                Err(error) => {
+                    used += error.used;
+                    let is_kept = error.keeps_body && self.bytes_body > 0;
+                    self.stop(Some(error.failure), is_kept.then_some(Truncated::Decode));
                     break;
                 }
             };
@@ -198,7 +202,7 @@ impl Conn {
             let room = usize::try_from(most - self.payload.min(most)).unwrap_or(usize::MAX);
             let excess = piece.body.len().saturating_sub(room);
             if excess > 0 && room > 0 {
-                // As if it had not come yet: what there is room for is unpacked first, be it in several slices.
+                // Take only what fits, and decode it first; the excess is handled in the next round.
                 framing = before;
                 if let Ok(fitting) = framing.take(rest.get(..piece.used - excess).unwrap_or(rest), &self.limits) {
                     piece = fitting;
@@ -262,7 +266,7 @@ impl Conn {
         }
     }
 
-    /// Has the decoder work until so much was made of the body.
+    /// Runs the decoder until the decoded body reaches `until`.
     fn unpack(
         &mut self,
         until: u64,
@@ -272,12 +276,21 @@ impl Conn {
         let room = DecodeQuota::new(self.max_body(), until.saturating_sub(self.made(into)).max(1));
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
-        let result = work(decoder, &room, &mut |decoded| {
+        let mut emit = |into: &mut dyn Receiver, decoded: &[u8]| {
             *bytes_body += decoded.len() as u64;
             into.body(decoded);
             Ok(())
-        });
-        self.oddities = decoder.oddities();
+        };
+        let mut result = work(decoder, &room, &mut |decoded| emit(into, decoded));
+        while result.is_ok() && decoder.memory_needed() > 0 {
+            result = decoder.check_windows();
+            if result.is_err() || !into.reserve(decoder.memory_needed()) {
+                break;
+            }
+            decoder.grant_memory();
+            result = decoder.go_on(&room, &mut |decoded| emit(into, decoded));
+        }
+        self.oddities.merge(decoder.oddities());
         self.note_decoded(result);
     }
 
@@ -289,7 +302,7 @@ impl Conn {
         }
     }
 
-    /// The body cannot be decoded any further. What is left of it is still read, for those who keep it as received.
+    /// Stops decoding. The rest of the body is still read for receivers that keep the raw bytes.
     fn undecodable(&mut self, words: String) {
         self.failure = Some(Box::new(Failure::new(ErrorKind::Decode, words)));
         self.truncated = (self.bytes_body > 0).then_some(Truncated::Decode);
@@ -297,20 +310,20 @@ impl Conn {
         self.decoder = None;
     }
 
-    /// The body is whole.
+    /// Completes the body.
     fn over(&mut self, into: &mut dyn Receiver) {
         self.unpack(u64::MAX, into, |decoder, room, sink| decoder.finish(room, sink));
         self.decoder = None;
         self.phase = Phase::Done;
     }
 
-    /// The peer closed: `cleanly`, if it can be told that nothing was cut off.
+    /// The peer closed the connection; `cleanly` if a truncation can be excluded.
     pub(super) fn ended(&mut self, cleanly: bool, into: &mut dyn Receiver) {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
                 self.lose_head(if self.partial.is_none() && self.bytes_wire == 0 {
-                    Failure::new(ErrorKind::EmptyReply, "the server closed the connection without an answer")
+                    Failure::new(ErrorKind::EmptyReply, "the server closed the connection without a response")
                 } else {
                     Failure::new(ErrorKind::Reset, "the server closed the connection in the middle of the head")
                 });
@@ -321,11 +334,11 @@ impl Conn {
             Phase::Body(framing) => {
                 let words = match framing {
                     BodyFraming::Length(left) => {
-                        format!("the connection was closed {left} bytes before the body's end")
+                        format!("the connection was closed {left} bytes before the end of the body")
                     }
                     BodyFraming::Chunked(_) => "the connection was closed before the last chunk".to_owned(),
                     BodyFraming::UntilClose => {
-                        "the connection was closed without TLS saying so: the body may be cut".to_owned()
+                        "the connection was closed without a TLS close_notify: the body may be incomplete".to_owned()
                     }
                 };
                 self.cut(Failure::new(ErrorKind::Reset, words));
@@ -334,14 +347,15 @@ impl Conn {
         self.spoiled = true;
     }
 
-    /// No more of the head will come, for this reason; unless what did come is reason enough.
+    /// The head will not be completed because of `failure`, unless the bytes received so far are a failure of their
+    /// own.
     pub(super) fn lose_head(&mut self, failure: Failure) {
         let partial = self.partial.take().unwrap_or_default().bytes;
         self.stale = self.reused && self.bytes_wire == 0 && partial.is_empty();
         self.bytes_wire += partial.len() as u64;
         let fault = match Head::parse(&partial, &self.limits) {
             Err(fault) => Some(fault),
-            // A lone CR after lines that end in LF cannot have been meant as half of a CRLF.
+            // A CR after lines that end in bare LF cannot be the first half of a CRLF.
             Ok(_) if partial.ends_with(b"\n\r") && !partial.ends_with(b"\r\n\r") => {
                 Some(Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF"))
             }
@@ -350,7 +364,7 @@ impl Conn {
         self.stop(Some(fault.unwrap_or(failure)), None);
     }
 
-    /// The connection is gone, for this reason.
+    /// The connection is lost because of `failure`.
     pub(super) fn cut(&mut self, failure: Failure) {
         match self.phase {
             Phase::Idle if self.is_handshaking() => self.stop(Some(failure), None),
@@ -361,7 +375,7 @@ impl Conn {
         self.spoiled = true;
     }
 
-    /// Ends the exchange before its time. The first failure counts; a body that is not wanted cannot fail.
+    /// Ends the exchange early. The first failure counts; an unwanted body cannot fail.
     pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
         if self.failure.is_none() && self.usage != Usage::Drop {
             self.failure = failure.map(Box::new);

@@ -1,9 +1,8 @@
-//! [`Decoder`]: content codings undone, piece by piece.
+//! [`Decoder`]: streaming decompression of content codings.
 //!
-//! Invariant: what is handed on never exceeds the ceiling, in any layer of a chain: a bomb costs the ceiling's worth
-//! of work and no more. No layer keeps output; its scratch space lives on the stack while bytes are there. And nothing
-//! is made beyond what may be made at once: a layer that could go on keeps what it has not read, and waits for
-//! [`Decoder::go_on`].
+//! Invariant: the output of every layer of a chain stays within the ceiling, so a decompression bomb costs at most that
+//! much work. No layer buffers output; scratch space is on the stack during a call. No call produces more than its
+//! slice: a layer that could produce more keeps its unread input until [`Decoder::go_on`].
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -12,9 +11,11 @@
 //! | several gzip members or zstd frames in a row | one body |
 //! | bytes after the end of the stream | ignored, and told |
 //! | plain text labelled gzip or zstd | taken as it is, and told |
+//! | a label that is a charset, `none`, `binary`, `8bit` or `7bit` | ignored, and told |
 //! | an empty body with a coding | an empty body |
 //! | a wrong checksum, a stream that breaks or ends early | broken: what came before is kept |
 //! | a zstd window above 8 MiB (RFC 9659), brotli's large windows | broken |
+//! | windows above 256 KiB in more than one layer | broken |
 
 use std::cell::Cell;
 
@@ -27,37 +28,44 @@ use super::framing::list;
 use super::head::Head;
 use super::limits::Limits;
 
-/// Undoes the codings of one body.
+/// Decodes the content codings of one body.
 pub(super) struct Decoder {
-    /// In the order of undoing.
+    /// In the order of decoding.
     layers: Vec<Layer>,
-    /// How many bytes may be looked at next, by what became of those before.
+    /// Input bytes for the next call, adapted to the expansion ratio of the previous ones.
     pub(super) input_size: usize,
 }
 
-/// Why decoding goes no further.
+/// Why decoding stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DecodeStop {
-    /// The stream is not what its label says.
+    /// The stream is malformed.
     Broken(String),
     /// The ceiling was reached.
     Full,
 }
 
-/// What is odd about a body that could be decoded nevertheless.
+/// Defects of a body that was decoded in spite of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// The body was labelled with a coding and was plain text.
+    /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub mislabelled: bool,
-    /// There were bytes after the end of the coded stream; they were ignored.
+    /// Bytes after the end of the compressed stream were ignored.
     pub garbage: bool,
 }
 
-/// How much may be made.
+impl Oddities {
+    pub(super) fn merge(&mut self, other: Self) {
+        self.mislabelled |= other.mislabelled;
+        self.garbage |= other.garbage;
+    }
+}
+
+/// How much output may be produced.
 pub(super) struct DecodeQuota {
-    /// Of the whole body.
+    /// For the whole body.
     ceiling: u64,
-    /// At once, by all layers together: a few bytes may become millions, and others are waiting.
+    /// In this call, by all layers together.
     slice: Cell<u64>,
 }
 
@@ -73,27 +81,33 @@ impl DecodeQuota {
 
 pub(super) type Emit<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), DecodeStop>;
 
-/// Room for what becomes of a few bytes, ...
+/// Scratch space for input of up to [`FEW`] bytes.
 const SCRATCH: usize = 16 << 10;
-/// ... and of more than these. Larger room makes fewer calls, each of which has its window to put in order; but it is
-/// cleared each time, which is too much for little.
 const FEW: usize = 2 << 10;
+/// Scratch space for more input. It means fewer calls, but is zeroed each time, which is too expensive for little input.
 const LARGE_SCRATCH: usize = 32 << 10;
-/// RFC 9659: a decoder for the web need not go beyond 8 MiB.
+/// Windows of up to this size are not charged to the budget: gzip has 32 KiB, and small pages declare small ones.
+const SMALL_WINDOW: usize = 256 << 10;
+/// RFC 9659: web content must not need a window above 8 MiB.
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
 impl Decoder {
-    /// The decoder that a head asks for: none where the body is not coded. Fails, in words, where there is none for it.
-    pub(super) fn of(head: &Head, limits: &Limits) -> Result<Option<Box<Self>>, String> {
+    /// The decoder for the codings that a head declares; none if the body is not coded. The flag says that a label was
+    /// ignored because it does not name a coding. Fails with a message if a coding is not supported.
+    pub(super) fn of(head: &Head, limits: &Limits) -> Result<(Option<Box<Self>>, bool), String> {
         if head.get("content-encoding").is_none() {
-            return Ok(None);
+            return Ok((None, false));
         }
-        let mut layers = Vec::new();
+        let (mut layers, mut mislabelled) = (Vec::new(), false);
         for token in list(head, "content-encoding") {
-            if token.is_empty() || ["identity", "none"].iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes())) {
+            if token.is_empty() || token.eq_ignore_ascii_case(b"identity") {
                 continue;
             }
             let Some((_, kind)) = NAMES.iter().find(|(name, _)| token.eq_ignore_ascii_case(name.as_bytes())) else {
+                if is_not_a_coding(token) {
+                    mislabelled = true;
+                    continue;
+                }
                 let name = String::from_utf8_lossy(token.get(..40).unwrap_or(token));
                 return Err(format!("content coding {name:?} is not known"));
             };
@@ -103,20 +117,39 @@ impl Decoder {
             layers.push(Layer::new(*kind));
         }
         layers.reverse();
-        Ok((!layers.is_empty()).then(|| Box::new(Self { layers, input_size: FIRST_DECODE_INPUT })))
+        let decoder = (!layers.is_empty()).then(|| Box::new(Self { layers, input_size: FIRST_DECODE_INPUT }));
+        Ok((decoder, mislabelled))
     }
 
-    /// Decodes some more bytes, or keeps them for [`Decoder::go_on`].
+    /// Decodes bytes, or keeps them for [`Decoder::go_on`] if the slice is used up.
     pub(super) fn push(&mut self, bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         push(&mut self.layers, bytes, room, sink)
     }
 
-    /// Whether there was more to make of what has come than there was room for at once.
+    /// True if kept input can produce more output.
     pub(super) fn has_more(&self) -> bool {
         self.layers.iter().any(|layer| layer.rest.is_some())
     }
 
-    /// Goes on with what has come: the last layer first, since it waits for nobody.
+    /// Memory that must be charged before decoding continues; 0 if none.
+    pub(super) fn memory_needed(&self) -> usize {
+        self.layers.iter().map(|layer| layer.needed).sum()
+    }
+
+    /// The needed memory is charged: decoding can continue.
+    pub(super) fn grant_memory(&mut self) {
+        for layer in &mut self.layers {
+            layer.granted += std::mem::take(&mut layer.needed);
+        }
+    }
+
+    /// Refuses chains with more than one large window: ordinary servers do not send them, and they multiply memory.
+    pub(super) fn check_windows(&self) -> Result<(), DecodeStop> {
+        let large = self.layers.iter().filter(|layer| layer.needed > 0 || layer.granted > 0).count();
+        if large > 1 { Err(DecodeStop::Broken("two content codings with large windows".to_owned())) } else { Ok(()) }
+    }
+
+    /// Continues with kept input, starting with the last layer because its input comes first.
     pub(super) fn go_on(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
@@ -126,8 +159,15 @@ impl Decoder {
         Ok(())
     }
 
-    /// The body is over: hands on what was held back, all of it where there is room, and tells a stream that is not whole.
+    /// Ends the body: flushes all layers and reports an incomplete stream.
+    ///
+    /// Does not wait for memory: this decoder is dropped right after this call.
     pub(super) fn finish(&mut self, room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+        self.check_windows()?;
+        for layer in &mut self.layers {
+            layer.needed = 0;
+            layer.granted = usize::MAX;
+        }
         self.go_on(room, sink)?;
         let mut layers = self.layers.as_mut_slice();
         while let Some((first, rest)) = layers.split_first_mut() {
@@ -148,6 +188,12 @@ impl Decoder {
             garbage: self.layers.iter().any(|layer| layer.garbage),
         }
     }
+}
+
+/// True for labels that servers put into Content-Encoding by mistake: charsets, and transfer encodings of MIME.
+fn is_not_a_coding(token: &[u8]) -> bool {
+    ["none", "binary", "8bit", "7bit"].iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes()))
+        || encoding_rs::Encoding::for_label(token).is_some()
 }
 
 fn push(layers: &mut [Layer], bytes: &[u8], room: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
@@ -173,20 +219,24 @@ const NAMES: [(&str, Kind); 5] = [
     ("zstd", Kind::Zstd),
 ];
 
-/// One coding being undone.
+/// The decoder of one coding.
 struct Layer {
     kind: Kind,
     state: State,
     engine: Engine,
-    /// The first bytes of a stream, until there are enough of them to tell what it is.
+    /// The first bytes of a stream, until they suffice to identify it.
     peek: [u8; PEEK],
     peeked: u8,
-    /// A stream has ended before this one: what comes may be a further one, or garbage.
+    /// A stream has ended before: what follows is another stream or garbage.
     again: bool,
     garbage: bool,
-    /// Bytes handed on.
+    /// Output bytes so far.
     made: u64,
-    /// In the middle of a stream: there is more to make, be it of these bytes or of what the engine has read.
+    /// Memory charged for the window, and memory to be charged before the stream can start. Windows of up to
+    /// [`SMALL_WINDOW`] bytes are not charged.
+    granted: usize,
+    needed: usize,
+    /// Unread input of a stream that can produce more output. May be empty if the engine itself holds input.
     rest: Option<Vec<u8>>,
 }
 
@@ -196,9 +246,9 @@ const PEEK: usize = 16;
 enum State {
     /// Before a stream.
     Peek,
-    /// In a stream.
+    /// Within a stream.
     Stream,
-    /// The label lies: plain text.
+    /// The label is wrong: plain text.
     Plain,
     /// After the last stream.
     Spent,
@@ -211,7 +261,7 @@ enum Engine {
     Zstd(zstd::stream::raw::Decoder<'static>),
 }
 
-/// How far one call of an engine came.
+/// The result of one call of a decompression engine.
 struct Progress {
     read: usize,
     written: usize,
@@ -235,6 +285,8 @@ impl Layer {
             again: false,
             garbage: false,
             made: 0,
+            granted: 0,
+            needed: 0,
             rest: None,
         }
     }
@@ -265,7 +317,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Whether it must not read on yet; then these bytes are kept.
+    /// Keeps `bytes` if earlier input is still waiting.
     fn waits(&mut self, bytes: &[u8]) -> bool {
         let Some(rest) = &mut self.rest else { return false };
         rest.extend_from_slice(bytes);
@@ -273,8 +325,17 @@ impl Layer {
     }
 
     fn go_on(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+        if self.needed > 0 {
+            return Ok(());
+        }
         let Some(rest) = self.rest.take() else { return Ok(()) };
-        let used = self.run(&rest, room, out)?;
+        let used = if self.state == State::Peek {
+            // The stream waited for memory.
+            self.start(room, out)?;
+            0
+        } else {
+            self.run(&rest, room, out)?
+        };
         self.push(rest.get(used..).unwrap_or_default(), room, out)
     }
 
@@ -297,11 +358,10 @@ impl Layer {
         }
     }
 
-    /// How many bytes tell what a stream is.
+    /// The number of bytes needed to identify a stream.
     fn needed(&self) -> usize {
         match (self.kind, self.again) {
-            (Kind::Gzip | Kind::Zstd, false) => PEEK,
-            (Kind::Zstd, true) => 4,
+            (Kind::Gzip, false) | (Kind::Zstd, _) => PEEK,
             (Kind::Gzip, true) | (Kind::Deflate, _) => 2,
             (Kind::Brotli, _) => 1,
         }
@@ -317,10 +377,20 @@ impl Layer {
         later
     }
 
-    /// Decides what a stream is by its first bytes, and decodes these.
+    /// Identifies a stream by its first bytes and decodes them.
     fn start(&mut self, room: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();
+        let window = match self.kind {
+            Kind::Brotli => brotli_window(bytes),
+            Kind::Zstd => zstd_window(bytes),
+            Kind::Gzip | Kind::Deflate => 0,
+        };
+        if window > SMALL_WINDOW && window > self.granted {
+            self.needed = window - self.granted;
+            self.rest = Some(Vec::new());
+            return Ok(());
+        }
         self.peeked = 0;
         self.state = match self.kind {
             Kind::Gzip if bytes.starts_with(&[0x1f, 0x8b]) || bytes == [0x1f] => {
@@ -359,14 +429,13 @@ impl Layer {
         }
         match self.state {
             State::Plain => self.emit(bytes, room, out),
-            // A stream of fewer bytes than it takes to tell what it is: what is left belongs to the next one.
+            // The stream was shorter than the bytes needed to identify it: the rest belongs to the next one.
             State::Peek | State::Spent if !bytes.is_empty() => self.push(bytes, room, out),
             _ => Ok(()),
         }
     }
 
-    /// Lets the engine work until it has read all, its stream is over, or there is no room for now. Says how much it has
-    /// read.
+    /// Runs the engine until all input is read, the stream ends, or the slice is used up. Returns how much was read.
     fn run(&mut self, bytes: &[u8], room: &DecodeQuota, out: Emit<'_>) -> Result<usize, DecodeStop> {
         if bytes.len() <= FEW {
             self.run_in(&mut [0; SCRATCH], bytes, room, out)
@@ -485,8 +554,7 @@ fn zstd_engine() -> Result<Engine, DecodeStop> {
     Ok(Engine::Zstd(decoder))
 }
 
-/// Does a zstd frame, or one to be skipped, begin here? Fewer bytes than it takes to say count as yes: the stream
-/// then ends early.
+/// True if a zstd frame or a skippable frame may begin here. Too few bytes count as yes: the stream then ends early.
 fn is_zstd(bytes: &[u8]) -> bool {
     let begins = |magic: [u8; 4]| bytes.iter().zip(magic).all(|(have, want)| *have == want);
     let skippable = match bytes {
@@ -496,7 +564,38 @@ fn is_zstd(bytes: &[u8]) -> bool {
     begins([0x28, 0xb5, 0x2f, 0xfd]) || skippable
 }
 
-/// Is this the header of a zlib stream (RFC 1950), and not raw deflate?
+/// The window of the zstd frame that begins here (RFC 8878, 3.1.1.1), at most what the decoder accepts.
+fn zstd_window(bytes: &[u8]) -> usize {
+    const MAX: u64 = 1 << ZSTD_WINDOW_LOG;
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, rest @ ..] = bytes else { return 0 };
+    let is_single = descriptor & 0x20 != 0;
+    let size = if is_single {
+        let dictionary_id = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let (length, offset) = [(1, 0), (2, 256), (4, 0), (8, 0)][usize::from(descriptor >> 6)];
+        let digits = rest.get(dictionary_id..dictionary_id + length);
+        digits.map(|digits| digits.iter().rev().fold(0, |size: u64, digit| size << 8 | u64::from(*digit)) + offset)
+    } else {
+        rest.first().map(|window| {
+            let base = 1u64 << (10 + (window >> 3));
+            base + base / 8 * u64::from(window & 7)
+        })
+    };
+    usize::try_from(size.unwrap_or(MAX).min(MAX)).unwrap_or(usize::MAX)
+}
+
+/// The window of the brotli stream that begins here (RFC 7932, 9.1).
+fn brotli_window(bytes: &[u8]) -> usize {
+    let first = bytes.first().copied().unwrap_or_default();
+    let bits = match (first & 1, first >> 1 & 7, first >> 4 & 7) {
+        (0, ..) => 16,
+        (_, 0, 0) => 17,
+        (_, 0, bits) => 8 + bits,
+        (_, bits, _) => 17 + bits,
+    };
+    1 << bits
+}
+
+/// True for the header of a zlib stream (RFC 1950), as opposed to raw deflate.
 fn is_zlib(bytes: &[u8]) -> bool {
     match *bytes {
         [first, second, ..] => {
@@ -506,7 +605,7 @@ fn is_zlib(bytes: &[u8]) -> bool {
     }
 }
 
-/// Is this how a text begins? No control characters but white space.
+/// True if this looks like the start of a text: no control characters but white space.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte >= b' ' && *byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c))
 }

@@ -1,14 +1,14 @@
-//! [`ReadDeadlines`]: when an exchange has taken too long, and in which way.
+//! [`ReadDeadlines`]: the timeouts of one exchange.
 //!
-//! Three clocks run: the *total* one from beginning to end; the *idle* one, which a head must beat as a whole and a
-//! body byte by byte; and the *rate* one, which looks at a body over windows as long as the idle time-out.
+//! Three timers run. *Total* covers the whole exchange. *Idle* requires a complete head, then progress of the body.
+//! *Rate* requires a minimum number of body bytes in each window of the length of the idle timeout.
 //!
-//! Invariant: the moment that `head` or `body` name is the earliest at which `expired` has something to say, and a
-//! peer that drips cannot push it away for ever.
+//! Invariant: the time that `head` or `body` returns is the earliest at which an `expired` method reports something,
+//! and a peer that sends a trickle of bytes cannot postpone it for ever.
 //!
-//! A body that brings a few bytes and then falls silent is both slow and stalled. It is called stalled: where the
-//! second half of a window was silent, the judgement waits for the idle clock; the next byte, should it come, is
-//! judged by the rate.
+//! A body that delivers a few bytes and then stalls is both too slow and idle. It is reported as idle: if nothing
+//! arrived in the second half of a window, the decision is left to the idle timer. If another byte arrives, the rate is
+//! checked then.
 
 use crate::time::Time;
 
@@ -17,15 +17,15 @@ use super::limits::Limits;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadDeadlines {
     total: Time,
-    /// When the request was out, then when the last byte of the body came.
+    /// When the request was sent, later when the last body byte arrived.
     last: Time,
-    /// When the current window began.
+    /// Start of the current window.
     window: Time,
-    /// Bytes in the current window.
+    /// Bytes received in the current window.
     bytes: u64,
 }
 
-/// Which clock ran out.
+/// Which timer expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
     Total,
@@ -38,22 +38,22 @@ impl ReadDeadlines {
         Self { total, last: now, window: now, bytes: 0 }
     }
 
-    /// The request is out, or the body begins: idle and rate begin anew.
+    /// Restarts idle and rate timers: the request is sent, or the body begins.
     pub(super) fn restart(&mut self, now: Time) {
         self.last = now;
         self.window = now;
         self.bytes = 0;
     }
 
-    /// Reading goes on after a pause of ours, which counts for neither idle nor rate. They go on where they stood: a body
-    /// that makes us pause again and again must not win time by it.
+    /// Excludes a pause of our own from the idle and rate timers. They continue from where they stopped, so a body that
+    /// makes us pause often gains no time.
     pub(super) fn stood_still(&mut self, since: Time, now: Time) {
         let pause = now - since.max(self.last);
         self.last += pause;
         self.window += pause;
     }
 
-    /// Some bytes of the body came. True where too few came in too long a time.
+    /// Counts body bytes. Returns true if a window ended with too few of them.
     pub(super) fn moved(&mut self, bytes: usize, now: Time, limits: &Limits) -> bool {
         self.last = now;
         self.bytes += bytes as u64;
@@ -66,12 +66,12 @@ impl ReadDeadlines {
         slow
     }
 
-    /// Until when the head must be whole.
+    /// The deadline of a complete head.
     pub(super) fn head(&self, limits: &Limits) -> Time {
         self.total.min(self.last + limits.idle)
     }
 
-    /// Until when something must happen in a body.
+    /// The deadline of the next progress of a body.
     pub(super) fn body(&self, limits: &Limits) -> Time {
         self.total.min(self.last + limits.idle).min(self.slow_at(limits))
     }
@@ -102,7 +102,7 @@ impl ReadDeadlines {
         }
     }
 
-    /// When the body is too slow, if nothing comes until then.
+    /// When the body becomes too slow if nothing arrives before.
     fn slow_at(&self, limits: &Limits) -> Time {
         let end = self.window + limits.idle;
         if !self.is_short(limits) || end.since(self.last) > limits.idle / 2 { Time::NEVER } else { end }

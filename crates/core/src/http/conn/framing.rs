@@ -1,51 +1,64 @@
-//! [`BodyFraming`]: where the body of an answer ends.
+//! [`BodyFraming`]: where the body of a response ends.
 //!
-//! Invariant: `take` never looks at a byte beyond the end of the body, and keeps no byte: a chunk's line that is cut
-//! between two reads lives on as a number and a state. Ambiguity is an error, or ends the connection's life:
+//! Invariant: `take` never reads beyond the end of the body and buffers nothing: a chunk line that is split across reads
+//! is carried as a number and a state. Ambiguous framing is an error, or at least prevents reuse of the connection:
 //!
 //! | fault | treated as |
 //! |---|---|
 //! | several Content-Length that are equal, byte by byte, also as a list | tolerated |
 //! | Content-Length that differ, are empty, signed, too large or not digits | refused |
-//! | Transfer-Encoding and Content-Length | chunks win; connection not used again |
-//! | Transfer-Encoding: identity, alone | tolerated, as if it were not there |
-//! | chunked in HTTP/1.0 | tolerated; connection not used again |
-//! | chunked twice or not as the last | refused |
-//! | any other transfer coding | refused as `decode`: it was not asked for |
-//! | chunk lines that end in a bare LF; blanks after a chunk's size | tolerated |
-//! | a chunk size without digits, with more than 16, or with a prefix | refused |
-//! | the end of the connection after the last chunk, in the trailers | tolerated: the body is whole |
+//! | Transfer-Encoding and Content-Length | chunked wins; connection not reused |
+//! | Transfer-Encoding: identity, alone | ignored |
+//! | chunked more than once, or together with identity | chunked once; connection not reused |
+//! | chunked in HTTP/1.0 | tolerated; connection not reused |
+//! | any other transfer coding | refused as `decode` (we do not ask for any); `protocol` if it comes after chunked |
+//! | chunk lines that end in a bare LF; blanks after a chunk size | tolerated |
+//! | a chunk size without digits, with more than 16, or with a prefix | broken: the chunks before it are kept |
+//! | more chunk extensions or trailers than the limits allow | refused |
+//! | end of the connection after the last chunk, within the trailers | tolerated: the body is complete |
 
 use crate::outcome::{ErrorKind, Failure};
 
 use super::head::{Head, Version};
 use super::limits::Limits;
 
+/// Bytes of a server's text that a message quotes.
+const SHOWN: usize = 40;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
-    /// So many bytes are still to come.
+    /// Bytes still to come.
     Length(u64),
     Chunked(Chunked),
-    /// Whatever comes until the connection is closed.
+    /// Everything up to the end of the connection.
     UntilClose,
 }
 
-/// What [`BodyFraming::take`] found at the beginning of some bytes.
+/// The next piece of a body, as returned by [`BodyFraming::take`].
 pub(super) struct Piece<'a> {
     /// Bytes of the body.
     pub(super) body: &'a [u8],
-    /// How many bytes that took, framing included.
+    /// Bytes consumed, framing included.
     pub(super) used: usize,
 }
 
-/// A body in chunks, at some point of it.
+/// A framing error.
+pub(super) struct FramingError {
+    pub(super) failure: Failure,
+    /// Bytes up to and including the faulty one. Counting them makes the result independent of how the input was split.
+    pub(super) used: usize,
+    /// The framing is malformed, so the body up to here is kept. False if a limit was exceeded.
+    pub(super) keeps_body: bool,
+}
+
+/// The state of the chunked decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunked {
     state: State,
-    /// The size being read, then what is left of the chunk.
+    /// The chunk size while it is being read, then the bytes left of the chunk.
     left: u64,
     digits: u8,
-    /// Bytes of extensions, then of trailers, so far.
+    /// Bytes of chunk extensions so far; after the last chunk, of trailers.
     extra: u32,
 }
 
@@ -65,11 +78,11 @@ enum State {
     End,
 }
 
-/// What a head says about the body and the connection.
+/// What a head says about the body and about reuse of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BodyPlan {
     pub(super) framing: BodyFraming,
-    /// May the connection be used again after this body?
+    /// The connection may be reused after this body.
     pub(super) keep: bool,
 }
 
@@ -77,12 +90,13 @@ impl BodyPlan {
     pub(super) fn of(head: &Head) -> Result<Self, Failure> {
         let mut keep = stays_open(head);
         let bodiless = matches!(head.status, 204 | 304);
-        let codings = transfer_codings(head)?;
-        let framing = if codings {
-            keep &= head.version == Version::Http11 && head.get("content-length").is_none() && !bodiless;
+        let transfer = transfer_coding(head)?;
+        let framing = if transfer != TransferCoding::None {
+            let is_clean = transfer == TransferCoding::Chunked && head.get("content-length").is_none();
+            keep &= head.version == Version::Http11 && is_clean && !bodiless;
             BodyFraming::Chunked(Chunked::new())
         } else if let Some(length) = content_length(head)? {
-            // A 204 with a length promises bytes that must not come: whoever sends that may send them.
+            // A 204 must not have a body. A server that announces one may also send it, so do not reuse the connection.
             keep &= head.status != 204 || length == 0;
             BodyFraming::Length(length)
         } else {
@@ -95,9 +109,8 @@ impl BodyPlan {
 }
 
 impl BodyFraming {
-    /// The next piece of the body in `bytes`; `used` is zero only where `bytes` is empty or the body is over. A fault
-    /// comes with the number of bytes up to it, so that it is the same however the bytes were cut.
-    pub(super) fn take<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Piece<'a>, (Failure, usize)> {
+    /// Returns the next piece of the body in `bytes`. `used` is zero only if `bytes` is empty or the body is complete.
+    pub(super) fn take<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Piece<'a>, FramingError> {
         match self {
             Self::Length(left) => {
                 let body = prefix(bytes, *left);
@@ -109,7 +122,7 @@ impl BodyFraming {
         }
     }
 
-    /// Is the body whole?
+    /// True if the body is complete.
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
@@ -118,7 +131,7 @@ impl BodyFraming {
         }
     }
 
-    /// Is the body whole if the connection ends here?
+    /// True if the body is complete when the connection ends here.
     pub(super) fn may_end_here(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
@@ -137,7 +150,7 @@ impl Chunked {
         matches!(self.state, State::TrailerStart | State::Trailer | State::TrailerLf | State::LastLf | State::End)
     }
 
-    fn take<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Piece<'a>, (Failure, usize)> {
+    fn take<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Piece<'a>, FramingError> {
         let mut used = 0;
         while let Some(&byte) = bytes.get(used) {
             match self.state {
@@ -150,26 +163,26 @@ impl Chunked {
                     }
                     return Ok(Piece { body, used: used + body.len() });
                 }
-                _ => self.line(byte, limits).map_err(|failure| (failure, used + 1))?,
+                _ => self.line(byte, limits).map_err(|fault| FramingError { used: used + 1, ..fault })?,
             }
             used += 1;
         }
         Ok(Piece { body: &[], used })
     }
 
-    /// Goes on by one byte of a line between chunks.
-    fn line(&mut self, byte: u8, limits: &Limits) -> Result<(), Failure> {
+    /// Consumes one byte of a line between chunks.
+    fn line(&mut self, byte: u8, limits: &Limits) -> Result<(), FramingError> {
         self.state = match (self.state, byte) {
             (State::Size, byte) if byte.is_ascii_hexdigit() => {
                 self.digits += 1;
                 if self.digits > 16 {
-                    return Err(protocol("a chunk size of more than 16 digits"));
+                    return Err(malformed("a chunk size of more than 16 digits"));
                 }
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 self.left = self.left << 4 | u64::from(digit);
                 State::Size
             }
-            (State::Size, _) if self.digits == 0 => return Err(protocol("a chunk without a size")),
+            (State::Size, _) if self.digits == 0 => return Err(malformed("a chunk without a size")),
             (State::Size | State::Blank, b' ' | b'\t') => {
                 self.count(limits.max_extensions, || extensions(limits))?;
                 State::Blank
@@ -189,10 +202,10 @@ impl Chunked {
                 self.count(limits.max_extensions, || extensions(limits))?;
                 State::Extension
             }
-            (State::Size | State::Blank, _) => return Err(protocol("a chunk size that is not a number")),
+            (State::Size | State::Blank, _) => return Err(malformed("a chunk size that is not a number")),
             (State::DataCr, b'\r') => State::DataLf,
             (State::DataCr | State::DataLf, b'\n') => State::Size,
-            (State::DataCr | State::DataLf, _) => return Err(protocol("a chunk longer than its size")),
+            (State::DataCr | State::DataLf, _) => return Err(malformed("a chunk longer than its size")),
             (State::TrailerStart, b'\r') => State::LastLf,
             (State::TrailerStart | State::LastLf, b'\n') => State::End,
             (State::Trailer, b'\r') => State::TrailerLf,
@@ -202,16 +215,16 @@ impl Chunked {
                 State::Trailer
             }
             (State::SizeLf | State::TrailerLf | State::LastLf, _) => {
-                return Err(protocol("a line between chunks that ends in CR without LF"));
+                return Err(malformed("a line between chunks that ends in CR without LF"));
             }
             (State::Data | State::End, _) => self.state,
         };
         Ok(())
     }
 
-    fn count(&mut self, limit: u32, failure: impl FnOnce() -> Failure) -> Result<(), Failure> {
+    fn count(&mut self, limit: u32, failure: impl FnOnce() -> Failure) -> Result<(), FramingError> {
         self.extra = self.extra.saturating_add(1);
-        if self.extra > limit { Err(failure()) } else { Ok(()) }
+        if self.extra > limit { Err(FramingError { failure: failure(), used: 0, keeps_body: false }) } else { Ok(()) }
     }
 }
 
@@ -223,11 +236,15 @@ fn trailers(limits: &Limits) -> Failure {
     Failure::new(ErrorKind::HeaderTooLarge, format!("more than {} bytes of trailer fields", limits.max_trailers))
 }
 
-fn protocol(words: &str) -> Failure {
-    Failure::new(ErrorKind::Protocol, words)
+fn protocol(message: &str) -> Failure {
+    Failure::new(ErrorKind::Protocol, message)
 }
 
-/// As much of `bytes` as `most` allows.
+fn malformed(message: &str) -> FramingError {
+    FramingError { failure: protocol(message), used: 0, keeps_body: true }
+}
+
+/// The first `most` bytes, or all if there are fewer.
 fn prefix(bytes: &[u8], most: u64) -> &[u8] {
     usize::try_from(most).ok().and_then(|most| bytes.get(..most)).unwrap_or(bytes)
 }
@@ -237,7 +254,7 @@ pub(super) fn list<'a>(head: &'a Head, name: &'a str) -> impl Iterator<Item = &'
     head.get_all(name).flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Does the server mean to keep the connection open?
+/// True if the server intends to keep the connection open.
 fn stays_open(head: &Head) -> bool {
     let mut keep = head.version == Version::Http11;
     for token in list(head, "connection") {
@@ -249,27 +266,34 @@ fn stays_open(head: &Head) -> bool {
     keep
 }
 
-/// Is the body in chunks?
-fn transfer_codings(head: &Head) -> Result<bool, Failure> {
-    let mut chunked = false;
-    let mut identity = false;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TransferCoding {
+    None,
+    Chunked,
+    /// Chunked, named more than once or together with identity. Browsers and curl read this as chunked.
+    OddlyChunked,
+}
+
+fn transfer_coding(head: &Head) -> Result<TransferCoding, Failure> {
+    let (mut chunked, mut others) = (false, false);
     for token in list(head, "transfer-encoding").filter(|token| !token.is_empty()) {
-        if chunked {
-            return Err(protocol("a transfer coding on top of chunked"));
-        }
         if token.eq_ignore_ascii_case(b"chunked") {
+            others |= chunked;
             chunked = true;
         } else if token.eq_ignore_ascii_case(b"identity") {
-            identity = true;
+            others = true;
+        } else if chunked {
+            return Err(protocol("a transfer coding on top of chunked"));
         } else {
-            let name = String::from_utf8_lossy(token);
+            let name = String::from_utf8_lossy(token.get(..SHOWN).unwrap_or(token));
             return Err(Failure::new(ErrorKind::Decode, format!("transfer coding {name:?} was not asked for")));
         }
     }
-    if chunked && identity {
-        return Err(protocol("transfer codings chunked and identity at once"));
-    }
-    Ok(chunked)
+    Ok(match (chunked, others) {
+        (false, _) => TransferCoding::None,
+        (true, false) => TransferCoding::Chunked,
+        (true, true) => TransferCoding::OddlyChunked,
+    })
 }
 
 fn content_length(head: &Head) -> Result<Option<u64>, Failure> {
@@ -284,8 +308,8 @@ fn content_length(head: &Head) -> Result<Option<u64>, Failure> {
     match length {
         Some(length) => Ok(Some(length)),
         None => {
-            let shown = String::from_utf8_lossy(first.get(..40).unwrap_or(first));
-            Err(protocol(&format!("Content-Length {shown:?} is no length")))
+            let shown = String::from_utf8_lossy(first.get(..SHOWN).unwrap_or(first));
+            Err(protocol(&format!("Content-Length {shown:?} is not a length")))
         }
     }
 }

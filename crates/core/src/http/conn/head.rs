@@ -1,20 +1,23 @@
-//! [`Head`]: status line and header fields of an answer, as received.
+//! [`Head`]: status line and header fields of a response, as received.
 //!
-//! Invariant: a `Head` keeps the exact bytes and an index into them; nothing is copied per field, nothing is
-//! interpreted. What is tolerated and what is refused is decided here and nowhere else:
+//! Invariant: a `Head` holds the exact bytes and an index into them; fields are neither copied nor interpreted. This is
+//! the only place that decides which faults are tolerated:
 //!
 //! | fault | treated as |
 //! |---|---|
 //! | lines that end in a bare LF, also mixed with CRLF | tolerated |
 //! | no reason phrase, with or without the space before it | tolerated |
-//! | bytes above 0x7f in the reason or in a value | tolerated, kept as they are |
+//! | bytes above 0x7f in the reason or in a value | tolerated, kept |
 //! | more spaces or tabs around a value or in the reason | tolerated, values are trimmed |
 //! | a value folded over several lines (obs-fold) | tolerated, joined by one space |
+//! | control characters other than NUL and CR in a value | tolerated, kept and marked |
+//! | a field name with a blank or other bytes that a token may not have | the field is dropped and the head marked |
+//! | the same, if the name is a malformed Content-Length or Transfer-Encoding | refused |
 //! | anything before `HTTP/1.` (empty lines too), other versions, HTTP/0.9 | refused |
 //! | a status that is not three digits, or below 100 | refused |
-//! | a space in or after a field name, before the first field, or around the version | refused |
+//! | a space before the first field, or around the version | refused |
 //! | a field without colon, without name | refused |
-//! | CR that is not followed by LF, NUL and other controls | refused |
+//! | NUL; CR that is not followed by LF | refused |
 
 use std::mem::MaybeUninit;
 
@@ -28,19 +31,23 @@ pub enum Version {
     Http11,
 }
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub struct Head {
     pub status: u16,
     pub version: Version,
-    /// The head as received; after it, values that had to be unfolded.
+    /// A field was dropped because of its malformed name.
+    pub has_dropped_fields: bool,
+    /// A value contains control characters.
+    pub has_controls: bool,
+    /// The head as received, followed by the values that had to be unfolded.
     bytes: Box<[u8]>,
-    /// How many of `bytes` were received.
+    /// The number of received bytes in `bytes`.
     received: u32,
     fields: Box<[Field]>,
 }
 
-/// Where in a head's bytes one field stands.
+/// The position of one field in the bytes of its head.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     name: u32,
@@ -49,17 +56,17 @@ struct Field {
     value_len: u32,
 }
 
-/// What became of an attempt to read a head.
+/// The result of parsing a head.
 pub(super) enum ParsedHead {
-    /// The head, and how many bytes it took.
+    /// The head and its length.
     Whole(Head, usize),
     Partial,
 }
 
-/// What every head begins with.
+/// The first bytes of every head.
 const OPENING: &[u8] = b"HTTP/1.";
 
-/// Heads with up to this many fields are parsed without asking for memory for the parser.
+/// Heads with up to this many fields are parsed without a heap allocation for the parser.
 const USUAL_FIELDS: usize = 64;
 
 impl Head {
@@ -79,7 +86,7 @@ impl Head {
             .map(|field| self.slice(field.value, field.value_len))
     }
 
-    /// All fields as (name, value), in order, names as they were written.
+    /// All fields as (name, value), in order, names as received.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields
             .iter()
@@ -94,13 +101,13 @@ impl Head {
         self.fields.is_empty()
     }
 
-    /// The exact bytes as received, with the empty line at the end.
+    /// The exact bytes as received, including the empty line at the end.
     pub fn raw(&self) -> &[u8] {
         self.slice(0, self.received)
     }
 
-    /// How many fields count towards the limit. Cookies come in crowds, from honest hosts too; there is a limit on their
-    /// bytes, and only a few of them are ever looked at.
+    /// The number of fields that count towards the limit. Set-Cookie does not: ordinary hosts send many, `max_head` limits
+    /// their bytes, and only a few of them are parsed.
     fn counted(&self) -> usize {
         self.fields.iter().filter(|field| !self.is_named(field, "set-cookie")).count()
     }
@@ -134,12 +141,15 @@ impl Head {
             }
             result => result,
         }
-        .map_err(|fault| explain(fault, limits))
+        .or_else(|fault| match fault {
+            httparse::Error::HeaderName | httparse::Error::HeaderValue => parse_leniently(bytes, limits),
+            fault => Err(explain(fault, limits)),
+        })
         .and_then(|parsed| match parsed {
             ParsedHead::Partial if bytes.len() > limits.max_head => Err(too_long(limits)),
             ParsedHead::Whole(_, used) if used > limits.max_head => Err(too_long(limits)),
             ParsedHead::Whole(head, _) if head.status < 100 => {
-                Err(Failure::new(ErrorKind::Protocol, format!("status {:03} is none", head.status)))
+                Err(Failure::new(ErrorKind::Protocol, format!("{:03} is not a status", head.status)))
             }
             parsed => Ok(parsed),
         })
@@ -148,25 +158,37 @@ impl Head {
     fn build(response: &httparse::Response<'_, '_>, raw: &[u8]) -> Self {
         let base = raw.as_ptr().addr();
         let place = |part: &[u8]| part.as_ptr().addr().wrapping_sub(base) as u32;
-        let mut unfolded = Vec::new();
         let fields = response
             .headers
             .iter()
-            .map(|header| {
-                let (value, value_len) = if memchr::memchr(b'\n', header.value).is_some() {
-                    let start = raw.len() + unfolded.len();
-                    unfold(header.value, &mut unfolded);
-                    (start as u32, (raw.len() + unfolded.len() - start) as u32)
-                } else {
-                    (place(header.value), header.value.len() as u32)
-                };
-                Field { name: place(header.name.as_bytes()), name_len: header.name.len() as u32, value, value_len }
+            .map(|header| Field {
+                name: place(header.name.as_bytes()),
+                name_len: header.name.len() as u32,
+                value: place(header.value),
+                value_len: header.value.len() as u32,
             })
             .collect();
+        Self::assemble(response, raw, fields)
+    }
+
+    /// Builds a head from the positions of its fields. Folded values are unfolded.
+    fn assemble(response: &httparse::Response<'_, '_>, raw: &[u8], mut fields: Box<[Field]>) -> Self {
+        let mut unfolded = Vec::new();
+        for field in &mut fields {
+            let value = raw.get(field.value as usize..(field.value + field.value_len) as usize).unwrap_or_default();
+            if memchr::memchr(b'\n', value).is_some() {
+                let start = raw.len() + unfolded.len();
+                unfold(value, &mut unfolded);
+                field.value = start as u32;
+                field.value_len = (raw.len() + unfolded.len() - start) as u32;
+            }
+        }
         let bytes = if unfolded.is_empty() { Box::from(raw) } else { [raw, &unfolded].concat().into_boxed_slice() };
         Self {
             status: response.code.unwrap_or_default(),
             version: if response.version == Some(0) { Version::Http10 } else { Version::Http11 },
+            has_dropped_fields: false,
+            has_controls: false,
             bytes,
             received: raw.len() as u32,
             fields,
@@ -174,16 +196,93 @@ impl Head {
     }
 }
 
-/// Tells garbage from a beginning head at the first byte that differs, so that nobody waits for the rest of it.
+/// Parses a head with field names or values that `httparse` refuses and browsers accept.
+fn parse_leniently(bytes: &[u8], limits: &Limits) -> Result<ParsedHead, Failure> {
+    let protocol = |message: &str| Failure::new(ErrorKind::Protocol, message);
+    // One byte more than is allowed: enough to tell "too long" from "just fits".
+    let bytes = bytes.get(..limits.max_head.saturating_add(1)).unwrap_or(bytes);
+    let Some(status_end) = memchr::memchr(b'\n', bytes) else { return Ok(ParsedHead::Partial) };
+    let mut fields: Vec<Field> = Vec::new();
+    let (mut dropped, mut is_dropping, mut has_controls) = (0, false, false);
+    let mut at = status_end + 1;
+    let end = loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(length) = memchr::memchr(b'\n', rest) else { return Ok(ParsedHead::Partial) };
+        let line = rest.get(..length).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (start, next) = (at, at + length + 1);
+        at = next;
+        if line.is_empty() {
+            break next;
+        }
+        if line.iter().any(|byte| matches!(byte, 0 | b'\r')) {
+            return Err(protocol("a header field with NUL, or with CR without LF"));
+        }
+        has_controls |= line.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f);
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            match fields.last_mut() {
+                _ if is_dropping => {}
+                Some(field) => field.value_len = (start + line.len()) as u32 - field.value,
+                None => return Err(protocol("a space before the first header field")),
+            }
+            continue;
+        }
+        let Some(colon) = memchr::memchr(b':', line).filter(|colon| *colon > 0) else {
+            return Err(protocol("a header field without colon or without name"));
+        };
+        let (name, value) = line.split_at(colon);
+        is_dropping = !name.iter().all(|byte| is_token(*byte));
+        if is_dropping {
+            if names_framing(name) {
+                return Err(protocol("a malformed Content-Length or Transfer-Encoding field"));
+            }
+            dropped += 1;
+            continue;
+        }
+        let value = value.get(1..).unwrap_or_default();
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let first = value.iter().position(|byte| !is_blank(byte)).unwrap_or(value.len());
+        let last = value.iter().rposition(|byte| !is_blank(byte)).map_or(first, |last| last + 1);
+        fields.push(Field {
+            name: start as u32,
+            name_len: colon as u32,
+            value: (start + colon + 1 + first) as u32,
+            value_len: (last - first) as u32,
+        });
+    };
+    // The status line alone is a complete head once an empty line follows it.
+    let status_line = [bytes.get(..=status_end).unwrap_or_default(), b"\r\n"].concat();
+    let mut response = httparse::Response::new(&mut []);
+    response.parse(&status_line).map_err(|fault| explain(fault, limits))?;
+    let mut head = Head::assemble(&response, bytes.get(..end).unwrap_or(bytes), fields.into());
+    (head.has_dropped_fields, head.has_controls) = (dropped > 0, has_controls);
+    if head.counted() + dropped > limits.max_headers {
+        return Err(explain(httparse::Error::TooManyHeaders, limits));
+    }
+    Ok(ParsedHead::Whole(head, end))
+}
+
+/// True for the bytes that a field name may contain (RFC 9110, 5.6.2).
+pub(super) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// True if a malformed name was probably meant to be that of a field that frames the message.
+fn names_framing(name: &[u8]) -> bool {
+    let letters = || name.iter().filter(|byte| byte.is_ascii_alphabetic()).map(u8::to_ascii_lowercase);
+    ["contentlength", "transferencoding"].iter().any(|framing| letters().eq(framing.bytes()))
+}
+
+/// Detects at the first wrong byte that this is not an HTTP head, so that a fetch does not wait for the rest of it.
 pub(super) fn check_opening(bytes: &[u8]) -> Result<(), Failure> {
     if bytes.iter().zip(OPENING).all(|(have, want)| have == want) {
         return Ok(());
     }
     let shown: String = bytes.iter().take(24).flat_map(|byte| byte.escape_ascii()).map(char::from).collect();
-    Err(Failure::new(ErrorKind::Protocol, format!("the answer does not begin with HTTP/1.x but with \"{shown}\"")))
+    Err(Failure::new(ErrorKind::Protocol, format!("the response does not begin with HTTP/1.x but with \"{shown}\"")))
 }
 
-/// Where the head that begins `bytes` ends, if its end is there. `from` says how far was searched before.
+/// The end of the head at the start of `bytes`, if it is there. The first `from` bytes have been searched before.
 pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(2);
     for at in memchr::memchr_iter(b'\n', bytes.get(from..)?) {
@@ -219,7 +318,7 @@ fn parse_into<'b>(
     })
 }
 
-/// At least as many as there are `Set-Cookie` fields.
+/// An upper bound of the number of `Set-Cookie` fields.
 fn cookie_lines(bytes: &[u8], limits: &Limits) -> usize {
     const NAME: &[u8] = b"set-cookie:";
     let bytes = bytes.get(..limits.max_head).unwrap_or(bytes);
@@ -243,7 +342,7 @@ fn explain(fault: httparse::Error, limits: &Limits) -> Failure {
     Failure::new(ErrorKind::Protocol, words)
 }
 
-/// Joins the lines of a folded value by one space each.
+/// Joins the lines of a folded value with one space each.
 fn unfold(value: &[u8], into: &mut Vec<u8>) {
     let start = into.len();
     for line in value.split(|byte| *byte == b'\n') {

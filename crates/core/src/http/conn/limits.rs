@@ -1,36 +1,37 @@
-//! [`Limits`]: how much of an answer, and how long, a connection puts up with.
+//! [`Limits`]: size and time limits of one exchange.
 //!
-//! Invariant: every loop and every buffer in `conn` is bounded by one of these numbers. They hold for bytes that are
-//! thrown away as well.
+//! Invariant: every loop and every buffer in `conn` is bounded by one of these limits, also for bytes that are
+//! discarded.
 
 use std::time::Duration;
 
-/// The bounds of one exchange. Shared by all connections of a crawl.
+/// The limits of one exchange, shared by all connections of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one response head (curl: 300 KiB, hyper: 400 KiB).
     pub max_head: usize,
     /// Header fields in one head (curl: 5,000; hyper's 100 is too few for the web).
     pub max_headers: usize,
-    /// Interim (1xx) answers before the final one.
+    /// Interim (1xx) responses before the final one.
     pub max_1xx: u8,
-    /// Bytes of the body after decoding; each step of a chain of codings is held to it as well.
+    /// Bytes of the decoded body. Applies to every layer of a chain of codings.
     pub max_body: u64,
-    /// Bytes of the body before decoding, without the framing of chunks.
+    /// Bytes of the body before decoding, without chunk framing.
     pub max_wire: u64,
     /// Bytes of chunk extensions in one body (as hyper).
     pub max_extensions: u32,
     /// Bytes of trailer fields after the last chunk (as hyper).
     pub max_trailers: u32,
-    /// Content codings on top of each other (curl and urllib3: 5).
+    /// Content codings in a chain (curl and urllib3: 5).
     pub max_codings: u8,
-    /// A head must be whole, and a body must move, within this time.
+    /// Time for a complete head, and for progress of a body.
     pub idle: Duration,
-    /// A TLS handshake must be over within this time.
+    /// Time for a TLS handshake.
     pub connect: Duration,
-    /// A whole fetch. `Conn` is told the moment it ends; the span is kept here for those who compute that moment.
+    /// Time for a whole fetch. `Conn` receives the resulting deadline; the duration is kept here for callers that
+    /// compute it.
     pub total: Duration,
-    /// Bytes a second that a body must bring, over a window as long as `idle`; 0 for none.
+    /// Bytes per second that a body must deliver, over a window as long as `idle`; 0 disables the check.
     pub min_rate: u32,
 }
 

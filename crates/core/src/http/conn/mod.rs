@@ -1,7 +1,7 @@
-//! [`Conn`]: one connection without its socket, with TLS and HTTP/1.1 inside.
+//! [`Conn`]: the protocol state of one connection, TLS and HTTP/1.1, without the socket.
 //!
-//! Whoever waits asks [`Conn::step`] what is needed next, does it, and says so: `wrote`, `feed`, `closed`, `broke`,
-//! `expire`. What the answer brings goes to a [`Receiver`], piece by piece, as slices of what was fed.
+//! The engine asks [`Conn::step`] what is needed next, does it, and reports the result with `wrote`, `feed`, `closed`,
+//! `broke` or `expire`. The response is passed to a [`Receiver`] in pieces, as slices of the bytes that were fed.
 //!
 //! ```
 //! use argiope_core::Time;
@@ -41,8 +41,8 @@
 //! assert_eq!(page.0, b"hello");
 //! ```
 //!
-//! Invariant: no bytes from outside make a `Conn` panic, wait without a deadline or keep more than its [`Limits`]
-//! allow; and however the bytes of an answer are cut into reads, the result is the same.
+//! Invariant: no input makes a `Conn` panic, wait without a deadline, or buffer more than its [`Limits`] allow. The
+//! result does not depend on how the response is split into reads.
 
 mod answer;
 mod coding;
@@ -85,71 +85,79 @@ use deadline::{Expired, ReadDeadlines};
 use framing::BodyFraming;
 use tls::Tls;
 
-/// Who takes in an answer.
+/// Consumes a response.
 pub trait Receiver {
-    /// The head of the final answer is there. Is its body wanted?
+    /// Called with the head of the final response. Returns whether the body is wanted.
     fn head(&mut self, head: &Head, now: Time) -> Want;
 
-    /// Bytes of the answer exactly as received, after TLS: head, framing and body. Interim (1xx) heads, and what
-    /// comes after the answer, are no part of it.
+    /// Bytes of the response exactly as received, after TLS: head, framing and body. Excludes interim (1xx) heads and
+    /// anything after the response.
     fn wire(&mut self, raw: &[u8]);
 
-    /// Bytes of the body, decoded.
+    /// Bytes of the decoded body.
     fn body(&mut self, decoded: &[u8]);
 
-    /// For those who unpack the body themselves: how many bytes they made of it so far.
+    /// Charges memory of a decoder before it is allocated. If this returns false, the body waits: see
+    /// [`Conn::awaits_memory`].
+    fn reserve(&mut self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// The number of bytes a receiver has decompressed itself so far; `None` if it does not decompress.
     fn unpacked(&self) -> Option<u64> {
         None
     }
 }
 
-/// Is a body wanted?
+/// Whether a body is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     Body,
-    /// It is, up to so many bytes in place of the usual limit: some files are larger than pages.
+    /// Yes, up to this size instead of the usual limit: sitemaps may be larger than pages.
     UpTo(u64),
-    /// It is thrown away: read where that is cheap and saves the connection, otherwise not even read.
+    /// No. It is read and discarded if that is cheap and keeps the connection reusable; otherwise the connection is
+    /// closed.
     Nothing,
 }
 
 /// What a connection needs next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Write these bytes, or some of them, and tell `wrote`.
+    /// Write these bytes, or some of them, then call `wrote`.
     Write(&'a [u8]),
-    /// Wait for bytes, and `feed` them.
+    /// Wait for bytes, then `feed` them.
     Read,
-    /// Do not read for now: see [`Conn::hold`].
+    /// Do not read for now; see [`Conn::hold`].
     Pause,
-    /// Nothing: the exchange is over (ask `end` for its result), or none was begun.
+    /// Nothing: the exchange is complete (call `end` for the result), or none was started.
     Done,
 }
 
-/// How an exchange ended.
+/// The result of an exchange.
 ///
-/// No failure: the answer is whole. A failure and `truncated`: there is an answer, its body was kept up to there. A
-/// failure alone: there is no answer that can be used.
+/// No failure: the response is complete. A failure with `truncated`: there is a response, with a body up to the
+/// failure. A failure alone: there is no usable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeEnd {
     pub failure: Option<Failure>,
     pub truncated: Option<Truncated>,
-    /// The whole answer as received, head and framing included, after TLS.
+    /// Size of the response as received, head and framing included, after TLS.
     pub bytes_wire: u64,
-    /// The body, decoded.
+    /// Size of the decoded body.
     pub bytes_body: u64,
-    /// May the next request go over this connection?
+    /// The connection can be used for another request.
     pub reusable: bool,
-    /// A kept-alive connection turned out to be of no use before its answer began: ask again on a new one.
+    /// A kept-alive connection turned out to be closed before the response began: repeat the request on a new
+    /// connection.
     pub stale: bool,
-    /// When the first byte came.
+    /// When the first byte arrived.
     pub ttfb: Option<Time>,
-    /// When the TLS handshake was over (which may be before this exchange began).
+    /// When the TLS handshake completed; may be before this exchange began.
     pub tls_done: Option<Time>,
     pub oddities: Oddities,
 }
 
-/// One connection without its socket.
+/// The protocol state of one connection.
 ///
 /// # The state machine
 ///
@@ -163,24 +171,23 @@ pub struct ExchangeEnd {
 ///  +------------------------ end ------------------+
 /// ```
 ///
-/// The server moves `Head` to `Body` to `Done` by what it sends; only `ask` leaves `Idle`, only `end` leaves `Done`.
-/// Everything that goes wrong calls `stop`, which goes to `Done` from anywhere and stays there: the first failure is
-/// the one that counts, later events change nothing but `spoiled`. A TLS handshake is no phase: it is more writing
-/// and reading under `Head` (or under `Idle`, for whoever wants to shake hands early). So is what is said to a proxy
-/// before it makes the connection.
+/// The server's bytes move `Head` to `Body` to `Done`; only `ask` leaves `Idle`, only `end` leaves `Done`. Every error
+/// calls `stop`, which moves to `Done` from any phase. The first failure counts; later events only set `spoiled`. A TLS
+/// handshake is not a phase of its own: it is additional writing and reading during `Head` (or `Idle`, for an early
+/// handshake). So is the conversation with a proxy.
 ///
-/// Whether the connection may be used again is two flags: `keep` is what head and framing promised, `spoiled` that
-/// something came, or the peer went, when nothing was due.
+/// Two flags decide about reuse: `keep` is what head and framing allow, `spoiled` means that the peer sent bytes or
+/// closed when neither was expected.
 pub struct Conn {
-    /// Whom it leads to, where that is known.
+    /// The address of the peer, if known.
     pub peer: Option<IpAddr>,
     limits: Arc<Limits>,
     tls: Option<Box<Tls>>,
-    /// What is still to be agreed with a proxy, before anything else.
+    /// The conversation with a proxy, while it lasts.
     tunnel: Option<Box<Tunnel>>,
-    /// What is not written yet of the request; with TLS it waits inside the session instead.
+    /// The part of the request that is not written yet. With TLS it is buffered inside the session instead.
     out: Vec<u8>,
-    /// The beginning of a head that was cut between two reads. Few are: most connections wait without it.
+    /// The start of a head that is split across reads. Boxed because most connections wait without it.
     partial: Option<Box<Partial>>,
     phase: Phase,
     usage: Usage,
@@ -189,27 +196,27 @@ pub struct Conn {
     first_byte: Time,
     bytes_wire: u64,
     bytes_body: u64,
-    /// Bytes of the body before decoding, without framing.
+    /// Size of the body before decoding, without framing.
     payload: u64,
-    /// The limit on this body, where it is not the usual one.
+    /// The limit on this body, if it is not the usual one.
     up_to: Option<NonZeroU64>,
     failure: Option<Box<Failure>>,
     truncated: Option<Truncated>,
     oddities: Oddities,
-    /// Interim answers so far.
+    /// Number of interim responses.
     interim: u8,
-    /// Is the request still on its way out?
+    /// The request is not completely sent yet.
     sending: bool,
-    /// Since when it is held; never, where it is not.
+    /// Since when the connection is held; [`Time::NEVER`] if it is not.
     held: Time,
     keep: bool,
     spoiled: bool,
-    /// Is this not the first exchange?
+    /// An earlier exchange used this connection.
     reused: bool,
     stale: bool,
 }
 
-/// The beginning of a head.
+/// The start of a head.
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
@@ -223,19 +230,19 @@ enum Phase {
     Done,
 }
 
-/// What happens to the bytes of a body.
+/// What is done with the bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
-    /// They are decoded and handed on.
+    /// Decoded and passed on.
     Decode,
-    /// They cannot be decoded: only `wire` sees them.
+    /// Not decodable: only `wire` receives them.
     Raw,
-    /// They are not wanted.
+    /// Discarded.
     Drop,
 }
 
 impl Conn {
-    /// A connection in plain text.
+    /// A connection without TLS.
     pub fn plain(limits: Arc<Limits>, now: Time) -> Self {
         Self {
             peer: None,
@@ -270,7 +277,7 @@ impl Conn {
         self.tls.is_some()
     }
 
-    /// Begins an exchange, on a fresh connection or on one whose last exchange ended `reusable`.
+    /// Starts an exchange on a new connection, or on one whose last exchange ended `reusable`.
     pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
         self.clock = ReadDeadlines::new(deadline_total, now);
         if self.phase == Phase::Done {
@@ -284,13 +291,16 @@ impl Conn {
             None => self.out = request,
         }
         if self.spoiled {
-            let failure = Failure::new(ErrorKind::Reset, "the kept connection was closed or spoiled while it waited");
+            let failure = Failure::new(
+                ErrorKind::Reset,
+                "the kept-alive connection was closed or received unexpected bytes while idle",
+            );
             self.stale = self.reused;
             self.stop(Some(failure), None);
         }
     }
 
-    /// What is needed next.
+    /// What the connection needs next.
     pub fn step(&self) -> Step<'_> {
         let pending = match (&self.tunnel, &self.tls) {
             (Some(tunnel), _) => tunnel.pending(),
@@ -306,7 +316,7 @@ impl Conn {
         }
     }
 
-    /// So many of the bytes of [`Step::Write`] were written.
+    /// Reports how many bytes of [`Step::Write`] were written.
     pub fn wrote(&mut self, bytes: usize, now: Time) {
         if let Some(tunnel) = &mut self.tunnel {
             return tunnel.wrote(bytes);
@@ -324,8 +334,8 @@ impl Conn {
         self.note_sent(now);
     }
 
-    /// While held, a connection in its body says [`Step::Pause`], and its idle and rate clocks stand still. For those
-    /// who have no room for more bytes just now. The total clock goes on.
+    /// Pauses or resumes reading, for backpressure. While held, a connection in its body returns [`Step::Pause`]; its
+    /// idle and rate timers stop, the total timer does not.
     pub fn hold(&mut self, held: bool, now: Time) {
         match (self.is_held(), held) {
             (false, true) => self.held = now,
@@ -343,7 +353,7 @@ impl Conn {
         !self.held.is_never()
     }
 
-    /// These bytes were read from the socket.
+    /// Processes bytes read from the socket.
     pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) {
         let mut rest = bytes;
         loop {
@@ -355,9 +365,9 @@ impl Conn {
         }
     }
 
-    /// The same, but no further than to where the body has unpacked to much: a few bytes may become millions, and others
-    /// are waiting. Says how many bytes were taken; the others are to be fed again, and so is nothing at all where
-    /// [`Conn::has_more`] says so.
+    /// Like `feed`, but returns once the body has decompressed to a full slice, so that a small input that expands to
+    /// megabytes does not block other connections. Returns how many bytes were consumed. Feed the rest again; if
+    /// [`Conn::has_more`] is true, call this again even with no bytes.
     pub fn feed_some(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
         if let Some(tunnel) = &mut self.tunnel {
             match tunnel.feed(bytes) {
@@ -396,16 +406,21 @@ impl Conn {
         }
     }
 
-    /// Whether there is more to unpack of what was fed already.
+    /// True if input that was fed already can produce more output.
     pub fn has_more(&mut self) -> bool {
         self.has_more_to_unpack() || self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
     }
 
-    /// The peer closed its side: no more bytes will come.
+    /// True if decoding waits for memory that [`Receiver::reserve`] refused. It tries again when bytes are fed, be it none.
+    pub fn awaits_memory(&self) -> bool {
+        self.decoder.as_ref().is_some_and(|decoder| decoder.memory_needed() > 0)
+    }
+
+    /// The peer closed its side: no more bytes will arrive.
     pub fn closed(&mut self, _now: Time, into: &mut dyn Receiver) {
         if self.is_handshaking() && self.phase != Phase::Done {
             let words = if self.tunnel.is_some() {
-                "the proxy closed the connection before it had made ours"
+                "the proxy closed the connection before the tunnel was established"
             } else {
                 "the server closed the connection during the TLS handshake"
             };
@@ -419,7 +434,7 @@ impl Conn {
         self.cut(failure);
     }
 
-    /// When to call `expire`, if nothing else happens until then.
+    /// When to call `expire` if nothing else happens before.
     pub fn deadline(&self) -> Time {
         if let (Some(tunnel), true) = (&self.tunnel, self.phase != Phase::Done) {
             return self.clock.total().min(tunnel.deadline);
@@ -434,7 +449,7 @@ impl Conn {
         }
     }
 
-    /// Time has passed. Nothing happens where the deadline is not reached.
+    /// Applies timeouts. Does nothing before the deadline.
     pub fn expire(&mut self, now: Time, _into: &mut dyn Receiver) {
         if now < self.deadline() {
             return;
@@ -451,26 +466,26 @@ impl Conn {
             self.clock.head_expired(now, limits)
         };
         let (kind, words) = match expired {
-            Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not over after {:?}", limits.total)),
+            Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
-            Some(Expired::Idle) if in_body => (ErrorKind::TimeoutIdle, format!("nothing came for {:?}", limits.idle)),
-            Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no whole head after {:?}", limits.idle)),
+            Some(Expired::Idle) if in_body => (ErrorKind::TimeoutIdle, format!("no data for {:?}", limits.idle)),
+            Some(Expired::Idle) => (ErrorKind::TimeoutFirstByte, format!("no complete head after {:?}", limits.idle)),
             None if self.tunnel.is_some() => {
                 (ErrorKind::ConnectTimeout, format!("the proxy made no connection within {:?}", limits.connect))
             }
-            None => (ErrorKind::ConnectTimeout, format!("TLS handshake not over after {:?}", limits.connect)),
+            None => (ErrorKind::ConnectTimeout, format!("TLS handshake not complete after {:?}", limits.connect)),
         };
         let failure = Failure::new(kind, words);
         if in_body {
             self.stop(Some(failure), Some(Truncated::Time));
         } else {
             self.lose_head(failure);
-            // A server that keeps silent is not a connection that is gone.
+            // A silent server is a timeout, not a connection that was closed while idle.
             self.stale = false;
         }
     }
 
-    /// After [`Step::Done`]: how the exchange ended. The connection is ready for the next `ask`, if it is `reusable`.
+    /// The result of the exchange, after [`Step::Done`]. If it is `reusable`, the connection accepts the next `ask`.
     pub fn end(&mut self) -> ExchangeEnd {
         let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
         let idle = !self.sending && self.phase == Phase::Done;
@@ -497,8 +512,7 @@ impl Conn {
         end
     }
 
-    /// Bytes on the heap that this connection keeps while it waits. What a TLS session or a decoder keeps inside itself
-    /// is not known here.
+    /// Heap bytes of this connection while it waits, without the internals of TLS session and decoders.
     pub fn heap_bytes(&self) -> usize {
         let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
         let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
@@ -510,7 +524,7 @@ impl Conn {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Once the request is out, the server's time begins.
+    /// Starts the read timeouts once the request is sent.
     fn note_sent(&mut self, now: Time) {
         let pending = match &self.tls {
             _ if self.tunnel.is_some() => true,
@@ -525,7 +539,7 @@ impl Conn {
         }
     }
 
-    /// Says how many bytes were taken.
+    /// Returns how many bytes were consumed.
     fn decrypt(
         &mut self,
         tls: &mut Tls,
@@ -543,7 +557,7 @@ impl Conn {
                     return Ok(ciphertext.len() - bytes.len());
                 }
             }
-            // What was decrypted before a failure has been taken in: records are read one by one.
+            // Records are decrypted one by one, so plaintext before a failure has been processed already.
             if bytes.is_empty() || !tls.read(&mut bytes)? {
                 return Ok(ciphertext.len());
             }

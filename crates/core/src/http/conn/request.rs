@@ -1,35 +1,35 @@
 //! The bytes of a request.
 //!
-//! Invariant: one request, exactly: nothing that is handed in can end a line or begin a second request. Fields that
-//! could are left out.
+//! Invariant: exactly one request. No argument can end a line or begin a second request; fields that could are left
+//! out.
 
 use crate::http::proxy::Proxy;
 use crate::page::url::UrlRef;
 
-/// The content codings that are asked for; all of them can be decoded.
+/// The content codings that are requested. All of them can be decoded.
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
 
-/// What to ask for, and as whom.
+/// A request: target and header fields.
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     pub url: UrlRef<'a>,
     pub user_agent: &'a str,
-    /// The kinds of documents that are welcome; left out where empty.
+    /// Value of `Accept`; left out if empty.
     pub accept: &'a str,
-    /// More fields, as (name, value). They replace a field of the same name that would be sent anyway, but `Host`.
+    /// Additional fields as (name, value). They replace default fields of the same name, except `Host`.
     pub extra: &'a [(&'a str, &'a str)],
-    /// Ask only for what has changed: the `ETag` of the answer that is known.
+    /// Conditional request: the `ETag` of the known response.
     pub etag: Option<&'a str>,
-    /// Ask only for what has changed: the `Last-Modified` of the answer that is known.
+    /// Conditional request: the `Last-Modified` of the known response.
     pub last_modified: Option<&'a str>,
-    /// The cookies for this address.
+    /// Value of `Cookie`.
     pub cookie: Option<&'a [u8]>,
-    /// The proxy that the request is handed to whole.
+    /// The proxy that receives the whole request.
     pub proxy: Option<&'a Proxy>,
 }
 
 impl RequestHead<'_> {
-    /// A GET of HTTP/1.1. There is no Referer, and keeping the connection is that version's own default.
+    /// An HTTP/1.1 GET without `Referer`. Keep-alive is the default of the version and not requested explicitly.
     pub fn to_bytes(&self) -> Vec<u8> {
         let target = self.url.target();
         let mut bytes = Vec::with_capacity(256 + target.len());
@@ -67,7 +67,7 @@ impl RequestHead<'_> {
     }
 }
 
-/// Fields that say where a message goes and where it ends: not for users to set.
+/// Fields that route or frame the message, which users cannot set.
 const FIXED: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
 
 fn push(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -78,13 +78,12 @@ fn push(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// May this stand as the name of a header field?
+/// True if this is a valid header field name.
 pub fn is_name(name: &str) -> bool {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_token)
+    !name.is_empty() && name.bytes().all(super::head::is_token)
 }
 
-/// May this stand as the value of a header field?
+/// True if this is a valid header field value.
 pub fn is_value(value: &[u8]) -> bool {
     value.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f))
 }

@@ -1,9 +1,9 @@
-//! [`Tunnel`]: what is said to a proxy before a connection is as good as one to the host itself.
+//! [`Tunnel`]: the conversation with a proxy that sets up a connection to the host.
 //!
-//! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929). Bytes in, bytes out, as everywhere in `conn`.
+//! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929), sans-IO like everything in `conn`.
 //!
-//! Invariant: nothing of a proxy's answer reaches the page, and nothing that is meant for the page reaches the proxy
-//! before it has agreed. What it sends is bounded by [`MAX_PROXY_HEAD`].
+//! Invariant: no byte of the proxy's response reaches the page, and no byte for the host is sent before the proxy has
+//! agreed. The size of the response is bounded by [`MAX_PROXY_HEAD`].
 
 use std::net::IpAddr;
 
@@ -16,40 +16,40 @@ use super::Conn;
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
 
-/// Bytes of an answer to `CONNECT`, interim answers included.
+/// Bytes of a response to `CONNECT`, interim responses included.
 pub(crate) const MAX_PROXY_HEAD: usize = 16 << 10;
 const VERSION: u8 = 5;
-/// SOCKS: how we may say who we are.
-const NOBODY: u8 = 0;
+/// SOCKS authentication methods.
+const NO_AUTH: u8 = 0;
 const BY_PASSWORD: u8 = 2;
-const NO_WAY: u8 = 0xff;
+const NO_METHOD: u8 = 0xff;
 
-/// A connection that a proxy is to make.
+/// A connection that a proxy is asked to make.
 pub struct Tunnel {
     stage: Stage,
     out: Vec<u8>,
     sent: usize,
-    /// What has come and is not understood yet.
+    /// Received bytes that are not parsed yet.
     partial: Vec<u8>,
-    /// Bytes of interim answers that were understood and dropped.
+    /// Bytes of interim responses that were parsed and dropped.
     interim: usize,
     pub(super) deadline: Time,
 }
 
 enum Stage {
-    /// Waits for the answer to `CONNECT`.
+    /// Waiting for the response to `CONNECT`.
     Connect,
-    /// Waits for the way to log in; then sends the login, or the request.
+    /// Waiting for the authentication method; then the login or the request is sent.
     Method { login: Option<Vec<u8>>, request: Vec<u8> },
-    /// Waits to hear whether the login was good; then sends the request.
+    /// Waiting for the result of the login; then the request is sent.
     Login { request: Vec<u8> },
-    /// Waits for the connection.
+    /// Waiting for the connection.
     Reply,
 }
 
 impl Tunnel {
-    /// Through this proxy to the host of this address; to `ip`, where it resolves no names itself. None where the proxy
-    /// takes whole requests.
+    /// A tunnel through this proxy to the host of `url`, or to `ip` if the proxy does not resolve names. `None` if the
+    /// proxy takes whole requests.
     pub fn new(proxy: &Proxy, url: UrlRef<'_>, ip: Option<IpAddr>, deadline: Time) -> Option<Self> {
         if proxy.relays(url) {
             return None;
@@ -67,7 +67,8 @@ impl Tunnel {
                 let (name, password) = (&*login.name, &*login.password);
                 [&[1, length(name)], name, &[length(password)], password].concat()
             });
-            let hello = if login.is_some() { vec![VERSION, 2, NOBODY, BY_PASSWORD] } else { vec![VERSION, 1, NOBODY] };
+            let hello =
+                if login.is_some() { vec![VERSION, 2, NO_AUTH, BY_PASSWORD] } else { vec![VERSION, 1, NO_AUTH] };
             (Stage::Method { login, request }, hello)
         };
         Some(Self { stage, out, sent: 0, partial: Vec::new(), interim: 0, deadline })
@@ -81,7 +82,7 @@ impl Tunnel {
         self.sent = self.sent.saturating_add(bytes).min(self.out.len());
     }
 
-    /// Takes in what the proxy says. When it has made the connection: what came of that connection already.
+    /// Processes bytes from the proxy. Once the connection is made, returns the bytes that already belong to it.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let before = self.partial.len();
         self.partial.extend_from_slice(bytes);
@@ -121,7 +122,7 @@ impl Tunnel {
         }
     }
 
-    /// One answer of a SOCKS proxy, if it is there: whether it is the one that says that all is well.
+    /// Parses one SOCKS response if it is complete: `true` if it is the last one.
     fn socks_answer(&mut self) -> Result<Option<bool>, Failure> {
         let no_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not speak SOCKS 5");
         match (&mut self.stage, self.partial.as_slice()) {
@@ -130,12 +131,12 @@ impl Tunnel {
             (Stage::Method { login, request }, [_, method, ..]) => {
                 let request = std::mem::take(request);
                 match (*method, login.take()) {
-                    (NOBODY, _) => self.go_on(2, request, Stage::Reply),
+                    (NO_AUTH, _) => self.go_on(2, request, Stage::Reply),
                     (BY_PASSWORD, Some(login)) => self.go_on(2, login, Stage::Login { request }),
-                    (NO_WAY, None) => {
-                        return Err(denied("the proxy wants a name and a password: give them in its URL"));
+                    (NO_METHOD, None) => {
+                        return Err(denied("the proxy requires a user name and password: put them into the proxy URL"));
                     }
-                    _ => return Err(denied("the proxy wants to know us in a way that we cannot speak")),
+                    _ => return Err(denied("the proxy requires an authentication method that is not supported")),
                 }
                 Ok(Some(false))
             }
@@ -144,7 +145,7 @@ impl Tunnel {
                 self.go_on(2, request, Stage::Reply);
                 Ok(Some(false))
             }
-            (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy did not accept the name and the password")),
+            (Stage::Login { .. }, [_, _, ..]) => Err(denied("the proxy rejected the user name or password")),
             (Stage::Reply, [_, code, ..]) if *code != 0 => Err(unmade(*code)),
             (Stage::Reply, [_, _, _, kind, rest @ ..]) => {
                 let address = match (*kind, rest.first()) {
@@ -172,7 +173,7 @@ impl Tunnel {
 }
 
 impl Conn {
-    /// Has a proxy make the connection first.
+    /// Sets up the connection through a proxy first.
     #[must_use]
     pub fn through(mut self, tunnel: Option<Tunnel>) -> Self {
         self.tunnel = tunnel.map(Box::new);
@@ -187,7 +188,7 @@ fn socks_request(host: &str, ip: Option<IpAddr>, port: u16) -> Vec<u8> {
         Some(IpAddr::V4(four)) => request.extend([&[1][..], &four.octets()].concat()),
         Some(IpAddr::V6(six)) => request.extend([&[4][..], &six.octets()].concat()),
         None => {
-            // Hosts of addresses are shorter: longer ones no resolver would be asked for.
+            // Names in URLs that can be resolved are shorter than 255 bytes.
             let name = host.as_bytes().get(..255).unwrap_or(host.as_bytes());
             request.extend([&[3, u8::try_from(name.len()).unwrap_or(u8::MAX)], name].concat());
         }
@@ -197,32 +198,34 @@ fn socks_request(host: &str, ip: Option<IpAddr>, port: u16) -> Vec<u8> {
 }
 
 fn no_http() -> Failure {
-    Failure::new(ErrorKind::Protocol, "the proxy's answer to CONNECT is no HTTP, or longer than 16 KiB")
+    Failure::new(ErrorKind::Protocol, "the proxy's response to CONNECT is not HTTP, or is longer than 16 KiB")
 }
 
 fn denied(words: &str) -> Failure {
     Failure::new(ErrorKind::Protocol, words)
 }
 
-/// Why a proxy did not make a connection, by its status.
+/// Translates the status of a proxy that did not make the connection.
 pub(crate) fn refused(status: u16) -> Failure {
     match status {
-        407 => denied("the proxy answered 407: it wants a name and a password, or others; give them in its URL"),
+        407 => {
+            denied("the proxy answered 407: it requires another user name and password; put them into the proxy URL")
+        }
         500..=599 => Failure::new(ErrorKind::Unreachable, format!("the proxy could not connect: it answered {status}")),
         _ => Failure::new(ErrorKind::Protocol, format!("the proxy refused to connect: it answered {status}")),
     }
 }
 
-/// Why a SOCKS proxy did not make a connection (RFC 1928, section 6).
+/// Translates the reply code of a SOCKS proxy that did not make the connection (RFC 1928, section 6).
 fn unmade(code: u8) -> Failure {
     let (kind, words) = match code {
         2 => (ErrorKind::Protocol, "its rules do not allow it"),
         3 => (ErrorKind::Unreachable, "the network is unreachable"),
         4 => (ErrorKind::Unreachable, "the host is unreachable"),
         5 => (ErrorKind::ConnectRefused, "the host refused"),
-        6 => (ErrorKind::Unreachable, "the host is too far away"),
-        7 | 8 => (ErrorKind::Protocol, "it does not do that for this kind of address"),
-        _ => (ErrorKind::Unreachable, "it does not say why"),
+        6 => (ErrorKind::Unreachable, "the TTL expired"),
+        7 | 8 => (ErrorKind::Protocol, "it does not support this kind of address"),
+        _ => (ErrorKind::Unreachable, "it gives no reason"),
     };
     Failure::new(kind, format!("the proxy could not connect: {words}"))
 }

@@ -2,6 +2,9 @@
 
 use super::tokenizer::is_space;
 
+/// A media type longer than this is ignored (RFC 6838, 4.2: two names of at most 127 characters).
+const MAX_TYPE: usize = 255;
+
 /// A media type, as far as a crawler needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
@@ -12,7 +15,7 @@ pub struct MediaType {
 }
 
 impl MediaType {
-    /// Reads a `TextMode-Type` value. Where it is a list, the last type that can be read counts, as the fetch standard
+    /// Reads a `Content-Type` value. Where it is a list, the last type that can be read counts, as the fetch standard
     /// says; a charset that it lacks is taken from the one before if that names the same type.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let value = String::from_utf8_lossy(value);
@@ -35,7 +38,7 @@ impl MediaType {
         let essence = parts.next()?.trim().to_ascii_lowercase();
         let (kind, subtype) = essence.split_once('/')?;
         let is_token = |text: &str| !text.is_empty() && text.bytes().all(is_token_byte);
-        if !is_token(kind) || !is_token(subtype) || essence == "*/*" {
+        if essence.len() > MAX_TYPE || !is_token(kind) || !is_token(subtype) || essence == "*/*" {
             return None;
         }
         let charset = parts.find_map(|part| {

@@ -232,6 +232,9 @@ impl<F: Frontier> Keeper<F> {
 
     /// Applies the result of a fetch: retries it or settles it.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        if let Some(moment) = visit.message.retry_at.take() {
+            visit.message.retry_after = Some(retry::wait_until(moment, self.clock.at(now).as_second()));
+        }
         if let Some((lane, _)) = visit.message.slot {
             let rested = self.bench.rests_until(lane);
             self.bench.finish(&visit, now);

@@ -1,16 +1,18 @@
-//! What a certificate says of itself, for people to read.
+//! [`CertificateSummary`]: what a certificate says about itself, for people to read.
 //!
-//! Invariant: nothing here decides anything. The verifier does; these are the words of whoever made the certificate,
-//! read as far as they can be read, and whatever cannot be is absent.
+//! Invariant: nothing here decides anything; the verifier does. Fields that cannot be parsed are absent.
+//!
+//! Read by hand because x509-parser would add a dozen crates (nom, asn1-rs, der-parser, oid-registry, ...) to every
+//! build for the five fields that `argiope fetch` prints.
 
-/// The few things that a person asks of a certificate.
+/// Subject, issuer, names and validity of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateSummary {
-    /// Whom it is for: its common name, or its organisation.
+    /// The common name of the subject, or its organisation.
     pub subject: Option<String>,
-    /// Who signed it, the same way.
+    /// The same of the issuer.
     pub issuer: Option<String>,
-    /// The names and addresses that it is good for.
+    /// The host names and IP addresses that it is valid for.
     pub names: Vec<String>,
     /// `2026-01-02T03:04:05Z`
     pub not_before: Option<String>,
@@ -54,13 +56,13 @@ fn parts(certificate: &[u8]) -> Option<Parts<'_>> {
     Some(Parts { issuer, validity, subject, rest })
 }
 
-/// Does a certificate name itself as its issuer?
+/// True if issuer and subject of a certificate are the same.
 pub(super) fn is_self_issued(certificate: &[u8]) -> bool {
     parts(certificate).is_some_and(|parts| parts.issuer == parts.subject)
 }
 
 impl CertificateSummary {
-    /// Reads it from DER, as far as it can be read.
+    /// Parses DER, as far as possible.
     pub fn read(der: &[u8]) -> Self {
         let Some(parts) = parts(der) else {
             return Self::default();
@@ -76,7 +78,7 @@ impl CertificateSummary {
     }
 }
 
-/// The common name in a distinguished name, or the organisation where there is none.
+/// The common name in a distinguished name, or else the organisation.
 fn distinguished(name: &[u8]) -> Option<String> {
     let attributes = || {
         Elements(name).flat_map(|(_, set)| Elements(set)).filter_map(|(_, pair)| {
@@ -118,12 +120,12 @@ fn alternative(tag: u8, bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`, as people write it.
+/// Formats `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ` as RFC 3339.
 fn moment(tag: u8, digits: &[u8]) -> Option<String> {
     let digits = digits.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
     let digits = std::str::from_utf8(digits).ok()?;
     let (year, rest) = match tag {
-        // RFC 5280: two digits from 50 on are of the last century.
+        // RFC 5280: two-digit years from 50 on belong to the last century.
         UTC_TIME => digits.split_at_checked(2).map(|(year, rest)| (if year < "50" { "20" } else { "19" }, year, rest)),
         LONG_TIME => digits.split_at_checked(4).map(|(year, rest)| ("", year, rest)),
         _ => None,
@@ -133,7 +135,7 @@ fn moment(tag: u8, digits: &[u8]) -> Option<String> {
     Some(format!("{year}-{}-{}T{}:{}:{}Z", two(0)?, two(2)?, two(4)?, two(6)?, two(8)?))
 }
 
-/// One DER element after the other, up to the first that is none.
+/// Iterates over DER elements up to the first malformed one.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Iterator for Elements<'a> {
@@ -146,7 +148,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The DER element that `bytes` begin with: its tag, its content, and what comes after it.
+/// The first DER element of `bytes`: its tag, its content, and the rest.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;

@@ -1,12 +1,12 @@
-//! TLS, driven over memory: ciphertext in, plaintext out, and back.
+//! TLS over memory buffers: ciphertext in, plaintext out, and vice versa.
 //!
-//! Invariant: this folder is the only place that names rustls; everybody else sees bytes and [`Failure`]s.
+//! Invariant: this folder is the only place that names rustls. Other modules see bytes and [`Failure`]s.
 
 pub mod certificate;
+mod messages;
 mod sessions;
 pub mod trust;
 mod verify;
-mod words;
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::time::Time;
 use super::{Conn, ReadDeadlines};
 use crate::http::conn::limits::Limits;
 use certificate::CertificateSummary;
+use messages::{explain, tls};
 use sessions::{ConnSessions, SessionCache};
 #[cfg(test)]
 pub(crate) use verify::MAX_INTERMEDIATES;
-use words::{explain, tls};
 
-/// What TLS connections share: roots, versions, the cache of sessions. It is made by [`trust::Trust`].
+/// Shared settings of TLS connections: roots, versions, session cache. Built by [`trust::Trust`].
 pub struct TlsConfig {
-    /// Whom to believe, and as whom to speak.
+    /// Accepted authorities and client certificate.
     client: ClientConfig,
     sessions: Arc<SessionCache>,
 }
 
 impl TlsConfig {
-    /// The same for one connection, which has a desk of its own for its sessions.
+    /// The settings for one connection, with its own session store.
     fn at(&self, desk: &Arc<ConnSessions>) -> ClientConfig {
         let mut client = self.client.clone();
         client.resumption = Resumption::store(Arc::<ConnSessions>::clone(desk));
@@ -42,15 +42,15 @@ impl TlsConfig {
     }
 }
 
-/// What a handshake agreed on, and with whom.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsInfo {
     /// `TLS 1.3`
     pub version: &'static str,
     pub cipher: &'static str,
-    /// Whether an earlier handshake was gone on with.
+    /// An earlier session was resumed.
     pub resumed: bool,
-    /// The server's own certificate, as it describes itself.
+    /// The server's own certificate.
     pub certificate: CertificateSummary,
 }
 
@@ -59,17 +59,17 @@ pub(super) struct Tls {
     session: ClientConnection,
     desk: Arc<ConnSessions>,
     record: Record,
-    /// Ciphertext that is to be written, and how much of it was.
+    /// Ciphertext to be written, and how much of it was written.
     out: Vec<u8>,
     sent: usize,
     deadline: Time,
     done: Option<Time>,
-    /// The peer has said that nothing more comes.
+    /// The peer sent close_notify.
     closed: bool,
 }
 
 impl Conn {
-    /// A connection that speaks TLS. `server_name` is the host of the address, as it stands there.
+    /// A connection with TLS. `server_name` is the host as written in the URL.
     pub fn tls(config: Arc<TlsConfig>, server_name: &str, limits: Arc<Limits>, now: Time) -> Result<Self, Failure> {
         let bare = server_name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned())
@@ -86,21 +86,21 @@ impl Conn {
         Ok(conn)
     }
 
-    /// What its handshake agreed on; none before its end, or without TLS.
+    /// The result of the handshake; `None` before its end, or without TLS.
     pub fn tls_info(&self) -> Option<TlsInfo> {
         self.tls.as_ref()?.tls_info()
     }
 }
 
 impl Tls {
-    /// Plaintext to be sent; it waits here until the handshake is over.
+    /// Queues plaintext; it is sent once the handshake is complete.
     pub(super) fn send(&mut self, plaintext: &[u8]) {
-        // Writing into the session's own memory cannot fail: it has no limit.
+        // Writing to the session's buffer cannot fail: it has no limit.
         let _ = self.session.writer().write_all(plaintext);
         self.collect();
     }
 
-    /// Takes some of the ciphertext, at most one record. False where no more is taken.
+    /// Processes ciphertext, at most one record. Returns false if nothing was consumed.
     pub(super) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
         let mut record = self.record;
         let (mut piece, _) = ciphertext.split_at(record.take(ciphertext));
@@ -121,7 +121,7 @@ impl Tls {
         Ok(took > 0)
     }
 
-    /// The next piece of plaintext, to be taken away by `consume`.
+    /// The next piece of plaintext; `consume` removes it.
     pub(super) fn plaintext(&mut self) -> Option<&[u8]> {
         let chunk = self.session.reader().into_first_chunk().ok()?;
         (!chunk.is_empty()).then_some(chunk)
@@ -135,7 +135,7 @@ impl Tls {
         self.session.is_handshaking()
     }
 
-    /// Notes the end of the handshake. True at the moment it ends.
+    /// Records the end of the handshake. Returns true when it ends.
     pub(super) fn note_done(&mut self, now: Time) -> bool {
         let done = self.done.is_none() && !self.is_handshaking();
         if done {
@@ -162,17 +162,17 @@ impl Tls {
         })
     }
 
-    /// Until when the handshake must be over.
+    /// The deadline of the handshake.
     pub(super) fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// The handshake begins only now: a proxy had to make the connection first.
+    /// Sets the deadline again when the handshake starts late, after the conversation with a proxy.
     pub(super) fn set_deadline(&mut self, deadline: Time) {
         self.deadline = deadline;
     }
 
-    /// Has the peer said that nothing more comes?
+    /// True if the peer sent close_notify.
     pub(super) fn is_closed_cleanly(&self) -> bool {
         self.closed
     }
@@ -199,19 +199,19 @@ impl Tls {
     }
 }
 
-/// How far a TLS record has come: five bytes, of which the last two say how many follow. A record is either all page or
-/// nothing of it, so whoever takes them one by one knows what was which.
+/// The progress within a TLS record: a header of five bytes, of which the last two are the length. A record contains
+/// either only page content or none, so reading records one by one allows counting them.
 #[derive(Clone, Copy, Default)]
 struct Record {
     head: [u8; HEAD],
-    /// Bytes that have come, those of the head included.
+    /// Bytes received so far, header included.
     have: usize,
 }
 
 const HEAD: usize = 5;
 
 impl Record {
-    /// Takes bytes up to the end of the record; says how many. After a whole one, it is the next.
+    /// Consumes bytes up to the end of the record and returns how many. After a complete record, the next one begins.
     fn take(&mut self, bytes: &[u8]) -> usize {
         if self.whole().is_some() {
             self.have = 0;
@@ -224,13 +224,13 @@ impl Record {
         in_head + in_body
     }
 
-    /// Its size, once its head has come.
+    /// The size of the record, once its header is complete.
     fn size(&self) -> Option<usize> {
         let [.., high, low] = self.head;
         (self.have >= HEAD).then(|| HEAD + usize::from(u16::from_be_bytes([high, low])))
     }
 
-    /// Its size, where all of it has come.
+    /// The size of the record, once it is complete.
     fn whole(&self) -> Option<usize> {
         self.size().filter(|size| self.have >= *size)
     }

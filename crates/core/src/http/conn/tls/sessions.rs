@@ -1,15 +1,15 @@
-//! [`SessionCache`]: what was agreed on with which host, so that a reconnect costs half a handshake.
+//! [`SessionCache`]: TLS sessions by host, so that a reconnect costs half a handshake.
 //!
-//! The cache that rustls brings counts hosts, an eighth of what it is told, and forgets the one it met first. A crawl
-//! meets thousands and comes back to all of them; and what a session takes is up to the server, because its ticket may
-//! have 64 KiB, and the whole chain of certificates is kept with each. So this one counts bytes and forgets what was
-//! used least recently.
+//! The cache of rustls is limited by a number of hosts and evicts in order of insertion. A crawl connects to thousands
+//! of hosts repeatedly, and the server decides how large a session is: a ticket may have 64 KiB, and the whole
+//! certificate chain is stored with each session. So this cache is limited by bytes and evicts the least recently used
+//! host.
 //!
-//! Nobody but rustls knows how large a session is. But all of it came over the wire: each connection has a [`ConnSessions`]
-//! of its own, where it says how many bytes have arrived that were not the page, and a session weighs as much as all of
-//! them. A session that goes on from another one has its chain from there.
+//! Only rustls knows the size of a session, but everything in it came over the wire. So each connection has a
+//! [`ConnSessions`], which counts received bytes that were not page content and charges all of them to its sessions. A
+//! resumed session shares the chain of the one it was resumed from.
 //!
-//! Invariant: the sessions that are kept take no more than [`ROOM`], whatever servers send.
+//! Invariant: the stored sessions take at most [`ROOM`] bytes, whatever servers send.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,16 +21,16 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Bytes for all sessions: some 6,000 hosts with chains of 3 kB and both tickets.
+/// Bytes for all sessions: about 6,000 hosts with chains of 3 kB and two tickets.
 const ROOM: usize = 48 << 20;
-/// Tickets of TLS 1.3 serve once; servers send two with each handshake, and a reconnect takes one.
+/// A TLS 1.3 ticket is used once. Servers send two with each handshake, and a reconnect uses one.
 const TICKETS: usize = 2;
-/// A session without what came over the wire: secrets, and its place here.
+/// Size of a session without the bytes from the wire: secrets and bookkeeping.
 const SESSION: usize = 256;
-/// A host without its sessions.
+/// Size of a host entry without its sessions.
 const HOST: usize = 256;
 
-/// The sessions of one identity: whoever speaks as somebody else has another cache.
+/// The sessions of one identity. Other identities have caches of their own.
 pub(super) struct SessionCache {
     kept: Mutex<Kept>,
     room: usize,
@@ -39,9 +39,9 @@ pub(super) struct SessionCache {
 #[derive(Default)]
 struct Kept {
     hosts: HashMap<ServerName<'static>, Host>,
-    /// The hosts by when they were last used, the oldest first.
+    /// Host names by time of last use, oldest first.
     order: BTreeMap<u64, ServerName<'static>>,
-    /// Counts uses.
+    /// A logical clock: counts uses.
     clock: u64,
     bytes: usize,
 }
@@ -54,12 +54,12 @@ struct Host {
     tls13: VecDeque<Weighed<Tls13ClientSessionValue>>,
 }
 
-/// A session, and no less than it takes.
+/// A session and an upper bound of its size.
 struct Weighed<T> {
     session: T,
-    /// Bytes that its chain of certificates takes at most.
+    /// Upper bound of the certificate chain in bytes.
     chain: usize,
-    /// Bytes that all of it takes at most.
+    /// Upper bound of the total in bytes.
     bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Host {
 }
 
 impl Kept {
-    /// Changes what is known of a host, and makes it the one that was used last.
+    /// Changes the entry of a host and marks it as the most recently used.
     fn change(&mut self, name: ServerName<'static>, room: usize, change: impl FnOnce(&mut Host)) {
         self.clock += 1;
         let host = self.hosts.entry(name.clone()).or_default();
@@ -106,12 +106,12 @@ impl SessionCache {
     }
 }
 
-/// Where one connection comes for sessions, and leaves its own.
+/// The session store of one connection.
 pub(super) struct ConnSessions {
     sessions: Arc<SessionCache>,
-    /// Bytes that arrived and were not the page: no less than what could be in a session.
+    /// Received bytes that were not page content: an upper bound of what a session can contain.
     arrived: AtomicUsize,
-    /// What the chain of the session takes that this connection goes on from.
+    /// Size of the chain of the session that this connection was resumed from.
     chain: AtomicUsize,
 }
 
@@ -120,12 +120,12 @@ impl ConnSessions {
         Self { sessions: Arc::clone(sessions), arrived: AtomicUsize::new(0), chain: AtomicUsize::new(0) }
     }
 
-    /// So many bytes arrived. To be told before anybody looks into them.
+    /// Counts received bytes. Must be called before they are processed.
     pub(super) fn arrived(&self, bytes: usize) {
         self.arrived.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Of these it turned out that they were the page.
+    /// Subtracts bytes that turned out to be page content.
     pub(super) fn was_page(&self, bytes: usize) {
         self.arrived.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -200,7 +200,7 @@ mod tests {
         ServerName::try_from(format!("h{number}.example")).unwrap()
     }
 
-    /// A host costs its own bytes even without a session; with them it is tested in `tests/conn_trust.rs`.
+    /// A host entry has a size of its own even without sessions; sessions are tested in `tests/conn_trust.rs`.
     #[test]
     fn what_was_used_least_recently_goes_first() {
         let sessions = Arc::new(SessionCache { room: 3 * HOST, ..SessionCache::new() });
@@ -223,7 +223,7 @@ mod tests {
         desk.was_page(20_000);
         let first = desk.weigh(());
         assert_eq!((first.chain, first.bytes), (5_000, SESSION + 5_000));
-        // However often it is gone on from, nothing adds up.
+        // Repeated resumption must not accumulate size.
         let mut last = first;
         for _ in 0..100 {
             let desk = ConnSessions::new(&sessions);

@@ -1,7 +1,7 @@
-//! [`Trust`]: whom a TLS connection believes, and as whom it speaks.
+//! [`Trust`]: which certificates a TLS connection accepts, and which client certificate it presents.
 //!
-//! Invariant: certificates are checked unless somebody said, in as many words, that they shall not be. Files and clocks
-//! are not for the core: roots arrive as bytes, and the time of day from whoever has a clock.
+//! Invariant: certificates are verified unless the user explicitly disabled it. The core has neither files nor clocks:
+//! roots are passed as bytes, and the time of day by a function.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -18,21 +18,21 @@ use super::TlsConfig;
 use super::sessions::SessionCache;
 use super::verify::Verifier;
 
-/// Whom to believe, and as whom to speak.
+/// Accepted authorities and the client certificate.
 #[derive(Debug, Default)]
 pub struct Trust {
     /// Certificates of authorities, in DER.
     pub roots: Vec<Vec<u8>>,
-    /// Believe everybody.
+    /// Accept every certificate.
     pub insecure: bool,
     pub identity: Option<ClientIdentity>,
 }
 
-/// A client's certificate chain, and the key that proves it.
+/// A client certificate chain with its private key.
 #[derive(Clone)]
 pub struct ClientIdentity(Arc<SingleCertAndKey>);
 
-/// Which part of an identity is wrong, and how.
+/// Which part of a client identity is invalid, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientIdentityError {
     Certificate(String),
@@ -40,7 +40,7 @@ pub enum ClientIdentityError {
 }
 
 impl ClientIdentity {
-    /// Reads it from two PEM texts, which may be the same. The key may be PKCS #8, PKCS #1 or SEC 1.
+    /// Parses two PEM texts, which may be the same. The key may be PKCS #8, PKCS #1 or SEC 1.
     pub fn read(chain: &[u8], key: &[u8]) -> Result<Self, ClientIdentityError> {
         let chain = certificates(chain).map_err(ClientIdentityError::Certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
@@ -71,23 +71,24 @@ impl fmt::Debug for ClientIdentity {
     }
 }
 
-/// Seconds since the Unix epoch, from somebody who has a clock.
+/// Returns seconds since the Unix epoch.
 pub type TimeOfDay = fn() -> Duration;
 
-/// The same trust under two faces. Each has its own sessions: who resumes one says who it is.
+/// TLS configurations with and without the client certificate. Each has its own session cache, because resuming a
+/// session reveals the identity.
 pub struct TlsConfigs {
-    /// For everybody.
+    /// For all other origins.
     pub anonymous: Arc<TlsConfig>,
-    /// For whom the identity is meant: the origins of the seeds.
+    /// With the client certificate, for the origins of the roots.
     pub identified: Arc<TlsConfig>,
 }
 
 impl Trust {
-    /// Compiles it.
+    /// Builds the configurations.
     pub fn compile(self, time_of_day: TimeOfDay) -> Result<TlsConfigs, String> {
         let mut roots = RootCertStore::empty();
         if !self.insecure {
-            // The system's bundle may hold a certificate that nobody can read; the others count.
+            // The system's bundle may contain certificates that cannot be parsed; they are skipped.
             roots.add_parsable_certificates(self.roots.into_iter().map(CertificateDer::from));
         }
         let roots = (!self.insecure).then_some(roots);
@@ -122,7 +123,7 @@ fn config(
     Ok(Arc::new(TlsConfig { client, sessions: Arc::new(SessionCache::new()) }))
 }
 
-/// The certificates in a PEM text, as DER.
+/// The certificates of a PEM text, as DER.
 pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|one| one.map(|der| der.to_vec())).collect();
     match read {
@@ -132,8 +133,8 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// The same for authorities that somebody wants to believe: each has to be one that can be believed, since a mistake
-/// would show as a stranger's certificate only.
+/// The same for authorities that the user names. Each of them must be usable, because otherwise the mistake would only
+/// show as an unknown issuer later.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found = certificates(pem)?;
     for (place, der) in found.iter().enumerate() {
@@ -144,8 +145,8 @@ pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// [`TlsConfigs`] that are made when the first https host comes: reading the system's roots takes time that a crawl
-/// of plain sites need not spend.
+/// [`TlsConfigs`] that are built at the first https connection: loading the system's roots takes time that a crawl of
+/// plain http sites can save.
 #[derive(Clone)]
 pub struct TlsSource(Arc<LazyLock<Made, Make>>);
 
@@ -157,7 +158,7 @@ impl TlsSource {
         Self(Arc::new(LazyLock::new(Box::new(make))))
     }
 
-    /// The configuration, made now if it was not before; with the user's identity or without.
+    /// The configuration, built on first use, with or without the client certificate.
     pub fn config(&self, identified: bool) -> Result<&Arc<TlsConfig>, &str> {
         let made = LazyLock::force(&self.0).as_ref().map_err(String::as_str)?;
         Ok(if identified { &made.identified } else { &made.anonymous })
@@ -165,7 +166,7 @@ impl TlsSource {
 }
 
 impl Default for TlsSource {
-    /// Trusts nobody.
+    /// Without any authority.
     fn default() -> Self {
         Self::new(|| Err("no certificate authorities were given".to_owned()))
     }

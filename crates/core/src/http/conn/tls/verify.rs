@@ -1,9 +1,8 @@
-//! [`Verifier`]: whether a server is who it says it is.
+//! [`Verifier`]: verification of server certificates.
 //!
-//! The standard verifier of rustls does the work; this one adds three things. It tells "self-signed" from "signed by
-//! somebody unknown", it believes everybody where that was asked for, and it takes no chain of very many certificates:
-//! in memory each costs many times the bytes that it came in. Signatures are checked either way, so that the handshake
-//! itself is sound.
+//! It wraps the standard verifier of rustls and adds three things: it distinguishes self-signed certificates from those
+//! of unknown issuers, it can accept every certificate if that was asked for, and it refuses very long chains, because
+//! each certificate costs many times its size in memory. Signatures of the handshake are always checked.
 
 use std::sync::Arc;
 
@@ -15,19 +14,19 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCer
 
 use super::certificate::is_self_issued;
 
-/// Certificates beside the server's own. Real chains have one to four, and the standard verifier follows none that has
-/// more than six.
+/// Certificates in addition to the server's own. Real chains have one to four, and the standard verifier follows at
+/// most six.
 pub(crate) const MAX_INTERMEDIATES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// None: believe everybody.
+    /// `None`: accept every certificate.
     roots: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
-    /// Believes what these roots vouch for.
+    /// Accepts certificates issued by these roots.
     pub(super) fn believing(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .build()
@@ -35,18 +34,18 @@ impl Verifier {
         Ok(Self { roots: Some(roots), ..Self::credulous(provider) })
     }
 
-    /// Believes everybody.
+    /// Accepts every certificate.
     pub(super) fn credulous(provider: &Arc<CryptoProvider>) -> Self {
         Self { roots: None, algorithms: provider.signature_verification_algorithms }
     }
 }
 
-/// The reason that the standard verifier has no word for.
+/// An error that the standard verifier does not distinguish.
 #[derive(Debug, thiserror::Error)]
 #[error("certificate self-signed: nobody but the server itself vouches for it")]
 pub(super) struct SelfSigned;
 
-/// The same for a chain that is none.
+/// The error for a chain that is too long.
 #[derive(Debug, thiserror::Error)]
 #[error("the server shows {0} certificates beside its own; more than {MAX_INTERMEDIATES} are no chain")]
 pub(super) struct LongChain(usize);

@@ -1,4 +1,4 @@
-//! What went wrong in a handshake, in words for somebody who runs a crawl and not a TLS library.
+//! Messages for TLS failures, for people who run a crawl.
 
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
@@ -10,7 +10,7 @@ pub(super) fn tls(words: impl Into<Box<str>>) -> Failure {
     Failure::new(ErrorKind::Tls, words)
 }
 
-/// Says in words what was wrong.
+/// Translates a TLS error into a message.
 pub(super) fn explain(error: &Error) -> Failure {
     tls(match error {
         Error::InvalidCertificate(fault) => certificate(fault),
@@ -21,8 +21,8 @@ pub(super) fn explain(error: &Error) -> Failure {
         Error::InvalidMessage(
             InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::CertificatePayloadTooLarge,
         ) => "a handshake, or a chain of certificates, larger than 64 KiB".to_owned(),
-        Error::PeerIncompatible(why) => format!("no common version or cipher of TLS: {why:?}"),
-        Error::NoCertificatesPresented => "the server showed no certificate".to_owned(),
+        Error::PeerIncompatible(why) => format!("no common TLS version or cipher: {why:?}"),
+        Error::NoCertificatesPresented => "the server presented no certificate".to_owned(),
         other => other.to_string(),
     })
 }
@@ -30,8 +30,8 @@ pub(super) fn explain(error: &Error) -> Failure {
 fn alert(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnrecognisedName => "the server does not know this name".to_owned(),
-        AlertDescription::ProtocolVersion => "the server speaks no version of TLS from 1.2 on".to_owned(),
-        AlertDescription::CertificateRequired => "the server wants a client certificate (--cert, --key)".to_owned(),
+        AlertDescription::ProtocolVersion => "the server does not support TLS 1.2 or 1.3".to_owned(),
+        AlertDescription::CertificateRequired => "the server requires a client certificate (--cert, --key)".to_owned(),
         AlertDescription::BadCertificate
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateRevoked
@@ -58,17 +58,17 @@ fn certificate(fault: &CertificateError) -> String {
         }
         CertificateError::NotValidForName => "name mismatch: the certificate is for another name".to_owned(),
         CertificateError::UnknownIssuer => {
-            "certificate from an unknown issuer: its chain leads to no trusted root".to_owned()
+            "certificate from an unknown issuer: its chain does not lead to a trusted root".to_owned()
         }
         CertificateError::Revoked => "certificate revoked".to_owned(),
         CertificateError::BadSignature => "certificate with a wrong signature".to_owned(),
-        CertificateError::BadEncoding => "certificate that cannot be read".to_owned(),
+        CertificateError::BadEncoding => "certificate that cannot be parsed".to_owned(),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "certificate that is not for servers".to_owned()
+            "certificate that is not valid for servers".to_owned()
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "certificate signed in a way that nobody should trust any more (SHA-1, MD5 or a weak key)".to_owned()
+            "certificate with an insecure signature (SHA-1, MD5 or a weak key)".to_owned()
         }
         CertificateError::Other(OtherError(why)) if why.is::<SelfSigned>() || why.is::<LongChain>() => why.to_string(),
         CertificateError::Other(why) => format!("bad certificate: {why}"),
@@ -90,7 +90,7 @@ pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Strin
     shown.join(", ")
 }
 
-/// `DnsName("a.example")` or `IpAddress(192.0.2.1)`, as the verifier writes it, without its wrapping.
+/// Strips the wrapping from names as the verifier prints them: `DnsName("a.example")`, `IpAddress(192.0.2.1)`.
 fn bare_name(name: &str) -> &str {
     let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
     inside.trim_matches('"')
