@@ -1,26 +1,26 @@
-//! [`AddressGenerator`]: a web of addresses that is never stored.
+//! [`AddressGenerator`]: generated URLs that are never stored.
 //!
-//! Invariant: the same numbers give the same addresses in the same order, in every process.
+//! Invariant: the same numbers give the same URLs in the same order, in every process.
 
 use argiope_core::{LinkKind, LinkRef, Url, UrlRef};
 
-/// AddressGenerator on many hosts, few of them large and many small, each of which is offered several times.
+/// URLs on many hosts, few of them large and many small, each of which is offered several times.
 pub struct AddressGenerator {
     distinct: u64,
     hosts: u64,
-    /// How often an address is offered on average.
+    /// How often a URL is offered on average.
     times: u64,
     via: Url,
 }
 
 impl AddressGenerator {
-    /// A tenth as many hosts as addresses.
+    /// A tenth as many hosts as URLs.
     pub fn new(distinct: u64, times: u64) -> Self {
         let via = Url::parse("https://a.page.example/with/links?in=it").expect("an address");
         Self { distinct, hosts: (distinct / 10).max(1), times, via }
     }
 
-    /// Offers every address once, in order, and between them older ones again.
+    /// Offers every URL once, in order, and earlier ones again in between.
     pub fn each<E>(&self, mut offer: impl FnMut(LinkRef<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut text = String::with_capacity(96);
         for number in 0..self.distinct {
@@ -40,7 +40,7 @@ impl AddressGenerator {
 
     fn write(&self, which: u64, text: &mut String) {
         let random = mix(which);
-        // The host of rank r comes up in proportion to 1/r.
+        // The host of rank r is chosen in proportion to 1/r.
         let host = (self.hosts as f64).powf((random >> 11) as f64 / (1_u64 << 53) as f64) as u64;
         text.clear();
         text.push_str("https://www.host-");
@@ -65,7 +65,7 @@ fn below(random: u64, bound: u64) -> u64 {
     ((u128::from(random) * u128::from(bound)) >> 64) as u64
 }
 
-/// Decimal digits, without the machinery of `format!`: making addresses must not hide what is done with them.
+/// Decimal digits, without `format!`: generating URLs must not dominate what is measured.
 fn push_number(number: u64, text: &mut String) {
     text.push_str(itoa::Buffer::new().format(number));
 }

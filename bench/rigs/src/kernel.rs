@@ -1,4 +1,4 @@
-//! What the kernel says of this process: memory and processor time.
+//! Process statistics of the kernel: memory and CPU time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ pub fn resident() -> u64 {
     status("VmRSS:")
 }
 
-/// The most resident memory that there was, in bytes.
+/// Peak resident memory in bytes.
 pub fn peak() -> u64 {
     status("VmHWM:")
 }
@@ -19,12 +19,12 @@ fn status(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// What this thread has used of a processor: other programs on the machine do not count.
+/// CPU time of this thread: independent of other programs on the machine.
 pub fn thread_time() -> Duration {
     time(rustix::time::ClockId::ThreadCPUTime)
 }
 
-/// What all threads of this process have used.
+/// CPU time of all threads of this process.
 pub fn process_time() -> Duration {
     time(rustix::time::ClockId::ProcessCPUTime)
 }

@@ -1,4 +1,4 @@
-//! What the rigs share: addresses to offer, a thread that waits for the disk, a reader of tags, and what the kernel counts.
+//! What the rigs share: generated URLs, a writer thread, a tag counter, and process statistics.
 
 mod addresses;
 pub mod kernel;

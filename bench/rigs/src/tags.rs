@@ -1,4 +1,4 @@
-//! [`Tags`]: the least that the tokenizer needs of whoever listens to it.
+//! [`Tags`]: the smallest receiver for the tokenizer.
 
 use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler};
 

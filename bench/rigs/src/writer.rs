@@ -1,4 +1,4 @@
-//! [`Writer`]: the thread that waits for the disk, as a crawl has one.
+//! [`Writer`]: the thread that waits for the disk, as in a crawl.
 
 use crate::kernel;
 use argiope_core::StoreError;
@@ -6,13 +6,13 @@ use argiope_store::disk::{CommitBatch, DiskFrontier, LogWriter};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Writes commits; the keeper of the frontier goes on meanwhile.
+/// Writes commits while the keeper of the frontier continues.
 pub struct Writer {
     batches: Option<mpsc::SyncSender<CommitBatch>>,
     done: mpsc::Receiver<CommitBatch>,
     thread: Option<std::thread::JoinHandle<Result<Duration, StoreError>>>,
     under_way: usize,
-    /// The longest that sealing a commit took: for so long the keeper stood still, and so much processor time it used.
+    /// The longest time that sealing a commit took, and its CPU time: the keeper waits for it.
     pub longest: Duration,
     pub longest_processor: Duration,
 }
@@ -27,7 +27,7 @@ impl Writer {
                 let started = Instant::now();
                 log.write(&batch)?;
                 longest = longest.max(started.elapsed());
-                // Nobody listens any more at the very end.
+                // The receiver is gone at the very end.
                 let _ = acknowledge.send(batch.written());
             }
             Ok(longest)
@@ -36,7 +36,7 @@ impl Writer {
         Self { batches: Some(batches), done, thread: Some(thread), under_way: 0, longest, longest_processor }
     }
 
-    /// Makes a commit of what happened, and takes note of those that are durable by now.
+    /// Makes a commit, and acknowledges those that are durable by now.
     pub fn commit(&mut self, frontier: &mut DiskFrontier) -> Result<(), StoreError> {
         let (started, used) = (Instant::now(), kernel::thread_time());
         let batch = frontier.commit(&[])?;
@@ -60,7 +60,7 @@ impl Writer {
 
     fn send(&mut self, batch: Option<CommitBatch>) {
         if let (Some(batches), Some(batch)) = (&self.batches, batch) {
-            // A writer that has ended tells why when it is waited for.
+            // A writer that has ended reports why when it is joined.
             self.under_way += usize::from(batches.send(batch).is_ok());
         }
     }
@@ -76,7 +76,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the thread; says what went wrong, or how long the longest commit took to become durable.
+    /// Ends the thread; returns its error, or how long the slowest commit took to become durable.
     pub fn end(mut self) -> Result<Duration, StoreError> {
         self.batches = None;
         let nothing = || Ok(Duration::ZERO);

@@ -1,8 +1,8 @@
 //! [`CrashFiles`]: files in memory that can lose power.
 //!
-//! Whatever was not synced when the power goes is kept, lost or torn, sector by sector, in any order; names that were
-//! not synced are kept up to some moment. Before that, any call can be made to fail. So a test can run the same history
-//! with an accident at each single call.
+//! Whatever was not synced at the power cut is kept, lost or torn, sector by sector, in any order; unsynced names are
+//! kept up to some point in time. Also, any call can be made to fail. So a test can run the same history with an
+//! accident at every single call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;
@@ -14,11 +14,11 @@ const SECTOR: usize = 512;
 /// What happens at the chosen call, and at all calls after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accident {
-    /// The power goes before the call has any effect.
+    /// The power fails before the call has any effect.
     PowerCut,
-    /// The call fails, this one alone.
+    /// Only this call fails.
     Once(io::ErrorKind),
-    /// The call and all that follow fail. A write may have been done in part.
+    /// This call and all later ones fail. A write may have been done in part.
     Always(io::ErrorKind),
 }
 
@@ -109,24 +109,24 @@ impl CrashFiles {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there were that change something.
+    /// How many calls changed something so far.
     pub fn calls(&self) -> u64 {
         self.disk().calls
     }
 
-    /// Lets something happen at the call with this number.
+    /// Schedules an accident at the call with this number.
     pub fn plan(&self, call: u64, accident: Accident) {
         self.disk().accident = Some((call, accident));
     }
 
-    /// What another process finds after this one died: all writes, as the operating system has them.
+    /// What another process finds after this one was killed: all writes, since the operating system has them.
     pub fn after_kill(&self) -> Self {
         let mut disk = self.disk().clone();
         disk.accident = None;
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// What is found after the power came back. `below` gives random numbers.
+    /// What is found after a power cut. `below` gives random numbers.
     pub fn after_power_cut(&self, mut below: impl FnMut(u64) -> u64) -> Self {
         let mut disk = self.disk().clone();
         disk.accident = None;
@@ -146,7 +146,7 @@ impl CrashFiles {
         Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
-    /// Changes the bytes of a file behind everybody's back.
+    /// Changes the bytes of a file directly.
     pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut disk = self.disk();
         if let Some(id) = disk.names.get(name).copied()
@@ -166,7 +166,7 @@ impl CrashFiles {
 }
 
 impl Disk {
-    /// Counts a call that changes something; fails where an accident was planned.
+    /// Counts a call that changes something; fails if an accident is due.
     fn call(&mut self) -> io::Result<()> {
         let number = self.calls;
         self.calls += 1;
@@ -295,7 +295,7 @@ impl File for CrashFile {
     fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
         let position = position as usize;
         let failed = self.call();
-        // A write that fails, or that the power cut short, may have been done in part.
+        // A write that fails, or is interrupted by the power cut, may have been done in part.
         let done = if failed.is_ok() { bytes } else { bytes.get(..bytes.len() / 2).unwrap_or_default() };
         self.change(Change::Write { position, bytes: done.to_vec() });
         failed

@@ -15,7 +15,7 @@ use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitCon
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
 
-/// Everything that a crawl brought.
+/// Everything that a crawl delivered.
 pub struct Crawled {
     pub summary: Summary,
     /// Pages, in the order of completion.
@@ -28,7 +28,7 @@ pub struct Crawled {
     pub archive: BTreeMap<String, Vec<u8>>,
 }
 
-/// Settings for tests: one root, no politeness that a test would have to wait for, robots.txt ignored.
+/// Settings for tests: one root, no delays, robots.txt ignored.
 pub fn config(engine: EngineName, roots: &[&str]) -> Config {
     Config {
         roots: roots.iter().map(|root| (*root).to_owned()).collect(),
@@ -39,7 +39,7 @@ pub fn config(engine: EngineName, roots: &[&str]) -> Config {
     }
 }
 
-/// Trusts the web's own authority.
+/// Trusts the practice web's certificate authority.
 pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(web.ca_pem().as_bytes()).expect("the certificate is written");
@@ -86,7 +86,7 @@ impl VisitConsumer for Collect {
 }
 
 impl Crawled {
-    /// The one visit to this address.
+    /// The one visit to this URL.
     pub fn page(&self, url: &str) -> &Visit {
         let mut found = self.pages.iter().filter(|visit| visit.link.url.as_str() == url);
         let visit = found.next().unwrap_or_else(|| panic!("{url} was not visited; {:?}", self.urls()));
@@ -100,7 +100,7 @@ impl Crawled {
         urls
     }
 
-    /// Outcome, status and count of links, by address: what every engine must agree on.
+    /// Outcome, status and number of links, by URL: what every engine must agree on.
     pub fn facts(&self) -> BTreeMap<String, (Outcome, Option<u16>, u32)> {
         self.pages
             .iter()

@@ -1,13 +1,12 @@
-//! The suite that every frontier passes: what [`Frontier`] promises, said once, stamped on each by
-//! `frontier_suite!`.
+//! The suite that every frontier passes: the contract of [`Frontier`], instantiated by `frontier_suite!`.
 //!
-//! The last test is the thorough one: long random histories, held against a model that is too simple to be wrong.
+//! The last test is the thorough one: long random histories, compared with a model that is too simple to be wrong.
 
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
 
-/// Makes a module of tests for one frontier. `$make` is called with the key of the fingerprints, once per test or more
-/// often, and gives an empty frontier.
+/// Generates a module of tests for one frontier. `$make` is called with the key of the fingerprints, at least once per
+/// test, and returns an empty frontier.
 #[macro_export]
 macro_rules! frontier_suite {
     ($name:ident, $make:expr) => {
@@ -34,7 +33,7 @@ macro_rules! frontier_suite {
     };
 }
 
-/// A fate for tests that do not care which.
+/// An outcome for tests that do not care which.
 pub const FATE: Fate<'static> = Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"# };
 
 /// A link as found on some page.
@@ -227,7 +226,7 @@ pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> 
     }
 }
 
-/// Links by state, in the plainest of ways. A link's number is its arrival.
+/// Links by state, implemented in the simplest way. A link's number is its order of arrival.
 #[derive(Clone, Default)]
 pub struct FrontierModel {
     known: HashSet<(Url, bool)>,
@@ -276,12 +275,12 @@ impl FrontierModel {
         hosts
     }
 
-    /// The process ended and another one began: what was leased is queued, where it stood before.
+    /// The process was restarted: what was leased is queued again, at its old position.
     pub fn restart(&mut self) {
         self.queued.append(&mut self.leased);
     }
 
-    /// Whether a frontier knows all addresses that were ever offered.
+    /// Whether a frontier knows all URLs that were ever put.
     pub fn knows_the_same<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
         for (url, sitemap) in &self.known {
             let kind = if *sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
@@ -292,7 +291,7 @@ impl FrontierModel {
         Ok(true)
     }
 
-    /// Empties a frontier and compares everything that comes out.
+    /// Drains a frontier and compares everything that comes out.
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
         assert!(self.knows_the_same(frontier).expect("reads"));
@@ -304,7 +303,7 @@ impl FrontierModel {
     }
 }
 
-/// A random history of calls, the same for the same seed, played on a frontier and on the model at once.
+/// A random history of calls, the same for the same seed, applied to a frontier and to the model.
 pub struct History {
     pub model: FrontierModel,
     seed: u64,

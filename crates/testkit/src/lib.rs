@@ -1,4 +1,4 @@
-//! Virtual time and conformance suites: what is meant to be true of every engine and of every frontier.
+//! Virtual time and conformance suites: what must hold for every engine and every frontier.
 
 pub mod crash_files;
 pub mod crawling;

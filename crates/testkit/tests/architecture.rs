@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages that `package` is built of, itself included, without development dependencies: name and licence.
+/// The packages that `package` consists of, itself included, without development dependencies: name and licence.
 fn dependency_tree(package: &str) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -106,7 +106,7 @@ fn engine_and_store_meet_in_one_file() {
     assert_eq!(both, ["crates/runtime/src/keeper_thread.rs"]);
 }
 
-/// Public types whose name is defined more than once. The list only ever gets shorter.
+/// Public types whose name is defined more than once. The list may only get shorter.
 const SHARED_NAMES: &[&str] = &["Retry"];
 
 /// A name means one thing: a reader who searches for a public type finds one definition.
@@ -212,8 +212,8 @@ fn nothing_is_left_open() {
     }
 }
 
-/// A test may be ignored only because it needs something that not every machine has, and `./test` must know how to look
-/// for it: then it runs the test where the need is met and counts it as skipped elsewhere.
+/// A test may be ignored only because it needs something that not every machine has, and `./test` must know how to
+/// check for it: then it runs the test where the need is met and counts it as skipped elsewhere.
 #[test]
 fn ignored_tests_name_needs_that_the_test_script_knows() {
     let script = std::fs::read_to_string(root().join("test")).expect("the script ./test");
@@ -231,7 +231,7 @@ fn ignored_tests_name_needs_that_the_test_script_knows() {
     }
 }
 
-/// Versions below these have known faults.
+/// Versions below these have known vulnerabilities or bugs.
 const FLOORS: &[(&str, [u64; 3])] = &[
     ("h2", [0, 4, 16]),
     ("hyper", [1, 11, 0]),
@@ -291,7 +291,7 @@ const LICENCES: &[&str] = &[
     "Unicode-DFS-2016",
 ];
 
-/// Dependencies that were considered and turned down.
+/// Dependencies that were considered and rejected.
 const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! The keeper's jar in virtual time: what an answer sets is in the next request, until its time is over.
+//! The keeper's cookie jar in virtual time: what a response sets is in the next request, until it expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 /// Path and cookies of a request.
 type Asked = (String, String);
 
-/// All requests of a crawl, and the outcome and tries of what was settled, in order; `answer` makes a visit of what was
-/// asked.
+/// All requests of a crawl, and the outcome and tries of what was settled, in order; `answer` turns a request into a
+/// visit.
 fn crawl(config: &Config, answer: impl Fn(&mut Visit)) -> (Vec<Asked>, Vec<(Outcome, u8)>) {
     let rules = Arc::new(config.compile(1).expect("the settings are right"));
     let mut keeper = Keeper::new(MemoryFrontier::new(1), rules, CLOCK);
@@ -97,7 +97,7 @@ fn a_page_that_sends_us_back_with_a_new_cookie_is_asked_again_and_recorded_once(
     let (asked, settled) = crawl(&config(&["/"]), gate);
     assert_eq!(asked.iter().map(|(_, cookie)| cookie.as_str()).collect::<Vec<_>>(), ["", "n1=1", "n1=1; n2=1"]);
     assert_eq!(settled, [(Outcome::Ok, 3)]);
-    // The same cookie again is no reason to ask again, and no redirect is left after the last.
+    // The same cookie again is not a reason to retry, and no redirect is left after the last.
     let (asked, settled) = crawl(&config(&["/"]), |visit| {
         gate(visit);
         visit.message.set_cookies.clear();

@@ -1,7 +1,7 @@
 //! The crawl directory under accidents: power cuts with torn and reordered writes, failing calls, changed bytes.
 //!
-//! Every test plays a random history, commits now and then, and after the accident opens the directory again. What it
-//! finds must be the last acknowledged commit, or the one that was on its way; nothing else, and never a wrong state.
+//! Every test runs a random history with commits, and opens the directory again after the accident. It must find the
+//! last acknowledged commit, or the one being written; nothing else, and never an inconsistent state.
 
 use argiope_core::{Frontier, StoreErrorKind};
 use argiope_store::disk::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const OUTPUT: &str = "pages.jsonl";
 
-/// A commit: the frontier's state, and how long the output was.
+/// A commit: the frontier's state, and the length of the output.
 #[derive(Clone, Default)]
 struct Commit {
     model: FrontierModel,
@@ -23,30 +23,30 @@ struct Commit {
 
 /// What a history left behind.
 struct Played {
-    /// The memory that its frontier had.
+    /// The frontier's memory limit.
     room: usize,
-    /// The last commit that was acknowledged, and the one that was on its way, if any.
+    /// The last acknowledged commit, and the one being written, if any.
     acknowledged: Commit,
     on_its_way: Option<Commit>,
     /// Whether the accident happened.
     stopped: bool,
 }
 
-/// A snapshot only at the end of a run, and all at once.
+/// A snapshot only at the end of a run, in one portion.
 const AT_ONCE: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
 
-/// When the frontier begins a snapshot, when at the end of a run, and how much of it goes with a commit: only at the end and
-/// all at once, always, now and then, or never.
+/// When the frontier starts a snapshot, when at the end of a run, and the size of a portion: only at the end and in one
+/// portion, always, sometimes, or never.
 fn snapshots_of(seed: u64) -> (u64, u64, usize) {
     [AT_ONCE, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
 }
 
-/// How much memory the frontier has with a seed: enough, or none, and eight seeds have both with each kind of snapshots.
+/// The frontier's memory limit for a seed: enough or none; eight seeds combine both with each kind of snapshots.
 fn room_of(seed: u64) -> usize {
     if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
 }
 
-/// Plays a history on the files until it ends or a call fails.
+/// Runs a history on the files until it ends or a call fails.
 fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize) -> Played {
     let room = room_of(history.seed());
     let mut played = Played { room, acknowledged: start, on_its_way: None, stopped: true };
@@ -86,7 +86,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
         if let Some(commit) = played.on_its_way.take() {
             played.acknowledged = commit;
         }
-        // Some commits are never acknowledged to the frontier: it reads what it needs from memory then.
+        // Some commits are never acknowledged to the frontier: it then reads what it needs from memory.
         if history.below(3) > 0 && frontier.acknowledge(&batch).is_err() {
             return played;
         }
@@ -102,7 +102,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     Played { stopped: false, ..played }
 }
 
-/// Opens what is left and finds out which commit it is. Gives that commit.
+/// Opens what is left and finds out which commit it is. Returns that commit.
 fn examine(files: &CrashFiles, played: Played) -> Commit {
     let files = files.after_kill();
     let opened =
@@ -121,7 +121,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
         assert_eq!((output, frontier.counts().known), (0, 0));
         return commit;
     }
-    // The history says the same as the frontier.
+    // The history agrees with the frontier.
     let (mut links, mut fates, mut lines) = (0, 0, 0);
     let told = history_in(Arc::new(files), |event| {
         match event {
@@ -139,7 +139,7 @@ fn examine(files: &CrashFiles, played: Played) -> Commit {
     commit
 }
 
-/// How many calls the history of a seed makes when nothing happens.
+/// How many calls the history of a seed makes without an accident.
 fn calls_of(seed: u64, commits: usize) -> u64 {
     let files = CrashFiles::default();
     let played = play(&files, &mut History::new(seed), Commit::default(), commits);
@@ -158,7 +158,7 @@ fn the_power_may_go_at_any_call() {
             let played = play(&files, &mut history, Commit::default(), 14);
             let left = files.after_power_cut(|bound| history.below(bound));
             let commit = examine(&left, played);
-            // And again, on what was left: recovery itself may be cut short.
+            // And again, on what was left: recovery itself may be interrupted.
             let soon = left.calls() + history.below(12);
             left.plan(soon, Accident::PowerCut);
             let played = play(&left, &mut history, commit, 5);
@@ -182,7 +182,8 @@ fn any_call_may_fail_once_or_for_ever() {
                 files.plan(call, accident);
                 let mut history = History::new(seed);
                 let played = play(&files, &mut history, Commit::default(), 10);
-                // Fingerprints have another key each time, and a table may be a slot longer: some runs make fewer calls.
+                // Fingerprints have another key each time, and a table may be a slot longer: some runs make fewer
+                // calls.
                 assert!(played.stopped || files.calls() <= call, "call {call} failed, and somebody noticed");
                 let left = files.after_kill();
                 let commit = examine(&left, played);
@@ -208,7 +209,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     assert_eq!(writer.write(&batch).expect_err("still"), error);
 }
 
-/// Bytes of every file, changed in one way or cut off there: recovered to some commit, or refused by name.
+/// Bytes of every file, changed or truncated there: recovered to some commit, or refused with the file's name.
 #[test]
 fn a_changed_byte_is_never_a_wrong_state() {
     let mut commits = vec![Commit::default()];
@@ -277,7 +278,7 @@ fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::D
     }
 }
 
-/// Fingerprints on the disk that were changed are found out when they are asked for, and made anew from the log.
+/// Changed fingerprints on disk are detected when they are read, and rebuilt from the log.
 #[test]
 fn a_damaged_run_is_named_and_made_anew() {
     let files = CrashFiles::default();
@@ -306,7 +307,7 @@ fn a_damaged_run_is_named_and_made_anew() {
     model.compare_all(&mut frontier);
 }
 
-/// `--fresh` may be cut short at any call: the next command finds the old crawl whole, or none of it.
+/// `--fresh` may be interrupted at any call: the next command finds the old crawl complete, or none of it.
 #[test]
 fn starting_over_may_be_cut_short_at_any_call() {
     let before = CrashFiles::default();

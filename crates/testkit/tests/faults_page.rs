@@ -1,4 +1,4 @@
-//! docs/faults.md names the test of every fault: the tests must be there.
+//! docs/faults.md names the test of every fault: the tests must exist.
 
 use std::fs;
 use std::path::Path;

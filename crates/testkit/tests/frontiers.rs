@@ -1,4 +1,4 @@
-//! The frontier suite, stamped on every frontier.
+//! The frontier suite, for every frontier.
 
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};
@@ -13,7 +13,7 @@ argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committ
 argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, 0));
 argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
 
-/// A frontier on disk that commits after every so many calls, so that links are read from everywhere they can be.
+/// A frontier on disk that commits regularly, so that links are read from everywhere they can be.
 struct Committing {
     frontier: DiskFrontier,
     writer: LogWriter,
@@ -117,8 +117,8 @@ fn a_crawl_that_is_ended_and_begun_again_many_times_agrees_with_the_model() {
     }
 }
 
-/// Links are offered, taken, settled and given back between the portions of a snapshot. Whoever opens the directory after
-/// any commit finds what was committed, and most often with a snapshot whose parts are of different moments.
+/// Links are put, taken, settled and returned between the portions of a snapshot. Opening the directory after any
+/// commit finds what was committed, usually with a snapshot whose parts are of different times.
 #[test]
 fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     let mut believed = 0;
@@ -142,7 +142,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
             model.restart();
             let mut copy = opened.frontier;
             model.compare_all(&mut copy);
-            // One that is not believed is removed, and so is what there is of the next one.
+            // An unusable snapshot is removed, and so is an incomplete one.
             let names: Vec<String> = killed.names().into_iter().map(|(name, _)| name).collect();
             assert!(names.iter().all(|name| name != "snapshot.new"), "{names:?}");
             believed += usize::from(names.iter().any(|name| name == "snapshot"));
@@ -151,7 +151,7 @@ fn a_snapshot_that_is_taken_while_the_crawl_goes_on_is_right() {
     assert!(believed > 6 * 20, "{believed}");
 }
 
-/// A snapshot that was begun and given up because the run ended does not count as one: the last commits bring another.
+/// A snapshot that was abandoned because the run ended does not count: the last commits bring another.
 #[test]
 fn a_run_that_ends_while_a_snapshot_is_taken_leaves_a_whole_one() {
     for extra in [false, true] {

@@ -1,4 +1,4 @@
-//! What must hold of every crawl, over random webs in virtual time.
+//! What must hold for every crawl, over random webs in virtual time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ fn settings() -> impl Strategy<Value = Config> {
     })
 }
 
-/// Several hundred webs, or as many as `PROPTEST_CASES` says. A failure prints its plan, which is all of its web.
+/// Several hundred webs, or as many as `PROPTEST_CASES` says. A failure prints its plan, from which its web can be
+/// generated.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases.max(400), failure_persistence: None, ..usual }
@@ -92,7 +93,7 @@ fn keeps_the_rules(crawled: &Crawled) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whatever was settled is what the oracle says of it.
+/// Everything that was settled agrees with the oracle.
 fn is_right(crawled: &Crawled) -> Result<(), TestCaseError> {
     for (url, record) in records(&crawled.report) {
         let expected = crawled.oracle.get(&url).copied();

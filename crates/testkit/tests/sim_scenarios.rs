@@ -10,7 +10,7 @@ use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimFetch, SimReply, SimReport, SimWeb};
 
-/// A web written in place: a function from request and number of the attempt to what is said.
+/// A web written in place: a function from the request and the number of the attempt to the reply.
 struct Script<F> {
     latency: Duration,
     asked: std::collections::HashMap<Url, u32>,
@@ -272,7 +272,7 @@ fn a_host_that_dies_in_the_middle_does_not_hold_up_the_crawl_for_ever() {
     assert!(report.fetches.len() < 60, "{}", report.fetches.len());
 }
 
-/// Nothing is noted in memory: rules that made room can only come from their host again.
+/// Nothing is stored in memory: evicted rules can only come from their host again.
 #[test]
 fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
     let file: String = (0..6_000).map(|n| format!("Disallow:/*x{n}\n")).collect();

@@ -9,7 +9,7 @@ use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
 
-/// The full size with `ARGIOPE_LONG` set, and so many times less otherwise.
+/// The full size with `ARGIOPE_LONG` set, else a fraction of it.
 fn size(full: usize, less: usize) -> usize {
     if std::env::var_os("ARGIOPE_LONG").is_some() { full } else { full / less }
 }
@@ -27,7 +27,7 @@ fn crawl(web: &BroadWeb, config: Config) -> (SimReport, f64) {
     (report, eta)
 }
 
-/// Says a figure to whoever runs the test with its output shown.
+/// Prints a figure when the test runs with its output shown.
 #[expect(clippy::print_stderr, reason = "figures are what this test is for")]
 fn tell(what: &str, report: &SimReport, eta: f64) {
     eprintln!("{what}: {:?} of virtual time, eta {eta:.4}, {} orders", report.ended - Time::ZERO, report.orders);
@@ -50,7 +50,7 @@ fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// Some hosts that ask for more patience than the settings do.
+/// Some hosts ask for a longer delay than the settings do.
 #[test]
 fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
     let web = BroadWeb {
@@ -67,8 +67,8 @@ fn hosts_with_a_crawl_delay_do_not_hold_up_the_others() {
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// Where slots are short, whom to serve first decides: without the longest queues first, their tails would come last.
-/// The ideal knows the sizes of all hosts beforehand; a crawl has to ask each of them first.
+/// If slots are short, the order of hosts decides: unless the longest queues come first, their tails come last. The
+/// ideal knows the sizes of all hosts beforehand; a crawl has to find them out first.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
     let web = BroadWeb {

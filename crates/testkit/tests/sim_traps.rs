@@ -1,5 +1,5 @@
-//! Webs without an end, in virtual time, with default settings: each crawl of one is over by itself, and a host beside it
-//! loses nothing.
+//! Endless webs in virtual time, with default settings: each crawl of one ends by itself, and a host beside it loses
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, S
 
 const ORDINARY: usize = 300;
 
-/// An ordinary host, and one that this function speaks for.
+/// An ordinary host, and one whose replies this function gives.
 struct Beside<F>(F);
 
 impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
@@ -35,7 +35,7 @@ impl<F: FnMut(&str, &str) -> SimAnswer> SimWeb for Beside<F> {
     }
 }
 
-/// Pages `/0` to `/299`, each with an own text and links to the next and to the first.
+/// Pages `/0` to `/299`, each with its own text and links to the next and to the first.
 fn ordinary(path: &str) -> SimAnswer {
     let number: usize = path.trim_start_matches('/').parse().unwrap_or(0);
     let links =
@@ -51,7 +51,7 @@ fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimAnswer {
     SimAnswer::Text(list, text.to_owned())
 }
 
-/// A number in letters: numbers are all alike.
+/// A number in letters, since all numbers look alike to the trap detection.
 fn word(number: usize) -> String {
     number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
 }
@@ -144,7 +144,7 @@ fn endless_subdomains_end() {
 #[test]
 fn a_domain_of_many_useful_hosts_is_crawled_whole() {
     const HOSTS: usize = 300;
-    // One page names all of them; each has a handful of pages.
+    // One page names all of them; each has a few pages.
     let say = move |host: &str, target: &str| {
         let links: Vec<String> = match (host, target) {
             ("trap.example", _) => (0..HOSTS).map(|number| format!("http://n{number}.trap.example/0")).collect(),

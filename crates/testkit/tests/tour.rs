@@ -1,7 +1,7 @@
-//! The tour shows code of the real sources, and says so: where a chapter and the source differ, this fails.
+//! The tour shows code of the real sources: this fails where a chapter and the source differ.
 //!
-//! A chapter writes `<!-- code: PATH#NAME -->` above a block of code; the source has `// anchor: NAME` and `// end: NAME`
-//! around it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` writes the chapters anew.
+//! A chapter writes `<!-- code: PATH#NAME -->` above a block of code; the source has `// anchor: NAME` and `// end:
+//! NAME` around it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn snippet(source: &str, name: &str) -> Option<String> {
     Some(moved.join("\n") + "\n")
 }
 
-/// The chapter with every block of code as it stands in its source.
+/// The chapter with every block of code as it is in its source.
 fn refreshed(chapter: &str, used: &mut BTreeSet<String>) -> String {
     let mut out = String::new();
     let mut lines = chapter.lines();

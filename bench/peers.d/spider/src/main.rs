@@ -1,6 +1,6 @@
-//! The spider crate as a peer: crawls all roots of a file at the same time, with so many connections in all.
+//! The spider crate as a peer: crawls all roots of a file at the same time, with a limit on connections.
 //!
-//! `spider-bench ROOTS CONNECTIONS`. robots.txt is ignored, there is no delay, and nothing is kept of a page.
+//! `spider-bench ROOTS CONNECTIONS`. robots.txt is ignored, there is no delay, and nothing of a page is kept.
 
 use spider::website::Website;
 

@@ -1,4 +1,4 @@
-//! How fast pages are examined: MB/s over the HTML files below the folders that are given.
+//! How fast pages are examined: MB/s over the HTML files in the given folders.
 //!
 //! `cargo run --release -p argiope-rigs --bin examine -- /usr/share/doc/python3-doc`
 

@@ -1,12 +1,12 @@
-//! A frontier without a network, and what it takes. One line of JSON says it.
+//! Measures a frontier without a network. Prints one line of JSON.
 //!
-//! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers so many addresses so many times each. KIND is `keys` (the
-//! addresses are made and nothing is done with them), `std` (their fingerprints go into a set of the standard library),
-//! `bare` (into a set of our own), `memory` or `disk` (they are offered to a frontier). With ROOM, in MB, the one on disk has
-//! only so much memory.
+//! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers DISTINCT URLs TIMES times each. KIND is `keys` (the URLs are
+//! generated and nothing is done with them), `std` (their fingerprints go into a set of the standard library), `bare`
+//! (into our own set), `memory` or `disk` (they are put into a frontier). ROOM limits the memory of the disk frontier,
+//! in MB.
 //!
-//! `frontier again FOLDER [ROOM]` opens what `disk` left behind, takes and settles some of it, and opens that once more, as
-//! after a kill. One kind a process: memory that one has touched would count for the next.
+//! `frontier again FOLDER [ROOM]` opens what `disk` left behind, takes and settles some of it, and opens that again, as
+//! after a kill. One kind per process: memory that one has touched would count for the next.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Wall time, the keeper's processor time, and memory, from here on.
+/// Wall time, the keeper's CPU time, and memory, from here on.
 struct Measure {
     started: Instant,
     used: Duration,
@@ -104,8 +104,8 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
     Ok(said)
 }
 
-/// With commits all the time, as a crawl makes them, and the last one waited for. After the figures of that, one more
-/// commit, which ends a run: with a snapshot.
+/// With commits all the time, as a crawl makes them, and waits for the last one. After those figures, one more commit,
+/// which ends a run: with a snapshot.
 fn on_disk(addresses: &AddressGenerator, folder: &Path, room: usize) -> Result<Value, StoreError> {
     let measure = Measure::start();
     let opened = disk::open(folder, &CrawlSettings::new(), room)?;

@@ -1,7 +1,7 @@
-//! The hot paths one by one, for counting instructions: `hot PATH ROUNDS` does the same work so many times.
+//! The hot paths one by one, for counting instructions: `hot PATH ROUNDS` repeats the same work.
 //!
-//! bench/guards runs it under callgrind with two numbers of rounds; the difference is the work alone, without the start of
-//! the program. What a round does must therefore not depend on how many there were before.
+//! bench/guards runs it under callgrind with two numbers of rounds; the difference is the work alone, without the start
+//! of the program. So a round must not depend on how many came before it.
 
 #![allow(clippy::print_stdout, reason = "it prints what came of the work, so that the work is done")]
 
@@ -21,7 +21,7 @@ use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, 
 use argiope_rigs::{AddressGenerator, Tags};
 use argiope_store::MemoryFrontier;
 
-/// A path: its name, and what one round does. The number is only there to depend on the work.
+/// A path: its name, and what one round does. The number only makes the result depend on the work.
 type Path = (&'static str, fn() -> Box<dyn FnMut() -> u64>);
 
 const PATHS: &[Path] = &[
@@ -64,7 +64,7 @@ X-TextMode-Type-Options: nosniff\r\n\
 Set-Cookie: session=0123456789abcdef; Path=/; HttpOnly\r\n\
 \r\nhello";
 
-/// Takes everything and keeps a count.
+/// Accepts everything and keeps a count.
 #[derive(Default)]
 struct Count(u64);
 
@@ -81,7 +81,7 @@ impl Receiver for Count {
     }
 }
 
-/// An answer with a dozen headers, from the request to the end.
+/// A response with a dozen headers, from the request to the end.
 fn head() -> Box<dyn FnMut() -> u64> {
     let limits = Arc::new(Limits::default());
     Box::new(move || {
@@ -98,7 +98,7 @@ fn head() -> Box<dyn FnMut() -> u64> {
     })
 }
 
-/// A page of about 12 kB with 50 links of the usual kinds, and what else pages have.
+/// A page of about 12 kB with 50 links of the usual kinds, and other usual content.
 fn html() -> String {
     let mut html = String::from(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page &amp; its links</title>\n\
@@ -141,7 +141,7 @@ fn page() -> Box<dyn FnMut() -> u64> {
     examined(html())
 }
 
-/// Links and hardly anything else: what is left is resolving them against their page.
+/// Links and hardly anything else: what remains is resolving them against their page.
 fn links() -> Box<dyn FnMut() -> u64> {
     let hrefs = |html: String| -> Vec<String> {
         html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()

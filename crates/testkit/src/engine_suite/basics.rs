@@ -1,4 +1,4 @@
-//! What a crawler is: links, scope, redirects, limits, and an end.
+//! The basics of a crawler: links, scope, redirects, limits, and the end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub fn a_prohibited_host(engine: EngineName) {
     assert_eq!(crawled.page(&root).findings.rejected.iter().map(|rejected| rejected.count).sum::<u32>(), 1);
 }
 
-/// Hosts by name, all on one address: what names mean is decided by scope alone.
+/// Hosts by name, all on one address: only the scope decides what names mean.
 fn named(engine: EngineName, breadth: Breadth) -> BTreeSet<String> {
     let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
     let mut site = site("127.1.0.4");
@@ -308,8 +308,8 @@ pub fn a_graph_is_found_whole(engine: EngineName) {
 }
 
 pub fn ends_at_once(engine: EngineName) {
-    // The last answers are an error, a failure and a retry that gives up. No timer may decide the end: the crawl is
-    // over within far less than any of its time-outs.
+    // The last responses are an error, a failure and a retry that gives up. The end must not depend on a timer: the
+    // crawl is over long before any of its timeouts.
     let site = site("127.1.0.21")
         .page("/", Response::links(["/error", "/reset", "/again"]))
         .page("/error", Response::status(404))
@@ -352,8 +352,7 @@ pub fn wide_hosts_use_all_slots(engine: EngineName) {
 }
 
 pub fn many_slow_answers(engine: EngineName) {
-    // All take so long that workers may look at their sockets less often. Pages of many reads, and of many slices, are
-    // among them.
+    // All are slow enough for wake-up coalescing. Pages of many reads, and of many decode slices, are among them.
     let links: Vec<String> = (0..600).map(|n| format!("/p/{n}")).collect();
     let late = Duration::from_millis(150);
     let large = "<p>a page that is large</p>".repeat(40_000);

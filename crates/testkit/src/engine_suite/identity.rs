@@ -1,4 +1,4 @@
-//! Who is told what: cookies, credentials and proxies.
+//! What is disclosed to whom: cookies, credentials and proxies.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ fn header<'a>(seen: &'a SeenRequest, name: &str) -> Option<&'a str> {
     seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// What a header said in the last request for this path.
+/// The value of a header in the last request for this path.
 fn said(web: &RunningWeb, path: &str, name: &str) -> Option<String> {
     let log = web.log();
     let seen = log.iter().rfind(|seen| seen.path == path).unwrap_or_else(|| panic!("{path} was not asked for"));
@@ -62,7 +62,7 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!((crawled.pages.len(), crawled.pages[0].findings.title.as_deref()), (1, Some("in")));
     assert_eq!(said(&web, "/", "cookie").as_deref(), Some("seen=1"));
-    // One that never lets us in ends like any chain of redirects; one that sets nothing new is asked once.
+    // A site that never lets us in ends like any redirect chain; one that sets nothing new is asked once.
     let endless = (0..40).map(|n| Response::redirect("/", 302).header("Set-Cookie", format!("n={n}")));
     let home = site("127.6.0.4").sequence("/", endless).page("/same", Response::redirect("/same", 302));
     let (root, same) = (home.url("/"), home.url("/same"));
@@ -107,7 +107,7 @@ fn through(engine: EngineName, root: &str, scheme: &str, proxy: &RunningProxy) -
     config
 }
 
-/// A site that only the proxy can find, over http or https.
+/// A site that only the proxy can reach, over http or https.
 fn far(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
     let place = "127.6.0.8:0";
     let site = match certificate {
@@ -118,7 +118,7 @@ fn far(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
     (site.page("/", Response::links(["/a", "/b"])).fallback(Response::html("<title>far</title>")), address)
 }
 
-/// Crawls the far site through a proxy, and says what the proxy was asked for.
+/// Crawls that site through a proxy, and returns what the proxy was asked for.
 fn crawl_far(
     engine: EngineName,
     scheme: &str,
@@ -164,7 +164,7 @@ pub fn a_socks_proxy(engine: EngineName) {
         let asked = crawl_far(engine, "socks5h", PracticeProxy::socks5(), certificate);
         assert!(asked.iter().all(|target| target.starts_with("SOCKS far.example:")), "{asked:?}");
     }
-    // By address: the name is resolved here.
+    // By address: the name is resolved on our side.
     let (site, address) = far(None);
     let port = site.address().port();
     let root = site.url_as("near.example", "/");
@@ -204,7 +204,7 @@ pub fn proxies_that_fail(engine: EngineName) {
         assert_eq!((crawled.pages[0].facts.outcome, failure.kind), (Outcome::Failed, expected), "{words}: {failure}");
         assert!(failure.message.contains(words), "{failure}");
     }
-    // One that is not there at all.
+    // A proxy that does not exist.
     let gone = PracticeProxy::http().start("127.6.0.10").expect("a proxy").address();
     let mut config = config(engine, &["http://nowhere.example/"]);
     (config.proxy, config.max_tries) = (Some(gone.to_string()), 1);

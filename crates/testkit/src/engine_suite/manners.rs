@@ -86,7 +86,7 @@ pub fn per_ip_is_shared(engine: EngineName) {
     assert_eq!(web.stats().max_at_once, 3);
 }
 
-/// However many connections rest, one that is in use is used again.
+/// However many connections are idle, one that is in use is used again.
 pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
@@ -96,7 +96,7 @@ pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     let (ip, port) = (site.address().ip(), site.address().port());
     let names: Vec<String> = (0..700).map(|n| format!("host{n}.example")).collect();
     let mut roots: Vec<String> = names.iter().map(|name| format!("http://{name}:{port}/")).collect();
-    // Hosts are first asked in this order: when this one is, all the room for resting connections is taken.
+    // Hosts are first asked in this order: when this one is, the idle pool is full.
     roots.push(format!("http://last.example:{port}/0"));
     let web = serve([site]);
     let mut config = config(engine, &roots.iter().map(String::as_str).collect::<Vec<_>>());
@@ -109,8 +109,8 @@ pub fn a_crowd_at_rest_is_in_nobodys_way(engine: EngineName) {
     assert!(connections <= 703, "{connections} connections for 701 hosts");
 }
 
-/// Checks that the starts of requests lie this far apart. The server sees them later than they were sent, and not
-/// always by as much: single gaps may look shorter than they were, all of them together may not.
+/// Checks the time between the starts of requests. The server sees them later than they were sent, with a varying
+/// delay: single gaps may look shorter than they were, but not all of them together.
 fn assert_spaced(log: &[SeenRequest], delay: Duration) {
     let mut starts: Vec<Duration> = log.iter().map(|seen| seen.start).collect();
     starts.sort_unstable();

@@ -1,7 +1,7 @@
-//! The suite that every engine passes, whole, with no flags: an engine that fails a case is not done.
+//! The suite that every engine passes completely, without capability flags.
 //!
-//! `engine_suite!` stamps every case on one engine. The first cases are those that the founding
-//! crawler tested itself with.
+//! `engine_suite!` instantiates every case for one engine. The first cases are those with which the founding crawler
+//! tested itself.
 
 pub mod answers;
 pub mod basics;
@@ -21,7 +21,7 @@ pub(crate) fn site(address: &str) -> Site {
     Site::http(&format!("{address}:0")).expect("a loopback address")
 }
 
-/// Stamps the whole suite on one engine, as a module of tests.
+/// Generates the whole suite for one engine, as a module of tests.
 #[macro_export]
 macro_rules! engine_suite {
     ($name:ident, $engine:ident) => {

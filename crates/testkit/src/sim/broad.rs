@@ -1,9 +1,9 @@
-//! [`BroadWeb`]: a web of many hosts that is never held in memory, for measures of time: which host has how many pages, how
-//! slow it is and when it is found are functions of its number.
+//! [`BroadWeb`]: a web of many hosts that is never held in memory, for measuring time: the size and latency of a host
+//! and when it is found are functions of its number.
 //!
-//! Page 0 of every host lists all of its other pages. Half of the hosts are roots; each of the others is linked from the
-//! last page of a host that is a root, so that it is found late. [`BroadWeb::ideal`] is the least time that any polite
-//! schedule can take.
+//! Page 0 of every host lists all of its other pages. Half of the hosts are roots; each of the others is linked from
+//! the last page of a root, so that it is found late. [`BroadWeb::ideal`] is the shortest time that any polite schedule
+//! can take.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -22,15 +22,15 @@ pub struct BroadWeb {
     pub sizes: Vec<u32>,
     /// The response time of a host lies between these.
     pub latency: (Duration, Duration),
-    /// So many in a hundred hosts are linked from others only.
+    /// The percentage of hosts that are linked only from others.
     pub found_late: u64,
     pub dns: Duration,
-    /// These hosts ask for this Crawl-delay: the first so many.
+    /// The first hosts ask for this Crawl-delay: how many, and the delay.
     pub slow: (usize, Duration),
 }
 
 impl BroadWeb {
-    /// Sizes by Zipf's law with this exponent: about `total` pages over all, none without a page.
+    /// Sizes by Zipf's law with this exponent: about `total` pages in all, at least one per host.
     pub fn zipf(hosts: usize, total: u64, exponent: f64) -> Vec<u32> {
         let weights: Vec<f64> = (1..=hosts).map(|rank| (rank as f64).powf(-exponent)).collect();
         let sum: f64 = weights.iter().sum();
@@ -49,7 +49,7 @@ impl BroadWeb {
         host == 0 || !SimRng::of(self.seed, host as u64).chance(self.found_late)
     }
 
-    /// The root that a host is linked from.
+    /// The root that links to a host.
     fn finder(&self, host: usize) -> usize {
         (0..host).rev().find(|before| self.is_root(*before)).unwrap_or(0)
     }
@@ -79,11 +79,11 @@ impl BroadWeb {
         links
     }
 
-    /// The least time that any polite schedule takes that reads the pages of a host in order: the slowest host and
-    /// whoever is found at its end, or all answers over all slots.
+    /// A lower bound for any polite schedule that reads the pages of a host in order: the slowest host and the host
+    /// found at its end, or all responses divided by all slots.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
-        // robots.txt and the pages, one after the other, beginning with the name.
+        // robots.txt and the pages, one after the other, starting with the name resolution.
         let alone = |host: usize| {
             let (latency, delay) = (self.latency_of(host), self.delay_of(host, delay));
             self.dns + latency.max(delay).saturating_mul(self.sizes.get(host).copied().unwrap_or(1)) + latency

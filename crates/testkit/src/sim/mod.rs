@@ -1,11 +1,11 @@
-//! The fifth engine: virtual time and no sockets.
+//! The simulation engine: virtual time and no sockets.
 //!
-//! [`Sim`] drives the very [`Keeper`] that crawls, over a [`SimWeb`] that is only a function from requests to replies. A
-//! day of politeness takes milliseconds, every run can be repeated, and an [`PolitenessChecker`] who knows nothing of lanes or
-//! windows watches each start and each answer and keeps books of his own.
+//! [`Sim`] drives the same [`Keeper`] as a real crawl, over a [`SimWeb`] that is only a function from requests to
+//! replies. A day of politeness takes milliseconds, every run can be repeated, and a [`PolitenessChecker`] that knows
+//! nothing of lanes or windows observes each request and each response.
 //!
-//! Invariant: time moves only to the next event or to the time that the keeper asked to wait for; a keeper that asks to
-//! wait for what is past, or that waits although nothing can happen any more, has failed.
+//! Invariant: time moves only to the next event or to the time until which the keeper asked to wait; a keeper that asks
+//! to wait for a time in the past, or that waits although nothing can happen any more, has failed.
 
 pub mod broad;
 pub mod model;
@@ -33,17 +33,17 @@ pub use politeness::PolitenessChecker;
 
 /// A web that exists only as a function.
 pub trait SimWeb {
-    /// The addresses of a name and how long they hold, and how long it takes to say so.
+    /// The addresses of a name and their time to live, and how long resolving takes.
     fn resolve(&mut self, host: &str, now: Time) -> (Duration, ResolveResult);
 
-    /// What a request is answered with.
+    /// The reply to a request.
     fn reply(&mut self, job: &Job, now: Time) -> SimReply;
 }
 
-/// What a name server says.
+/// The answer of a name server.
 pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
-/// What a request is answered with.
+/// The reply to a request.
 #[derive(Debug)]
 pub struct SimReply {
     /// How long it takes.
@@ -66,11 +66,11 @@ pub enum SimAnswer {
     Robots(Vec<u8>),
     /// 200 with a sitemap.
     Sitemap(Sitemap),
-    /// An answer without anything of interest.
+    /// A response without content of interest.
     Status(u16),
     /// 302 with this Location.
     Redirect(String),
-    /// No answer.
+    /// No response.
     Nothing(ErrorKind),
 }
 
@@ -94,9 +94,9 @@ pub struct SimFetch {
 #[derive(Debug)]
 pub struct SimReport {
     pub end: End,
-    /// When the keeper said that it was over.
+    /// When the keeper reported the end.
     pub ended: Time,
-    /// When something last happened: an answer, a name, links or orders from outside.
+    /// When something last happened: a response, a name, links or commands from outside.
     pub last_event: Time,
     /// In order of their starts.
     pub fetches: Vec<SimFetch>,
@@ -107,7 +107,7 @@ pub struct SimReport {
     pub orders: u64,
 }
 
-/// Why a simulation could not go on.
+/// Why a simulation failed.
 #[derive(Debug)]
 pub enum SimFault {
     /// The keeper waits, and nothing can happen.
@@ -115,7 +115,7 @@ pub enum SimFault {
         at: Time,
         unfinished: u64,
     },
-    /// The keeper waits for what is past.
+    /// The keeper waits for a time in the past.
     Busy {
         at: Time,
     },
@@ -138,7 +138,7 @@ enum Event {
     Stop(End),
 }
 
-/// An event and its time; those of one time come in the order in which they were planned.
+/// An event and its time; events of the same time happen in the order in which they were scheduled.
 struct Planned {
     at: Time,
     seq: u64,
@@ -171,7 +171,7 @@ impl<W: SimWeb> Sim<W> {
         }
     }
 
-    /// Begins at this time instead of zero.
+    /// Starts at this time instead of zero.
     pub fn begin_at(mut self, now: Time) -> Self {
         self.now = now;
         self
@@ -239,7 +239,7 @@ impl<W: SimWeb> Sim<W> {
         fetched
     }
 
-    /// The next event happens.
+    /// Processes the next event.
     fn happen(&mut self) -> Result<(), StoreError> {
         let Some(Reverse(planned)) = self.events.pop() else {
             return Ok(());
@@ -273,7 +273,7 @@ impl<W: SimWeb> Sim<W> {
     }
 }
 
-/// What an engine would report of this reply.
+/// The visit that an engine would report for this reply.
 fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Visit {
     if let SimAnswer::Nothing(kind) = reply.said {
         let mut visit = Visit::failed(job, Failure::new(kind, "as the model has it"), start, end);

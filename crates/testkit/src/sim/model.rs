@@ -1,12 +1,12 @@
-//! [`WebModel`]: a small random web with everything that goes wrong on a real one, and an oracle of what a correct crawl of
-//! it must record.
+//! [`WebModel`]: a small random web with the faults of a real one, and an oracle of what a correct crawl of it must
+//! record.
 //!
-//! Hosts with several origins, on shared addresses; names that fail for a while or for good; private addresses; dead
-//! hosts; robots.txt in every state; sitemaps; redirects in chains, in circles and to nowhere; answers that fail a few
-//! times before they succeed; overload with and without Retry-After.
+//! Hosts with several origins, on shared addresses; names that fail for a while or permanently; private addresses; dead
+//! hosts; robots.txt in every state; sitemaps; redirect chains, loops and dead ends; responses that fail a few times
+//! before they succeed; overload with and without Retry-After.
 //!
-//! Invariant: what a request is answered with depends on its address and on how often it was asked for, never on time or
-//! on order. So there is one right set of records, whatever the pace, the widths and the luck.
+//! Invariant: the reply to a request depends on its URL and on how often it was requested, never on time or order. So
+//! there is exactly one correct set of records, whatever the pace, the widths and the order.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -30,7 +30,7 @@ pub struct WebPlan {
     pub pages: usize,
     /// How many addresses the hosts share.
     pub addresses: usize,
-    /// How much goes wrong, in percent.
+    /// The percentage of faults.
     pub trouble: u64,
 }
 
@@ -47,16 +47,17 @@ pub struct WebModel {
 
 struct Host {
     addresses: Vec<IpAddr>,
-    /// How often the name cannot be resolved before it can.
+    /// How often the name fails to resolve before it succeeds.
     dns: Failing<ErrorKind>,
     ttl: Duration,
     dead: Option<ErrorKind>,
     latency: u64,
-    /// Failures without an answer that may still be planned for it: more in a row, and it would be given up on.
+    /// How many more failures without a response may be planned for it: with more in a row, the crawl would give up on
+    /// it.
     patience: u32,
 }
 
-/// So often this, and then what is right.
+/// This many failures, then success.
 #[derive(Clone, Copy)]
 struct Failing<T> {
     times: u32,
@@ -83,7 +84,7 @@ enum RobotsThen {
         sitemap: Vec<Url>,
     },
     Missing,
-    /// So many hops, starting at this address.
+    /// This many hops, starting at this URL.
     Hops(Url),
 }
 
@@ -99,21 +100,21 @@ enum PageThen {
     Redirect(String),
 }
 
-/// What must become of an address.
+/// What must become of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedCrawl {
     pub outcome: Outcome,
     pub error: Option<ErrorKind>,
-    /// Whether the host is asked for it.
+    /// Whether the host receives a request for it.
     pub asked: bool,
 }
 
 const FOREVER: u32 = u32::MAX;
-/// Addresses with this in them are out of scope: see [`WebModel::exclude`].
+/// URLs that contain this are out of scope: see [`WebModel::exclude`].
 const OUTSIDE: &str = "/outside/";
 
 impl WebModel {
-    /// Makes a web. `max_tries` is what the crawl will be set to: failures either pass before or never.
+    /// Generates a web. `max_tries` is the setting of the crawl: failures either pass before that, or never.
     pub fn new(plan: WebPlan, max_tries: u8) -> Self {
         let mut rng = SimRng::new(plan.seed);
         let mut model = Self {
@@ -150,7 +151,7 @@ impl WebModel {
                 model.roots.extend(urls.iter().find(|at| at.origin() == *origin).cloned());
             }
         }
-        // A root may be private: the user named it. The oracle does not go into that.
+        // A root may be private because the user named it. The oracle does not cover that.
         for root in &model.roots {
             if let Some(host) = model.hosts.get_mut(root.host()) {
                 host.addresses.iter_mut().for_each(|ip| *ip = public(*ip));
@@ -192,7 +193,7 @@ impl WebModel {
             origins.push(url(&format!("http://{name}/")).origin());
             let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
-                // A dead host is small: a large one is given up on before all of it was asked for.
+                // A dead host is small: the crawl gives up on a large one before all of it was requested.
                 if rng.chance(percent) && dead.is_none() {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
@@ -275,12 +276,12 @@ impl WebModel {
         self.roots.iter().map(ToString::to_string).collect()
     }
 
-    /// What `--exclude` has to be.
+    /// The value of `--exclude`.
     pub fn exclude() -> Vec<String> {
         vec![OUTSIDE.into()]
     }
 
-    /// What a correct crawl records, for every page that it comes upon.
+    /// What a correct crawl records, for every page that it finds.
     pub fn oracle(&self, rules: &Rules) -> HashMap<Url, ExpectedCrawl> {
         let mut expected = HashMap::new();
         let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
@@ -342,7 +343,7 @@ impl WebModel {
         }
     }
 
-    /// Why nobody at this address can be asked at all.
+    /// Why no request can reach this URL.
     fn out_of_reach(&self, at: &Url) -> Option<(Outcome, ErrorKind)> {
         if at.port() == 25 {
             return Some((Outcome::Refused, ErrorKind::BlockedPort));
@@ -357,7 +358,7 @@ impl WebModel {
         is_private.then_some((Outcome::Refused, ErrorKind::PrivateAddress))
     }
 
-    /// What the links of an origin wait for comes to this.
+    /// What becomes of the robots.txt for which the links of an origin wait.
     fn robots_fate(&self, origin: &Origin) -> Result<RobotsThen, (Outcome, ErrorKind)> {
         let unreachable = (Outcome::Robots, ErrorKind::RobotsUnreachable);
         if let Some(kind) = self.hosts.get(&*origin.host).and_then(|host| host.dead) {
@@ -387,7 +388,7 @@ impl WebModel {
         if hops_left(to) > 4 { Err(unreachable) } else { Ok(hops_end()) }
     }
 
-    /// The pages that the sitemaps of an origin lead to.
+    /// The pages that the sitemaps of an origin list.
     fn listed(&self, origin: &Origin) -> Vec<Url> {
         if self.out_of_reach(&Url::robots_of(origin)).is_some() {
             return Vec::new();

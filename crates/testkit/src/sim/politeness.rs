@@ -1,7 +1,7 @@
-//! [`PolitenessChecker`]: watches every start and every answer, and keeps books of his own.
+//! [`PolitenessChecker`]: observes every request and every response, and keeps its own records.
 //!
-//! He knows the settings and what the hosts said, as anybody at the other end would; he knows nothing of lanes, windows
-//! or queues. What he finds wrong he writes down.
+//! It knows the settings and what the hosts said, as the servers would; it knows nothing of lanes, windows or queues.
+//! It collects violations.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -16,16 +16,16 @@ use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 
 /// The longest Retry-After that has to be obeyed.
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long a robots.txt may be believed.
+/// How long a robots.txt may be used.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Watches, and writes down what was broken.
+/// Observes requests and collects violations.
 pub struct PolitenessChecker {
     rules: Arc<Rules>,
     hosts: HashMap<Box<str>, Host>,
     addresses: HashMap<IpAddr, usize>,
     robots: HashMap<Origin, (Robots, Time)>,
-    /// For each address that was asked and failed: not before then.
+    /// For each URL whose request failed: no retry before this time.
     again: HashMap<Url, Time>,
     pages: HashSet<Url>,
     under_way: usize,
@@ -63,27 +63,27 @@ impl PolitenessChecker {
         }
     }
 
-    /// What was broken; nothing, one hopes.
+    /// The violations.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 
-    /// The distinct pages that were asked for.
+    /// The distinct pages that were requested.
     pub fn pages(&self) -> &HashSet<Url> {
         &self.pages
     }
 
-    /// The most requests that were ever under way at once.
+    /// The maximum number of requests in flight.
     pub fn most_under_way(&self) -> usize {
         self.most_under_way
     }
 
-    /// As [`PolitenessChecker::most_under_way`], at one host.
+    /// As [`PolitenessChecker::most_under_way`], for one host.
     pub fn most_at(&self, host: &str) -> usize {
         self.hosts.get(host).map_or(0, |host| host.most_under_way)
     }
 
-    /// From now on nothing may start.
+    /// From now on no request may start.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
@@ -195,7 +195,7 @@ impl PolitenessChecker {
             (Some(Errand::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             (_, Some(400..=428 | 430..=499)) => Robots::default(),
             _ => {
-                // What was read before may be used on while the file cannot be had.
+                // Rules that were read before may be used while the file is unavailable.
                 let is_over = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
                 let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
                 if (is_over || is_final)

@@ -1,6 +1,6 @@
 //! [`SimRng`]: random numbers that are the same on every machine and in every run.
 
-/// A generator of 64 bits of state (SplitMix64): small, quick, and good enough to make webs of.
+/// A generator with 64 bits of state (SplitMix64): small, fast, and good enough for generating webs.
 #[derive(Clone, Debug)]
 pub struct SimRng(u64);
 
@@ -9,7 +9,7 @@ impl SimRng {
         Self(seed)
     }
 
-    /// SimRng for one thing among many: the same for the same numbers, whenever they are thrown.
+    /// A generator for one item among many: the same for the same numbers, in any order.
     pub fn of(seed: u64, thing: u64) -> Self {
         let mut rng = Self(seed ^ thing.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.throw();
@@ -24,7 +24,7 @@ impl SimRng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`; zero where that is none.
+    /// A number below `n`; zero if `n` is zero.
     pub fn below(&mut self, n: usize) -> usize {
         if n == 0 { 0 } else { (self.throw() % n as u64) as usize }
     }
@@ -34,7 +34,7 @@ impl SimRng {
         low + self.throw() % (high - low + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True in this percentage of calls.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.throw() % 100 < percent
     }
