@@ -100,7 +100,7 @@ impl TraceWriter {
     fn name(&self, id: TaskId) -> (String, &'static str) {
         match self.tasks.iter().position(|(known, _)| *known == id) {
             Some(at) => (format!("fetch {}", at + 1), self.tasks[at].1),
-            None => ("the receiver".to_owned(), "waiting for mail"),
+            None => ("the receiver".to_owned(), "waiting for jobs"),
         }
     }
 
