@@ -81,7 +81,7 @@ impl TaskSlots {
         Ok(())
     }
 
-    /// For the owner of a session with room: ready when a job was handed over or the connection was evicted. The first
+    /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection was evicted. The first
     /// call enters the session in the pool and remembers that in `entered`.
     pub fn poll(
         &self,
@@ -139,5 +139,129 @@ impl TaskSlots {
                 slot.evict();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use argiope_core::http::conn::Step;
+    use argiope_core::rules::Config;
+    use argiope_core::schedule::job::{LaneId, Purpose};
+    use argiope_core::{Link, Url};
+
+    use super::*;
+    use crate::worker::{FileShortage, Notices};
+    use crate::{Clock, JobQueue, VisitSender};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn worker() -> Worker {
+        let config = Config { roots: vec!["http://h/".into()], concurrency: 1, ..Config::default() };
+        Worker {
+            rules: Arc::new(config.compile(0).unwrap()),
+            clock: Clock::start(),
+            job_queue: JobQueue::new(),
+            visit_sender: VisitSender::new(|visits: &mut Vec<Box<Visit>>| visits.clear()),
+            notices: Notices::default(),
+            file_shortage: FileShortage::default(),
+            ready: std::sync::mpsc::channel().0,
+        }
+    }
+
+    fn job(lane: u32, port: u16) -> Box<Job> {
+        let link = Link::root(Url::parse(&format!("http://h:{port}/")).unwrap(), 1);
+        let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
+        Box::new(Job { link, purpose: Purpose::Page, lane: LaneId(lane), slot: 0, addresses, rare: None })
+    }
+
+    /// A session that has just finished its first job.
+    fn idle_session(worker: &Worker, lane: u32) -> Session {
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        let opened = Session::open(job(lane, 80), &worker.rules, Time::ZERO, peer, Time::ZERO);
+        let Ok(mut session) = opened else { panic!("plain HTTP needs nothing") };
+        while let Step::Write(bytes) = session.step() {
+            let count = bytes.len();
+            session.wrote(count, Time::ZERO);
+        }
+        session.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Time::ZERO);
+        assert!(session.finished(Time::ZERO).is_some() && session.is_idle());
+        session
+    }
+
+    #[test]
+    fn a_job_reaches_the_task_whose_connection_has_room() {
+        let (worker, wakes) = (worker(), Arc::new(Wakes::default()));
+        let (slots, waker) = (TaskSlots::new(&worker), Waker::from(Arc::clone(&wakes)));
+        let cx = Context::from_waker(&waker);
+        let (session, mut entered) = (idle_session(&worker, 1), None);
+        assert!(slots.give(job(1, 80)).is_err(), "it is not in the pool yet");
+        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.give(job(2, 80)).is_err(), "another host's");
+        assert!(slots.give(job(1, 80)).is_ok());
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert!(slots.give(job(1, 80)).is_err(), "there is room for one");
+        let event = slots.poll(&session, &mut entered, Time::ZERO, &cx);
+        assert!(matches!(event, Poll::Ready(SlotEvent::Job(_))));
+        assert!(slots.leave(&mut entered).is_empty() && entered.is_none());
+    }
+
+    #[test]
+    fn jobs_that_were_not_accepted_come_back() {
+        let worker = worker();
+        let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
+        let (session, mut entered) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.give(job(1, 80)).is_ok());
+        assert_eq!(slots.leave(&mut entered).len(), 1);
+    }
+
+    #[test]
+    fn a_connection_to_another_port_is_evicted() {
+        let worker = worker();
+        let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
+        let (session, mut entered) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&session, &mut entered, Time::ZERO, &cx).is_pending());
+        assert!(slots.give(job(1, 81)).is_err());
+        let event = slots.poll(&session, &mut entered, Time::ZERO, &cx);
+        assert!(matches!(event, Poll::Ready(SlotEvent::Evicted)));
+        assert!(!slots.evict(), "it is on its way out already");
+    }
+
+    #[test]
+    fn the_least_recently_used_connection_makes_room() {
+        let worker = worker();
+        let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
+        // With one fetch at a time there is room for 256 idle connections.
+        let mut all: Vec<_> = (0..257).map(|lane| (idle_session(&worker, lane), None)).collect();
+        for (session, entered) in &mut all {
+            assert!(slots.poll(session, entered, Time::ZERO, &cx).is_pending());
+        }
+        let evicted = all.iter_mut().map(|(session, entered)| slots.poll(session, entered, Time::ZERO, &cx).is_ready());
+        assert_eq!(evicted.collect::<Vec<_>>(), (0..257).map(|lane| lane == 0).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn nothing_is_kept_while_files_are_short() {
+        let worker = worker();
+        let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
+        let (kept, mut entered) = (idle_session(&worker, 1), None);
+        assert!(slots.poll(&kept, &mut entered, Time::ZERO, &cx).is_pending());
+        worker.out_of_files(Time::ZERO);
+        slots.evict_if_short(Time::ZERO);
+        assert!(matches!(slots.poll(&kept, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
+        let (late, mut entered) = (idle_session(&worker, 2), None);
+        assert!(matches!(slots.poll(&late, &mut entered, Time::ZERO, &cx), Poll::Ready(SlotEvent::Evicted)));
     }
 }

@@ -320,7 +320,7 @@ impl WorkerState {
         interest: Interest,
         cx: &Context<'_>,
     ) -> Poll<Event> {
-        if session.room() > 0
+        if (session.room() > 0 || transport.pooled.is_some())
             && let Poll::Ready(event) = self.slots.poll(session, &mut transport.pooled, self.now(), cx)
         {
             return Poll::Ready(Event::Slot(event));
