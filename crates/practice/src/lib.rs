@@ -69,7 +69,7 @@ pub use ideal::{Allowance, Ideal};
 pub use log::{HostCount, PolitenessLimits, SeenRequest, SiteCount, Stats};
 pub use oracle::{CrawlReach, ExpectedRecord};
 pub use proxy::{PracticeProxy, RunningProxy};
-pub use response::{Body, BodyFraming, Drip, Response, ResponseEnd};
+pub use response::{BodyFraming, Drip, Response, ResponseBody, ResponseEnd};
 pub use serve::{ReadyLine, serve_main};
 pub use site::Site;
 pub use web::{PracticeWeb, RunningWeb};

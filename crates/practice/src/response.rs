@@ -48,7 +48,7 @@ pub struct Drip {
 
 /// What the body is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum ResponseBody {
     /// These bytes.
     Bytes(Vec<u8>),
     /// These bytes, then so much filler text that the body has `length` bytes. Filler costs no memory, however long.
@@ -72,7 +72,7 @@ pub struct Response {
     pub(crate) http10: bool,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content_type: Option<String>,
-    pub(crate) body: Body,
+    pub(crate) body: ResponseBody,
     pub(crate) framing: BodyFraming,
     pub(crate) interim: Vec<Vec<u8>>,
     pub(crate) delay: Duration,
@@ -95,7 +95,7 @@ impl Response {
             http10: false,
             headers: Vec::new(),
             content_type: content_type.map(str::to_owned),
-            body: Body::Bytes(body),
+            body: ResponseBody::Bytes(body),
             framing: BodyFraming::Length,
             interim: Vec::new(),
             delay: Duration::ZERO,
@@ -140,7 +140,7 @@ impl Response {
     /// 200 with an HTML page of `length` bytes: `start`, then filler text that takes no memory.
     pub fn filled(start: impl Into<Vec<u8>>, length: u64) -> Response {
         let mut answer = Response::html("");
-        answer.body = Body::Filled { start: start.into(), length };
+        answer.body = ResponseBody::Filled { start: start.into(), length };
         answer
     }
 
@@ -208,7 +208,7 @@ impl Response {
     /// Turns a UTF-8 body into this charset (a WHATWG label) and names it in the content type.
     /// An unknown label leaves the bytes as they are.
     pub fn encoded(mut self, label: &str) -> Response {
-        if let (Body::Bytes(bytes), Some(encoding)) =
+        if let (ResponseBody::Bytes(bytes), Some(encoding)) =
             (&mut self.body, encoding_rs::Encoding::for_label(label.as_bytes()))
         {
             *bytes = encoding.encode(&String::from_utf8_lossy(bytes)).0.into_owned();
@@ -218,7 +218,7 @@ impl Response {
 
     /// Replaces the body.
     pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Response {
-        self.body = Body::Bytes(bytes.into());
+        self.body = ResponseBody::Bytes(bytes.into());
         self
     }
 
@@ -243,8 +243,8 @@ impl Response {
     pub fn gzip(mut self) -> Response {
         use std::io::{Read, Write};
         let (start, length) = match &self.body {
-            Body::Bytes(bytes) => (bytes.clone(), bytes.len() as u64),
-            Body::Filled { start, length } => (start.clone(), *length),
+            ResponseBody::Bytes(bytes) => (bytes.clone(), bytes.len() as u64),
+            ResponseBody::Filled { start, length } => (start.clone(), *length),
         };
         let mut filler = crate::filler::Reader::new(length.saturating_sub(start.len() as u64));
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -254,7 +254,7 @@ impl Response {
         while let Ok(n @ 1..) = filler.read(&mut block) {
             let _ = encoder.write_all(&block[..n]);
         }
-        self.body = Body::Bytes(encoder.finish().unwrap_or_default());
+        self.body = ResponseBody::Bytes(encoder.finish().unwrap_or_default());
         self.content_encoding("gzip")
     }
 

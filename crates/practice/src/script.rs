@@ -5,7 +5,7 @@
 //!
 //! Invariant: a score without a closing step leaves the connection ready for the next request.
 
-use crate::response::{Body, BodyFraming, Response, ResponseEnd, reason};
+use crate::response::{BodyFraming, Response, ResponseBody, ResponseEnd, reason};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,18 +145,18 @@ fn head_bytes(answer: &Response) -> Vec<u8> {
     head
 }
 
-fn length(body: &Body) -> u64 {
+fn length(body: &ResponseBody) -> u64 {
     match body {
-        Body::Bytes(bytes) => bytes.len() as u64,
-        Body::Filled { start, length } => (*length).max(start.len() as u64),
+        ResponseBody::Bytes(bytes) => bytes.len() as u64,
+        ResponseBody::Filled { start, length } => (*length).max(start.len() as u64),
     }
 }
 
 /// The body as it goes over the wire: bytes, and how much filler follows them.
 fn framed_body(answer: &Response) -> (Vec<u8>, u64) {
     let (mut bytes, mut fill) = match &answer.body {
-        Body::Bytes(bytes) => (bytes.clone(), 0),
-        Body::Filled { start, .. } => (start.clone(), length(&answer.body) - start.len() as u64),
+        ResponseBody::Bytes(bytes) => (bytes.clone(), 0),
+        ResponseBody::Filled { start, .. } => (start.clone(), length(&answer.body) - start.len() as u64),
     };
     if let BodyFraming::Chunked(sizes) = &answer.framing {
         crate::filler::append(&mut bytes, std::mem::take(&mut fill));
@@ -196,7 +196,7 @@ fn unchanged(answer: &Response) -> Vec<Step> {
     let mut brief = answer.clone();
     brief.status = 304;
     brief.reason = None;
-    brief.body = Body::Bytes(Vec::new());
+    brief.body = ResponseBody::Bytes(Vec::new());
     brief.content_type = None;
     brief.framing = BodyFraming::Length;
     brief.etag = None;

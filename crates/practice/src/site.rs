@@ -174,13 +174,13 @@ impl Site {
     /// Scripted paths and where the last answer of each links or redirects to.
     #[cfg(test)]
     pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
-        use crate::response::Body;
+        use crate::response::ResponseBody;
         self.pages.iter().map(|(path, answers)| {
             let answer = answers.last().unwrap();
             let location = answer.headers.iter().find(|(name, _)| name == "Location");
             let mut hrefs: Vec<String> =
                 location.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).into_iter().collect();
-            let (Body::Bytes(html) | Body::Filled { start: html, .. }) = &answer.body;
+            let (ResponseBody::Bytes(html) | ResponseBody::Filled { start: html, .. }) = &answer.body;
             let html = String::from_utf8_lossy(html);
             hrefs.extend(html.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
             (path.to_string(), hrefs)

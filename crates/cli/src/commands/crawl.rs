@@ -21,7 +21,7 @@ use argiope_runtime::{Error, engine_kind, run_lines};
 use super::control_socket::ControlSocket;
 use super::handle::CrawlHandle;
 use super::interrupt::Interrupt;
-use super::record_stream::{RecordStream, StreamFault};
+use super::record_stream::{RecordStream, RecordStreamFault};
 use super::visit_reporter::{Verbosity, VisitReporter};
 use super::{FAILED, INSECURE, USAGE, print_error, report, serve};
 use crate::flags::config_file::UsageError;
@@ -243,7 +243,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
-    if !config.quiet && printed != Err(StreamFault::ReaderLeft) {
+    if !config.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
         let said = if config.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Where standard error is closed there is nobody left to tell.
         let _ = write!(std::io::stderr(), "{said}");
@@ -256,8 +256,8 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     match printed {
         Ok(()) => {}
         // `| head`: what is settled is committed, and the same command resumes.
-        Err(StreamFault::ReaderLeft) => return ExitCode::SUCCESS,
-        Err(StreamFault::Failed(why)) => return fail(config, &why),
+        Err(RecordStreamFault::ReaderLeft) => return ExitCode::SUCCESS,
+        Err(RecordStreamFault::Failed(why)) => return fail(config, &why),
     }
     code(config, &report, summary.end, &interrupt)
 }

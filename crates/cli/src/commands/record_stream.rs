@@ -19,7 +19,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Why no more records can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StreamFault {
+pub enum RecordStreamFault {
     /// The reader has closed its end of the pipe.
     ReaderLeft,
     /// A sentence for the user.
@@ -62,19 +62,19 @@ impl RecordStream {
     }
 
     /// Writes one record with its line feed.
-    pub fn write(&mut self, line: &[u8]) -> Result<(), StreamFault> {
+    pub fn write(&mut self, line: &[u8]) -> Result<(), RecordStreamFault> {
         self.to.write_all(line).map_err(|error| self.fault(&error))
     }
 
     /// Sends on what was collected: whoever reads along is waiting for it.
-    pub fn flush(&mut self) -> Result<(), StreamFault> {
+    pub fn flush(&mut self) -> Result<(), RecordStreamFault> {
         self.to.flush().map_err(|error| self.fault(&error))
     }
 
-    fn fault(&self, error: &io::Error) -> StreamFault {
+    fn fault(&self, error: &io::Error) -> RecordStreamFault {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => StreamFault::ReaderLeft,
-            _ => StreamFault::Failed(format!("{} cannot be written: {error}", self.name)),
+            io::ErrorKind::BrokenPipe => RecordStreamFault::ReaderLeft,
+            _ => RecordStreamFault::Failed(format!("{} cannot be written: {error}", self.name)),
         }
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     fn a_full_disk_is_told() {
         let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
-        let StreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("nobody has left") };
+        let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("nobody has left") };
         assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
     }
 }

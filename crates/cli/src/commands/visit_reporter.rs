@@ -14,7 +14,7 @@ use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 
 use super::changes::ChangeList;
-use super::record_stream::{RecordStream, StreamFault};
+use super::record_stream::{RecordStream, RecordStreamFault};
 use super::report;
 use crate::screen::json_log;
 use crate::screen::live::Live;
@@ -38,7 +38,7 @@ pub struct VisitReporter {
     report: CrawlReport,
     changes: ChangeList,
     /// Why records cannot be written any more.
-    fault: Option<StreamFault>,
+    fault: Option<RecordStreamFault>,
     on_fault: Box<dyn FnMut() + Send>,
 }
 
@@ -116,12 +116,12 @@ impl VisitReporter {
         elapsed: Duration,
         queued: u64,
         end: End,
-    ) -> (CrawlReport, ChangeList, Result<(), StreamFault>) {
+    ) -> (CrawlReport, ChangeList, Result<(), RecordStreamFault>) {
         self.report.close(elapsed, queued, end);
         (self.report, self.changes, self.fault.map_or(Ok(()), Err))
     }
 
-    fn fail(&mut self, fault: StreamFault) {
+    fn fail(&mut self, fault: RecordStreamFault) {
         self.fault = Some(fault);
         (self.on_fault)();
     }
@@ -204,7 +204,7 @@ mod tests {
         }
         let (report, _, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);
-        let StreamFault::Failed(why) = written.unwrap_err() else { panic!("the reader has not left") };
+        let RecordStreamFault::Failed(why) = written.unwrap_err() else { panic!("the reader has not left") };
         assert!(why.starts_with("/dev/full cannot be written"));
         assert_eq!(report.outcomes.total(), 3);
     }
