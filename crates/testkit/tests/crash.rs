@@ -205,7 +205,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     files.plan(files.calls(), Accident::Once(ErrorKind::StorageFull));
     let error = writer.write(&batch).expect_err("full");
     assert_eq!(error.kind, StoreErrorKind::Full);
-    assert!(error.message.contains("crawl/log/000001.log") && error.message.contains("make room"), "{error}");
+    assert!(error.message.contains("crawl/log/000001.log") && error.message.contains("free some space"), "{error}");
     assert_eq!(writer.write(&batch).expect_err("still"), error);
 }
 
