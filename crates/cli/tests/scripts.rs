@@ -137,3 +137,27 @@ fn a_file_that_reaches_the_size_limit_is_a_write_error() {
     let output = shell(folder.path(), &format!("ulimit -f 64; \"$ARGIOPE\" crawl {root} -d crawl -q"));
     assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
 }
+
+#[test]
+fn a_loop_of_redirects_is_broken_with_all_its_members() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.6")
+        .page("/", Response::links(["/a", "/fine"]))
+        .page("/a", Response::redirect("/b", 302))
+        .page("/b", Response::redirect("/c", 302))
+        .page("/c", Response::redirect("/a", 302))
+        .page("/fine", Response::redirect("/", 302));
+    let root = site.url("/");
+    let _web = serve(site);
+    let mut command = argiope(folder.path());
+    let output = command.args(["crawl", &root, "-d", "crawl", "-q", "--fail-on", "broken", "--jsonl", "-"]).output();
+    let output = output.expect("the binary runs");
+    assert_eq!(output.status.code(), Some(3), "{}", messages(&output));
+    let records = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(records.matches("redirect_loop").count(), 1, "{records}");
+    let shown = messages(&output);
+    for member in ["/a", "/b", "/c"] {
+        assert!(shown.contains(&format!("{}{member}", root.trim_end_matches('/'))), "{shown}");
+    }
+    assert!(!shown.contains("/fine"), "{shown}");
+}

@@ -90,6 +90,7 @@ names! {
         RedirectLimit = "redirect_limit",
         RedirectInvalid = "redirect_invalid",
         RedirectBlocked = "redirect_blocked",
+        RedirectLoop = "redirect_loop",
         PrivateAddress = "private_address",
         BlockedPort = "blocked_port",
         ParseLimit = "parse_limit",

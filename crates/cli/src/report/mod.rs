@@ -34,6 +34,8 @@ const ROOTS: usize = 100;
 const PAGES: usize = 10;
 /// Hosts that are counted one by one.
 const HOSTS: usize = 10_000;
+/// Redirects that are remembered, to name all members of a loop.
+const FOLLOWED: usize = 10_000;
 /// Media types that are counted one by one.
 const TYPES: usize = 100;
 /// Pages that are named for one broken link.
@@ -216,6 +218,8 @@ pub struct CrawlReport {
     /// Where links were left out because there is no end to them.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
+    /// Redirects that lead somewhere, as far as they fit: `from` to target and the page that links to `from`.
+    followed: BTreeMap<Box<str>, (Box<str>, Option<Box<str>>)>,
 
     // Told at the end
     pub elapsed: Duration,
@@ -250,6 +254,7 @@ impl Default for CrawlReport {
             bodies: Recent::with_room(BODIES),
             cuts: Vec::new(),
             backlinks: Backlinks::default(),
+            followed: BTreeMap::new(),
             elapsed: Duration::ZERO,
             queued: 0,
             end: End::Finished,
@@ -289,6 +294,16 @@ impl CrawlReport {
         self.add_to_host(page);
         if page.is_broken() {
             self.add_broken(page);
+        }
+        if let (Some(to), None) = (page.redirect, page.error)
+            && self.followed.len() < FOLLOWED
+        {
+            self.followed.insert(page.url.into(), (to.into(), page.via.map(Into::into)));
+        }
+        if let (Some(to), Some(error)) = (page.redirect, page.error)
+            && error.kind == ErrorKind::RedirectLoop
+        {
+            self.add_loop(page.url, to, error);
         }
         if let (Some(to), None) = (page.redirect, page.error)
             && self.redirects.len() < REDIRECTS
@@ -351,6 +366,21 @@ impl CrawlReport {
         sum.bytes += page.bytes_wire;
         sum.broken += u64::from(page.is_broken());
         sum.time += page.total.unwrap_or_default();
+    }
+
+    /// Every member of a loop of redirects is broken, not only the one that closes it.
+    fn add_loop(&mut self, closing: &str, to: &str, error: &Failure) {
+        let mut at: Box<str> = to.into();
+        while &*at != closing
+            && let Some((next, via)) = self.followed.remove(&at)
+        {
+            self.broken_total += 1;
+            if self.broken.len() < BROKEN {
+                let fault = BrokenReason::Failure(Failure::new(error.kind, "it is part of a loop of redirects"));
+                self.broken.push(BrokenLink { url: at, fault, on: via.into_iter().collect(), more: 0 });
+            }
+            at = next;
+        }
     }
 
     fn add_broken(&mut self, page: &PageSummary<'_>) {

@@ -116,6 +116,7 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::HeaderTooLarge => "the head of the answer is too large",
         ErrorKind::TooLarge => "the answer is too large",
         ErrorKind::Decode => "the answer could not be decompressed",
+        ErrorKind::RedirectLoop => "redirects that form a loop",
         ErrorKind::RedirectLimit => "too many redirects in a row",
         ErrorKind::RedirectInvalid => "redirects to something that is no URL",
         ErrorKind::RedirectBlocked => "redirects to something that is neither http nor https",

@@ -9,6 +9,7 @@ pub mod frontier;
 pub mod job;
 pub mod keeper;
 pub mod lane;
+pub mod redirects;
 pub mod retry;
 pub mod trap;
 pub mod wait;

@@ -58,7 +58,12 @@ impl RobotsAnswer {
             E::DnsNxdomain | E::DnsInvalid | E::Tls | E::Protocol | E::HeaderTooLarge | E::TooLarge | E::Decode => {
                 false
             }
-            E::RedirectLimit | E::RedirectInvalid | E::RedirectBlocked | E::PrivateAddress | E::BlockedPort => false,
+            E::RedirectLimit
+            | E::RedirectInvalid
+            | E::RedirectBlocked
+            | E::RedirectLoop
+            | E::PrivateAddress
+            | E::BlockedPort => false,
             E::ParseLimit | E::RobotsUnreachable | E::Internal => false,
         };
         Self::Unreachable { retry }

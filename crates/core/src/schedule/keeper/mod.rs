@@ -36,6 +36,7 @@ use crate::schedule::carryover::Progress;
 use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::lane::RobotsState;
+use crate::schedule::redirects::RedirectGraph;
 use crate::schedule::retry::{self, Retry};
 use crate::schedule::trap::Traps;
 use crate::schedule::workbench::{self, Next, Workbench};
@@ -65,6 +66,8 @@ pub struct Keeper<F> {
     traps: Traps,
     /// The cookies that hosts set; `None` if cookies are disabled.
     jar: Option<CookieJar>,
+    /// Recent redirects, to recognise loops.
+    redirects: RedirectGraph,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https fails.
@@ -151,6 +154,7 @@ impl<F: Frontier> Keeper<F> {
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             traps: Traps::new(&rules),
             jar: rules.cookies.clone(),
+            redirects: RedirectGraph::default(),
             rules,
             clock,
             settled: Vec::new(),
@@ -261,7 +265,7 @@ impl<F: Frontier> Keeper<F> {
         }
         let errand = visit.message.errand.take().map(|errand| *errand);
         match (&visit.purpose, errand) {
-            (Purpose::Page, _) => {}
+            (Purpose::Page, _) => self.mark_loop(&mut visit),
             (Purpose::Robots(_), Some(Errand::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
                 // `argiope robots` shows it.
@@ -293,7 +297,21 @@ impl<F: Frontier> Keeper<F> {
         self.settle(visit, now)
     }
 
-    /// Requests a robots.txt even though no page needs it.
+    /// A redirect that closes a loop leads to no page.
+    fn mark_loop(&mut self, visit: &mut Visit) {
+        if let (Outcome::Redirect, None, Some(target)) =
+            (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
+        {
+            let key = self.rules.fingerprint_key;
+            let (from, to) = (visit.link.url.as_ref().fingerprint(key), target.as_ref().fingerprint(key));
+            if self.redirects.add(from, to) {
+                let message = format!("the redirect to {target} closes a loop");
+                visit.facts.error = Some(Failure::new(ErrorKind::RedirectLoop, message));
+            }
+        }
+    }
+
+    /// Fetches a robots.txt for its own sake: it is settled like those that pages need.
     pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
         let lane = self.frontier.lane_of(url.host())?;
         let purpose = Purpose::Robots(Box::new(url.origin()));

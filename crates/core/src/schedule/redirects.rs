@@ -1,0 +1,66 @@
+//! [`RedirectGraph`]: recent redirects, to recognise loops.
+//!
+//! A redirect whose target is already known is not requested again, so a loop ends by itself. The graph tells the record
+//! that closes a loop from one that leads to a page that was fetched before.
+
+use hashbrown::HashMap;
+
+/// Redirects that are remembered: of the last 32,768 to 65,536.
+const ROOM: usize = 1 << 15;
+/// A loop has at most this many members.
+const LONGEST_LOOP: usize = 64;
+
+/// Recent redirects, as fingerprints of URLs.
+#[derive(Debug, Default)]
+pub struct RedirectGraph {
+    recent: HashMap<u64, u64>,
+    older: HashMap<u64, u64>,
+}
+
+impl RedirectGraph {
+    /// Adds a redirect. Returns whether it closes a loop.
+    pub fn add(&mut self, from: u64, to: u64) -> bool {
+        if self.recent.len() >= ROOM {
+            self.older = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(from, to);
+        let mut at = to;
+        for _ in 0..LONGEST_LOOP {
+            if at == from {
+                return true;
+            }
+            match self.recent.get(&at).or_else(|| self.older.get(&at)) {
+                Some(next) => at = *next,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_redirect_that_closes_a_loop_is_recognised() {
+        let mut graph = RedirectGraph::default();
+        assert!(graph.add(1, 1), "a loop of one");
+        assert!(!graph.add(2, 3));
+        assert!(!graph.add(3, 4));
+        assert!(graph.add(4, 2));
+        assert!(!graph.add(5, 3), "it leads into a loop and is not part of it");
+        assert!(!graph.add(6, 7));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_recent_redirects_are_kept() {
+        let mut graph = RedirectGraph::default();
+        for number in 0..200_000 {
+            assert!(!graph.add(number * 2, number * 2 + 1_000_001));
+        }
+        assert!(graph.recent.len() + graph.older.len() <= 2 * ROOM);
+        assert!(!graph.add(9_000_000_001, 9_000_000_003));
+        assert!(graph.add(9_000_000_003, 9_000_000_001));
+    }
+}
