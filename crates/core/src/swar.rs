@@ -1,24 +1,25 @@
-//! Eight bytes at a time, as one number.
+//! SWAR: eight bytes at a time in one integer.
 //!
-//! Tags, names and the text between them are short: a loop over their bytes costs less for its turns than for the end
-//! that nobody can foretell. Here the end is counted instead. The first byte is the number's lowest, always.
+//! Tags, names and the text between them are short: in a loop over their bytes, the branch misprediction at loop exit
+//! costs more than the loop body. Here the end is computed instead. The first byte is always the lowest one of the
+//! integer.
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// The first eight bytes, where there are so many.
+/// The first eight bytes, if there are that many.
 #[inline]
 pub fn first(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
-/// Up to eight bytes; what is missing is zero, and what is too much does not count.
+/// Up to eight bytes, padded with zeros; further bytes are ignored.
 #[inline]
 pub fn up_to(bytes: &[u8]) -> u64 {
     if let Some(word) = first(bytes) {
         return word;
     }
-    // Two numbers that overlap: both set the same bits there.
+    // Two loads that overlap: both set the same bits there.
     if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
         return u64::from(head) | u64::from(tail) << (8 * (bytes.len() - 4));
@@ -31,20 +32,20 @@ pub fn up_to(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Marks the bytes that are `byte`. Only the [`place`] of the first mark is sure.
+/// Marks the bytes equal to `byte`. Only the [`place`] of the first mark is reliable.
 #[inline]
 pub fn equal(word: u64, byte: u8) -> u64 {
     let zero = word ^ (ONES * u64::from(byte));
     zero.wrapping_sub(ONES) & !zero & HIGHS
 }
 
-/// Marks the bytes below `byte`, which is ASCII. Only the [`place`] of the first mark is sure.
+/// Marks the bytes below `byte`, which must be ASCII. Only the [`place`] of the first mark is reliable.
 #[inline]
 pub fn below(word: u64, byte: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(byte)) & !word & HIGHS
 }
 
-/// Marks the bytes that are ASCII digits, all of them.
+/// Marks all ASCII digits.
 #[inline]
 pub fn digits(word: u64) -> u64 {
     let value = word ^ (ONES * u64::from(b'0'));
@@ -52,13 +53,13 @@ pub fn digits(word: u64) -> u64 {
     !(ten_or_more | value) & HIGHS
 }
 
-/// Where the first mark is.
+/// The index of the first mark.
 #[inline]
 pub fn place(marks: u64) -> Option<usize> {
     (marks != 0).then(|| (marks.trailing_zeros() / 8) as usize)
 }
 
-/// With ASCII's letters in lower case.
+/// Converts ASCII letters to lower case.
 #[inline]
 pub const fn lower(word: u64) -> u64 {
     let low = word & !HIGHS;

@@ -1,9 +1,8 @@
-//! Nothing from the web reaches a reader's screen raw: neither by way of a terminal, nor of a file that somebody prints
-//! on one.
+//! Escaping of texts from the web for terminals, and for files that may be printed on one.
 //!
-//! Invariant: what [`visible`] and [`write_json`] give has no character that moves a cursor, changes a colour, rings a
-//! bell, breaks the line, turns the direction of writing or cannot be seen. A reader sees that such a character was
-//! there.
+//! Invariant: the output of [`visible`] and [`write_json`] has no character that moves a cursor, changes a colour,
+//! rings a bell, breaks the line, changes the writing direction or is invisible. The escape shows that such a character
+//! was there.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +11,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-/// The text with every character that could act on a terminal written as `\x1b` or `\u{202e}`.
+/// Escapes every character that could act on a terminal, as `\x1b` or `\u{202e}`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(acts) {
         return Cow::Borrowed(text);
@@ -35,12 +34,12 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a text that has lines on purpose.
+/// The same, but keeps line breaks.
 pub fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// Bytes as text: UTF-8 where they are, `\xNN` where they are not.
+/// Bytes as text: UTF-8 where valid, `\xNN` elsewhere.
 pub fn visible_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -52,8 +51,8 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// Control characters (C0, DEL, C1), line and paragraph separators, and what is invisible or changes the direction of
-/// what follows: a URL must not look like another one.
+/// Control characters (C0, DEL, C1), line and paragraph separators, and characters that are invisible or change the
+/// writing direction: a URL must not look like another one.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -63,8 +62,8 @@ pub fn acts(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Appends a value as JSON on one line. Every character that [`acts`] is written as `\u202e`: the same JSON to whoever
-/// parses it, and harmless to whoever prints it.
+/// Appends a value as JSON on one line. Every character that [`acts`] is escaped as `\u202e`, which is equivalent for
+/// parsers and harmless when printed.
 pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
 }
@@ -72,18 +71,18 @@ pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Resu
 /// The same over several lines, for people.
 pub fn pretty_json(value: &impl Serialize) -> String {
     let mut out = Vec::new();
-    // Writing to memory cannot fail; a value that is no JSON is left out.
+    // Writing to memory cannot fail; a value that is not JSON is left out.
     let _ = value.serialize(&mut Serializer::with_formatter(&mut out, Harmless(PrettyFormatter::new())));
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Writes JSON as another formatter does, but for strings.
+/// A JSON formatter that differs from the wrapped one only in strings.
 struct Harmless<F>(F);
 
 impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // C0 controls have been escaped already; most text has nothing above. To look at all of it without asking at each
-        // byte whether to go on is several times as fast.
+        // C0 controls are escaped already, and most text has nothing above ASCII. Scanning all of it without a branch
+        // per byte is several times faster.
         if !fragment.bytes().fold(false, |found, byte| found | (byte >= 0x7f)) {
             return writer.write_all(fragment.as_bytes());
         }

@@ -1,6 +1,6 @@
-//! Records: one JSON object a line, as the record format says.
+//! Records: one JSON object per line (docs/records.md).
 //!
-//! Invariant: a line is valid UTF-8 JSON whatever came from the wire, and harmless on a terminal; absent means unknown.
+//! Invariant: whatever came from the wire, a line is valid UTF-8 JSON and harmless on a terminal. Absent means unknown.
 
 use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
@@ -17,7 +17,7 @@ use crate::visit::{Timings, Visit};
 /// The version of the record format.
 pub const VERSION: u8 = 1;
 
-/// Turns the crawl's own time into wall-clock time for records.
+/// Converts the crawl's own time to wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock {
     /// Microseconds since the Unix epoch at [`Time::ZERO`].
@@ -36,7 +36,7 @@ impl WallClock {
     }
 }
 
-/// Where a visit lies in an archive.
+/// The position of a visit in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarcLocation {
     pub file: String,
@@ -120,7 +120,7 @@ struct Line<'a> {
     link_list: Option<LinkTexts<'a>>,
 }
 
-/// Milliseconds, rounded up: what took time never shows as zero where a person would ask why.
+/// Milliseconds, rounded up, so that a phase that took time is not shown as zero.
 #[derive(Serialize)]
 struct Millis {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ impl Serialize for Digest<'_> {
     }
 }
 
-/// `{"de": "https://h/de"}`: of several addresses for one language the first.
+/// `{"de": "https://h/de"}`; of several URLs for one language the first.
 struct Languages<'a>(&'a [(Box<str>, Url)]);
 
 impl Languages<'_> {
@@ -200,7 +200,7 @@ impl Serialize for LinkTexts<'_> {
     }
 }
 
-/// Appends a visit's line, with its line feed, to `out`.
+/// Appends the line of a visit, with its line feed, to `out`.
 pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let answered = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
@@ -252,7 +252,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
         link_list: visit.findings.all_links.as_deref().map(LinkTexts),
     };
     let start = out.len();
-    // Writing to a Vec cannot fail, and every field is plain data: a line that still fails to encode is not begun.
+    // Writing to a Vec cannot fail. If a line cannot be encoded, nothing is appended.
     if write_json(out, &line).is_err() {
         out.truncate(start);
         return;
@@ -271,7 +271,7 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
         via: &'a str,
     }
     let start = out.len();
-    // As above: a line that cannot be encoded is not begun.
+    // As above: if a line cannot be encoded, nothing is appended.
     match write_json(out, &Skip { v: VERSION, r#type: "skip", url, reason, via }) {
         Ok(()) => out.push(b'\n'),
         Err(_) => out.truncate(start),

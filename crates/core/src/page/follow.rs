@@ -1,7 +1,7 @@
-//! Where a visit leads: its links and its redirect, judged by scope.
+//! Judges the links and the redirect of a visit by scope.
 //!
-//! Invariant: what a visit says it found is in scope, followable and distinct; every rejection is counted under the one
-//! rule that decided. Whoever makes visits, an engine's fetch or a simulation, comes here.
+//! Invariant: the links that a visit reports are in scope, followable and distinct; every rejection is counted under
+//! the rule that decided. Real and simulated fetches both use this module.
 
 use hashbrown::HashSet;
 
@@ -13,11 +13,11 @@ use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::rules::Rules;
 use crate::visit::{Rejected, Visit};
 
-/// Characters of a Location that a message repeats.
+/// Characters of a Location that a message quotes.
 const SHOWN: usize = 200;
-/// Characters that are kept of the address that stands for all that a rule rejected.
+/// Characters kept of the example URL for each rule that rejected links.
 const EXAMPLE: usize = 1_000;
-/// Bytes of addresses that one page may bring: a long base makes a little text into very many of them.
+/// Total bytes of URLs that one page may add. A long base URL turns a little markup into very many bytes.
 pub(crate) const MAX_FOLLOW_BYTES: usize = 4 << 20;
 
 /// A link of a page, as a [`LinkFilter`] sees it.
@@ -41,7 +41,7 @@ pub trait LinkFilter: std::fmt::Debug + Send + Sync {
     fn follows(&self, link: &PageLink<'_>) -> bool;
 }
 
-/// Judges the links of a page by scope. `nofollow`: the page asks for none of them to be followed.
+/// Judges the links of a page by scope. `nofollow`: the page asks that none of them be followed.
 pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
     if nofollow && !rules.follow_nofollow {
         return;
@@ -93,10 +93,10 @@ fn passes_filter(visit: &Visit, url: UrlRef<'_>, kind: LinkKind, nofollow: bool,
     rules.link_filter.as_ref().is_none_or(|filter| filter.follows(&PageLink { url, kind, nofollow, page, depth }))
 }
 
-/// A redirect is a new link with one redirect less; it is judged like any link.
+/// Handles a redirect: a new link with one redirect less, judged like any link.
 ///
-/// No parameter is taken out of its target: a host that sends everybody on to an address with a session would send us
-/// in a circle.
+/// No parameters are stripped from the target: a host that redirects everybody to a URL with a session id would cause a
+/// loop.
 pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     let said = String::from_utf8_lossy(location);
     let target = match visit.link.url.join(&said) {
@@ -137,7 +137,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     }
 }
 
-/// `--log-skips` and `-vv`: keeps what is not followed, and why.
+/// Keeps what is not followed, and why, for `--log-skips` and `-vv`.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
     if rules.log_skips || rules.say_skips {
         visit.findings.skipped.push((url.as_str().into(), reason));

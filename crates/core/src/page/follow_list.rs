@@ -1,15 +1,15 @@
 //! [`FollowList`]: the links of one visit that are to be followed.
 //!
-//! A page leads to fifty addresses, nearly all of them known, and its links are made on one thread, offered on a second
-//! and dropped on a third. So they are two blocks of memory, however many they are: all texts, and where each ends.
+//! A page has about fifty links, most of them known already. They are created on one thread, processed on a second and
+//! dropped on a third. So they take two allocations in total: one for all texts and one for their ends.
 //!
-//! Invariant: all of them were found on the same page, at the same depth.
+//! Invariant: all links come from the same page and have the same depth.
 
 use crate::page::link::LinkKind;
 use crate::page::url::{Url, UrlOffsets, UrlRef};
 use crate::schedule::frontier::LinkRef;
 
-/// Links to follow, all found on one page.
+/// Links to follow, all from one page.
 #[derive(Clone, Debug, Default)]
 pub struct FollowList {
     text: String,
@@ -26,12 +26,12 @@ struct Item {
 }
 
 impl FollowList {
-    /// Links at this depth that may be redirected so often; room for so many, of so many bytes together.
+    /// An empty list for links of this depth and redirect allowance, with capacity for this many links and bytes.
     pub fn with_room(depth: u32, redirects: u8, links: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), depth, redirects }
     }
 
-    /// Adds a link. There is no room beyond 4 GB, and [`crate::page::follow`] sees to it that none is needed.
+    /// Adds a link. The limit is 4 GB, which [`crate::page::follow`] never reaches.
     pub fn push(&mut self, url: UrlRef<'_>, kind: LinkKind) {
         if let Ok(end) = u32::try_from(self.text.len() + url.as_str().len()) {
             self.text.push_str(url.as_str());
@@ -39,7 +39,7 @@ impl FollowList {
         }
     }
 
-    /// Gives up the room that was not needed.
+    /// Releases unused capacity.
     pub fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.items.shrink_to_fit();
@@ -53,12 +53,12 @@ impl FollowList {
         self.items.is_empty()
     }
 
-    /// The bytes of memory that the links take.
+    /// Heap bytes of the list.
     pub fn bytes(&self) -> usize {
         self.text.capacity() + self.items.capacity() * size_of::<Item>()
     }
 
-    /// The addresses and the kinds, in the order of the page.
+    /// URLs and kinds, in page order.
     pub fn iter(&self) -> impl Iterator<Item = (UrlRef<'_>, LinkKind)> {
         let mut start = 0;
         self.items.iter().map(move |item| {

@@ -1,23 +1,23 @@
-//! [`Link`]: an address and how we came to it.
+//! [`Link`]: a URL and how it was found.
 
 use crate::page::url::{Url, UrlRef};
 
-/// An address to fetch, and how we came to it.
+/// A URL to fetch and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub url: Url,
-    /// The page that it was found on; none for a root.
+    /// The page it was found on; `None` for a root.
     pub via: Option<Url>,
-    /// Links from the root to here. A redirect costs none.
+    /// Number of links from a root. Redirects do not count.
     pub depth: u32,
-    /// How many redirects may still follow.
+    /// How many more redirects may follow.
     pub redirects: u8,
-    /// How many attempts were made already.
+    /// Attempts made so far.
     pub tries: u8,
     pub kind: LinkKind,
 }
 
-/// What in a page, a header or a file led to the address.
+/// The element, header or file that contained the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -32,13 +32,13 @@ pub enum LinkKind {
     Refresh,
     /// `link` and the `Link` header with rel next or prev.
     Rel,
-    /// A redirect's target.
+    /// The target of a redirect.
     Redirect,
     /// An entry of a sitemap.
     Sitemap,
-    /// A sitemap itself: fetched to be read, recorded as `aux`.
+    /// A sitemap file, recorded as `aux`.
     SitemapFile,
-    /// What a page needs to be shown: images, scripts, styles, media. Recorded; followed with `--assets`.
+    /// A resource that a page needs for display: image, script, style, media. Recorded; followed with `--assets`.
     Asset,
     /// `link` with rel canonical.
     Canonical,
@@ -46,12 +46,12 @@ pub enum LinkKind {
     Alternate,
     /// A form with method GET. Never followed by default.
     Form,
-    /// Any other `link` or attribute that holds an address.
+    /// Any other `link` element or attribute with a URL.
     Other,
 }
 
 impl LinkKind {
-    /// Whether links of this kind lead to pages, as CONTRACT's "followed by default" says.
+    /// True for the kinds that are followed by default (docs/records.md).
     pub fn is_page(self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ impl LinkKind {
         )
     }
 
-    /// All of them, in order.
+    /// All kinds, in order.
     pub const ALL: [Self; 13] = [
         Self::Root,
         Self::Anchor,
@@ -76,7 +76,7 @@ impl LinkKind {
         Self::Other,
     ];
 
-    /// The kind whose `as u8` this is.
+    /// The kind with this `as u8` value.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
@@ -101,15 +101,15 @@ impl LinkKind {
 }
 
 impl Link {
-    /// A root as the user gave it.
+    /// A root as given by the user.
     pub fn root(url: Url, redirects: u8) -> Self {
         Self { url, via: None, depth: 0, redirects, tries: 0, kind: LinkKind::Root }
     }
 }
 
-/// The links of one page: texts in one arena, so that a link that turns out to be known costs no allocation.
+/// The links of one page, with all texts in one buffer, so that a link that is known already costs no allocation.
 ///
-/// Invariant: every text is an address in normal form; no (text, kind) is held twice.
+/// Invariant: every text is a normalized URL; no pair of text and kind occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkList {
     text: String,
@@ -134,7 +134,7 @@ pub struct FoundLink<'a> {
 }
 
 impl LinkList {
-    /// Adds a link whose text is in normal form. Whether it is a duplicate is the caller's to know.
+    /// Adds a link. The text must be normalized; the caller must check for duplicates.
     pub fn push(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
         let start = self.text.len();
         let end = start + text.len();
@@ -144,20 +144,20 @@ impl LinkList {
         }
     }
 
-    /// Text and kind of the link with this number.
+    /// Text and kind of a link by its index.
     pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
         let item = self.items.get(number)?;
         Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
     }
 
-    /// The link stands in another place too, where it may be followed.
+    /// Marks a link as followable because it also occurs without nofollow.
     pub fn allow(&mut self, number: usize) {
         if let Some(item) = self.items.get_mut(number) {
             item.nofollow = false;
         }
     }
 
-    /// An empty list with room for so many links, of so many bytes together.
+    /// An empty list with capacity for this many links and bytes.
     pub fn with_room(links: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links) }
     }
@@ -166,7 +166,7 @@ impl LinkList {
         self.items.len()
     }
 
-    /// How long all texts are together.
+    /// Total length of all texts.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }

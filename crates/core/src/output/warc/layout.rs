@@ -1,4 +1,4 @@
-//! [`ArchiveLayout`]: the archive's files as the keeper sees them: a number, an offset, and the payloads that are known.
+//! [`ArchiveLayout`]: files and offsets of the archive, and the payloads it contains.
 
 use hashbrown::HashMap;
 
@@ -9,10 +9,10 @@ use crate::rules::{RobotsPolicy, Rules};
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 use super::{Payload, WarcExchange};
 
-/// A file that has reached this size gets no more records.
+/// A file of this size gets no more records.
 pub const FILE_SIZE: u64 = 1 << 30;
 
-/// Payloads that are remembered at least, and twice as many at most.
+/// Payloads that are remembered at least; twice as many at most.
 const PAYLOADS: usize = 50_000;
 
 /// Bytes to append to a file of the archive.
@@ -21,17 +21,17 @@ pub struct ArchiveChunk {
     /// Relative to the crawl directory.
     pub file: Box<str>,
     pub bytes: Vec<u8>,
-    /// Their share of the budget for bodies, given back when the chunk is dropped.
+    /// Their share of the budget, released when the chunk is dropped.
     _held: Held,
 }
 
-/// Assigns every exchange its place in the archive.
+/// Assigns every exchange its location in the archive.
 ///
-/// The bounded memory of payloads means that a page whose payload was last seen very long ago, or before the crawl was
-/// interrupted, is written in full once more. That costs room, nothing else.
+/// The memory of payloads is bounded, so a payload that was last seen very long ago, or before the crawl was
+/// interrupted, is written in full again. That costs only space.
 #[derive(Debug)]
 pub struct ArchiveLayout {
-    /// The file being filled; zero where there is none yet.
+    /// The current file; zero if there is none yet.
     number: u32,
     /// Its length.
     offset: u64,
@@ -56,7 +56,7 @@ impl ArchiveLayout {
         Self { number: 0, offset: 0, file_size: rules.archive_size, about, payloads: Payloads::default() }
     }
 
-    /// Goes on behind what an earlier run wrote: `outputs` are the files of the crawl and how long they are.
+    /// Continues after an earlier run: `outputs` are the files of the crawl with their lengths.
     pub fn resume<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
         let numbered = outputs.into_iter().filter_map(|(name, length)| Some((file_number(name)?, length)));
         if let Some((number, offset)) = numbered.max_by_key(|(number, _)| *number) {
@@ -64,7 +64,7 @@ impl ArchiveLayout {
         }
     }
 
-    /// The next place in the archive is this exchange's.
+    /// Assigns the next location in the archive to this exchange.
     pub fn place(&mut self, exchange: WarcExchange) -> (WarcLocation, ArchiveChunk) {
         if self.number == 0 || self.offset >= self.file_size {
             self.number += 1;
@@ -100,7 +100,7 @@ impl ArchiveLayout {
     }
 }
 
-/// The head of the answer, and where its payload is.
+/// A revisit record: the head of the response and a reference to its payload.
 fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
     let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
     record.target(&exchange.url, exchange.ip);
@@ -109,7 +109,7 @@ fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
     record.field("WARC-Refers-To", &original.id.to_string());
     record.field("WARC-Refers-To-Target-URI", &original.url);
     record.field("WARC-Refers-To-Date", &original.date);
-    // The profile's own demand: the block is a response without its payload.
+    // Required by the profile: the block is a response without its payload.
     record.field("WARC-Truncated", "length");
     record.compress("application/http; msgtype=response", &[&exchange.head])
 }
@@ -123,7 +123,7 @@ fn file_number(name: &str) -> Option<u32> {
     (file_name(number) == name).then_some(number)
 }
 
-/// A response that revisits refer to.
+/// A response that revisit records refer to.
 #[derive(Debug)]
 struct Original {
     url: Box<str>,
@@ -131,7 +131,7 @@ struct Original {
     id: WarcId,
 }
 
-/// The payloads seen lately, in two generations: when the younger one is full, the older one is forgotten.
+/// Recently seen payloads in two generations: when the younger one is full, the older one is dropped.
 #[derive(Debug, Default)]
 struct Payloads {
     young: HashMap<Sha1Sum, (Payload, Original)>,

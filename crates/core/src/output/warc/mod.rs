@@ -1,18 +1,18 @@
-//! WARC 1.1: the exact bytes of an exchange, in the form that web archives read.
+//! WARC 1.1: the exact bytes of an exchange in the format of web archives.
 //!
 //! # Theory
 //!
-//! Every answer that a record speaks of becomes two WARC records: `request` and `response`, with the bytes as they went
-//! over the wire (after TLS): heads as sent, bodies with their content coding and their chunked framing. Where the very
-//! same payload is in the archive already, a `revisit` with the head alone takes the response's place. Every WARC record
-//! is a gzip member of its own, so that one can be read without those before it. `docs/decisions/0010-warc.md` says why.
+//! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
+//! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
+//! archive already, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member of its
+//! own, so that it can be read alone. The reasons are in `docs/decisions/0010-warc.md`.
 //!
-//! The work is split where the crawler is split. [`WarcExchange::encode`] hashes and compresses on the worker that fetched
-//! the page: a pure function of its bytes. [`ArchiveLayout`] lives with the keeper and decides, page after page, what needs the
-//! order of completion: which file, at which offset, and whether the payload is known. The result is a [`ArchiveChunk`] for
-//! whoever writes files, and a place for the page's record, which thus is known before anything is written.
+//! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
+//! [`ArchiveLayout`] belongs to the keeper and decides what depends on the order of completion: file, offset, and
+//! whether the payload is known. The results are an [`ArchiveChunk`] for the writer and a location for the page's
+//! record, which is thus known before anything is written.
 //!
-//! Invariant: the chunks of a file, one behind the other, are the file; its first record is a `warcinfo`.
+//! Invariant: the concatenated chunks of a file are the file; its first record is a `warcinfo`.
 
 mod layout;
 mod record;
@@ -27,33 +27,33 @@ use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
 pub use layout::{ArchiveChunk, ArchiveLayout, FILE_SIZE};
 
-/// What went over the wire, and when, and with whom.
+/// The input of a WARC exchange.
 pub struct WarcSource<'a> {
     pub url: UrlRef<'a>,
     /// When the fetch began: `2026-01-02T03:04:05.678Z`.
     pub date: String,
     pub ip: Option<IpAddr>,
     pub request: &'a [u8],
-    /// The head of the answer.
+    /// The head of the response.
     pub head: &'a [u8],
-    /// All that came behind the head: the body as transferred.
+    /// Everything after the head: the body as transferred.
     pub payload: &'a [u8],
-    /// Why the answer is not whole, in WARC's words.
+    /// Why the response is incomplete, as a WARC-Truncated value.
     pub truncated: Option<&'static str>,
-    /// The digest of the decoded body, where it is known.
+    /// The digest of the decoded body, if known.
     pub digest: Option<[u8; 32]>,
-    /// A number that is the crawl's own: records of different crawls must not have the same name.
+    /// A number of this crawl: record ids of different crawls must differ.
     pub key: u64,
 }
 
-/// One exchange, ready for the archive.
+/// One encoded exchange.
 #[derive(Debug)]
 pub struct WarcExchange {
     /// The `request` record, compressed.
     request: Vec<u8>,
     /// The `response` record, compressed.
     response: Vec<u8>,
-    /// The head of the answer: all that is written where the payload is known already.
+    /// The head of the response: all that is written if the payload is known already.
     head: Box<[u8]>,
     payload: Payload,
     url: Box<str>,
@@ -61,24 +61,24 @@ pub struct WarcExchange {
     ip: Option<IpAddr>,
     id: WarcId,
     key: u64,
-    /// The compressed bytes' share of the budget.
+    /// The compressed bytes, charged to the budget.
     held: Held,
 }
 
-/// What makes two payloads the same.
+/// The identity of a payload.
 ///
-/// SHA-1 is what archives name payloads by, but people can make two files with the same SHA-1. So the digest of the
-/// decoded body, which is SHA-256, has to agree too.
+/// Archives identify payloads by SHA-1, for which collisions can be constructed. So the SHA-256 of the decoded body
+/// must agree too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Payload {
     sum: Sha1Sum,
     digest: Option<[u8; 32]>,
-    /// Whether it came to its end and is not empty: only then may another record refer to it, or it to another.
+    /// True if it is complete and not empty: only then can revisit records refer to it.
     is_whole: bool,
 }
 
 impl WarcExchange {
-    /// Hashes and compresses. The compressed bytes are held within a budget until they are written.
+    /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
     pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
         let url = source.url.as_str();
         let id = WarcId::new(source.key, &["response", url, &source.date]);
@@ -115,7 +115,7 @@ impl WarcExchange {
     }
 }
 
-/// Why an answer is not whole, in WARC's words. A body that could not be decoded is whole as far as the wire goes.
+/// The WARC-Truncated value of a response. A body that could not be decoded is complete on the wire.
 pub fn truncation(truncated: Option<Truncated>, error: Option<ErrorKind>) -> Option<&'static str> {
     match (truncated, error) {
         (Some(Truncated::Length), _) => Some("length"),

@@ -8,11 +8,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha1::{Digest as _, Sha1};
 
-/// How hard to compress. Most bodies come compressed, and are only wrapped; for the others this is within two percent of
-/// the usual level's result, and 1 is forty percent larger.
+/// Compression level. Most bodies are compressed already; for the others the result is within two percent of the
+/// default level, and level 1 is forty percent larger.
 const LEVEL: u32 = 3;
 
-/// What a record is.
+/// The type of a WARC record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarcType {
     Warcinfo,
@@ -32,7 +32,7 @@ impl WarcType {
     }
 }
 
-/// A record in the making. Values are addresses, dates and numbers of our own: nothing in them ends a line.
+/// A record under construction. Values are URLs, dates and numbers of our own and contain no line breaks.
 pub struct WarcRecord {
     header: String,
 }
@@ -48,7 +48,7 @@ impl WarcRecord {
         self.header.extend([name, ": ", value, "\r\n"]);
     }
 
-    /// Which address it is about, and who answered.
+    /// Adds the URL and the address of the host.
     pub fn target(&mut self, url: &str, ip: Option<IpAddr>) {
         self.field("WARC-Target-URI", url);
         if let Some(ip) = ip {
@@ -56,7 +56,7 @@ impl WarcRecord {
         }
     }
 
-    /// The whole record, its block given in pieces, as one gzip member.
+    /// The whole record as one gzip member; the block is given in pieces.
     pub fn compress(mut self, content_type: &str, block: &[&[u8]]) -> Vec<u8> {
         let length: usize = block.iter().map(|piece| piece.len()).sum();
         self.field("WARC-Block-Digest", &Sha1Sum::of(block).to_string());
@@ -74,12 +74,12 @@ impl WarcRecord {
     }
 }
 
-/// The name of a record. It is made from what the record is about, so that nobody needs randomness.
+/// A record id, derived from the content of the record so that no randomness is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarcId([u8; 16]);
 
 impl WarcId {
-    /// A name-based UUID (version 5), under the crawl's own number.
+    /// A name-based UUID (version 5) with a number of this crawl.
     pub fn new(key: u64, parts: &[&str]) -> Self {
         let mut hash = Sha1::new();
         hash.update(key.to_le_bytes());
@@ -106,7 +106,7 @@ impl fmt::Display for WarcId {
     }
 }
 
-/// SHA-1, written as archives write it: `sha1:` and base 32.
+/// SHA-1 in the notation of archives: `sha1:` and base 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sha1Sum([u8; 20]);
 

@@ -1,7 +1,8 @@
-//! Which charset a page is written in: byte order mark, header, what the page itself declares, validity, detection.
+//! Detection of a page's charset: byte order mark, header, declarations in the page, UTF-8 validity, statistical
+//! detection.
 //!
-//! Invariant: a wrong declaration never loses a page. Nothing here fails; at worst some text is garbled, and where that
-//! would hide the markup too (UTF-16 declared, but not there) the declaration is not believed.
+//! Invariant: a wrong declaration never loses a page. Nothing here fails; at worst some text is garbled. If a wrong
+//! declaration would hide the markup too (UTF-16 declared, but the bytes are not), it is ignored.
 
 use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::memchr;
@@ -9,14 +10,14 @@ use memchr::memmem;
 
 use super::tokenizer::{Attributes, is_space};
 
-/// How far a declaration within the page is looked for.
+/// Bytes searched for a declaration within the page.
 pub const PRESCAN: usize = 1024;
-/// How much detection is given: it is slow, and does not get better with more.
+/// Bytes given to statistical detection: it is slow, and more input does not improve it.
 const SAMPLE: usize = 16 * 1024;
 
-/// What the page's first bytes and its header say: the encoding and the length of its byte order mark.
+/// The encoding according to the first bytes and the header, and the length of the byte order mark.
 ///
-/// `markup` says whether the page is HTML or XML, which may declare a charset themselves.
+/// `markup`: the page is HTML or XML, which may contain a declaration.
 pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'static Encoding, usize)> {
     if let Some((encoding, length)) = Encoding::for_bom(opening) {
         return Some((encoding, length));
@@ -30,8 +31,8 @@ pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'
     prescan(opening).map(|encoding| (encoding, 0))
 }
 
-/// The encoding, unless it is UTF-16 and the bytes cannot be that: in UTF-16 every `<` comes with a zero byte. Where
-/// the zeros show the other byte order, that one.
+/// The encoding, unless it is UTF-16 and the bytes cannot be: in UTF-16 every `<` comes with a zero byte. If the zeros
+/// show the other byte order, that one is returned.
 fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Encoding> {
     if encoding != UTF_16LE && encoding != UTF_16BE {
         return Some(encoding);
@@ -46,12 +47,12 @@ fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static En
     }
 }
 
-/// Whether the page has to be decoded before its tags can be seen: not every `<` byte means `<`.
+/// True if the page must be decoded before tokenizing, because not every `<` byte means `<`.
 pub fn hides_markup(encoding: &'static Encoding) -> bool {
     [UTF_16LE, UTF_16BE, ISO_2022_JP, REPLACEMENT].contains(&encoding)
 }
 
-/// The charset that the page itself declares: `prescan a byte stream to determine its encoding` of the HTML standard.
+/// The charset that the page declares: "prescan a byte stream to determine its encoding" of the HTML standard.
 pub fn prescan(opening: &[u8]) -> Option<&'static Encoding> {
     let bytes = opening.get(..PRESCAN).unwrap_or(opening);
     if bytes.starts_with(b"<\0?\0x\0") {
@@ -68,7 +69,7 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     loop {
         rest = rest.get(memchr(b'<', rest)?..)?;
         if rest.starts_with(b"<!--") {
-            // The dashes may be the same ones: `<!-->` is a whole comment.
+            // The dashes may be shared: `<!-->` is a complete comment.
             rest = rest.get(2..)?;
             rest = rest.get(memmem::find(rest, b"-->")? + 3..)?;
             continue;
@@ -83,7 +84,7 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
                 let end = if is_meta { 4 } else { name.iter().position(|&byte| is_space(byte) || byte == b'>')? };
                 let mut attributes = Attributes::over(name.get(end..)?);
                 let declared = meta_charset(&mut attributes);
-                // Past the tag; an attribute that the bytes run out in ends it all.
+                // Skips the tag; an attribute that is cut off ends the search.
                 rest = attributes.remainder();
                 rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?..)?;
                 if rest.first() != Some(&b'>') {
@@ -100,7 +101,7 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// The charset that a meta element declares. Reads all its attributes.
+/// The charset that a meta element declares, from all of its attributes.
 pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
     let (mut pragma, mut seen) = (None, Seen::default());
     let (mut charset, mut needs_pragma) = (None, None);
@@ -123,7 +124,7 @@ pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding
     charset?.map(as_declared_in_page)
 }
 
-/// A page that could be read as far as this declaration is not in UTF-16, whatever it says.
+/// If the declaration was readable byte by byte, the page is not UTF-16, whatever it says.
 fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE {
         UTF_8
@@ -134,7 +135,7 @@ fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
     }
 }
 
-/// Which attributes were seen: of duplicates, the first counts.
+/// The attributes seen so far: of duplicates, the first counts.
 #[derive(Default)]
 struct Seen(u8);
 
@@ -185,15 +186,15 @@ fn xml_declaration(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label).map(as_declared_in_page)
 }
 
-/// Watches the bytes of a page that declares nothing: whether they are valid UTF-8, and a sample for detection if not.
+/// Checks whether the bytes of a page without declaration are valid UTF-8, and keeps a sample for detection.
 #[derive(Default)]
 pub struct Utf8Watch {
     broken: bool,
-    /// A character was seen that takes more than one byte, and all of them.
+    /// A complete multi-byte character was seen.
     whole: bool,
-    /// The bytes of a character that the last chunk ended in.
+    /// The incomplete character at the end of the last chunk.
     begun: Vec<u8>,
-    /// From the first byte on that is not ASCII.
+    /// From the first non-ASCII byte on.
     sample: Vec<u8>,
 }
 
@@ -238,9 +239,10 @@ impl Utf8Watch {
         }
     }
 
-    /// The charset: UTF-8 where all bytes fit, else what detection says of the sample. The top-level domain helps it.
+    /// The charset: UTF-8 if all bytes are valid, else the result of detection, which uses the top-level domain as a
+    /// hint.
     pub fn decide(self, host: &str) -> &'static Encoding {
-        // A body may be cut within a character; but a lone first byte of one is more likely another charset's.
+        // A body may be cut within a character, but a single lead byte more likely belongs to another charset.
         if !self.broken && (self.begun.is_empty() || self.whole) {
             return UTF_8;
         }
@@ -251,7 +253,7 @@ impl Utf8Watch {
     }
 }
 
-/// The name of an encoding as WHATWG gives it, in lower case.
+/// The WHATWG name of an encoding in lower case.
 pub fn name(encoding: &'static Encoding) -> &'static str {
     match encoding.name() {
         "UTF-8" => "utf-8",

@@ -1,21 +1,21 @@
-//! [`Directives`]: what a page asks of robots, in its head or in its header.
+//! [`Directives`]: robots directives of a page, from meta elements and headers.
 
-/// What a page asks of robots. Several are combined to the strictest.
+/// Robots directives. Several are combined to the strictest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     pub noindex: bool,
-    /// The links of the page are not to be followed.
+    /// The links of the page must not be followed.
     pub nofollow: bool,
 }
 
 impl Directives {
-    /// Both: what either forbids is forbidden.
+    /// The union: what either forbids is forbidden.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self { noindex: self.noindex || other.noindex, nofollow: self.nofollow || other.nofollow }
     }
 
-    /// Reads the content of a meta element whose name is `robots` or the agent's.
+    /// Parses the content of a meta element whose name is `robots` or the agent's.
     pub fn from_content(content: &str) -> Self {
         content.split([',', ' ', '\t', '\n', '\r', '\x0C']).map(Self::from_word).fold(Self::default(), Self::merge)
     }
@@ -26,9 +26,9 @@ impl Directives {
     }
 }
 
-/// Reads the values of all `X-Robots-Tag` headers for an agent (its product token).
+/// Parses all `X-Robots-Tag` values for an agent (its product token).
 ///
-/// A value may be scoped, `otherbot: noindex, nofollow`: the name holds for all words up to the next name.
+/// A value may be scoped, `otherbot: noindex, nofollow`: the name applies to all words up to the next name.
 pub fn x_robots_tag<'a>(values: impl IntoIterator<Item = &'a [u8]>, agent: &str) -> Directives {
     let mut found = Directives::default();
     for value in values {
@@ -50,7 +50,7 @@ pub fn x_robots_tag<'a>(values: impl IntoIterator<Item = &'a [u8]>, agent: &str)
     found
 }
 
-/// Whether a word before a colon is a rule with a value rather than the name of an agent.
+/// True if the word before a colon is a rule with a value, not the name of an agent.
 fn has_a_value(name: &str) -> bool {
     ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"]
         .iter()

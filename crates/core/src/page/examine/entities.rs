@@ -1,28 +1,28 @@
 //! Character references: `&amp;`, `&#x41;`, `&eacute`.
 //!
-//! The table is a sorted text file, a name and its code points a line, and the search is a binary one over its lines:
-//! 30 KB, nothing to build at start, and a person can read it.
+//! The table is a sorted text file with one name and its code points per line, searched by bisection: 30 KB, no setup
+//! at start, readable.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memrchr};
 
-/// All names of the HTML standard, sorted by bytes. Those of old may lack their semicolon and stand here twice.
+/// All names of the HTML standard, sorted by bytes. Legacy names, whose semicolon is optional, occur twice.
 static TABLE: &str = include_str!("entities.txt");
 
-/// The longest name, with its semicolon.
+/// Length of the longest name, with its semicolon.
 const MAX_NAME: usize = 32;
-/// The longest name that may lack its semicolon.
+/// Length of the longest name whose semicolon is optional.
 const MAX_BARE_NAME: usize = 6;
 
-/// Where a text stands: old pages write `?a=1&copy=2` in attributes and mean it.
+/// Where a text occurs: in attributes, `?a=1&copy=2` is not a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextContext {
     Attribute,
     Text,
 }
 
-/// Resolves the references of a text, and replaces NUL as the standard does.
+/// Resolves the character references of a text, and replaces NUL as the standard demands.
 pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
     if memchr2(b'&', 0, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -50,7 +50,7 @@ pub fn resolve(text: &str, place: TextContext) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Resolves the reference at the start of `text`. Answers how long it is, 0 where it is none.
+/// Resolves the reference at the start of `text`. Returns its length, 0 if it is not a reference.
 fn reference(text: &str, place: TextContext, out: &mut String) -> usize {
     if text.as_bytes().get(1) == Some(&b'#') { numeric(text, out) } else { named(text, place, out) }
 }
@@ -87,7 +87,7 @@ fn find(name: &str) -> Option<&'static str> {
         return Some("26");
     }
     let (mut low, mut high) = (0, TABLE.len());
-    // Invariant: `low` and `high` are at starts of lines; the name's line, if there is one, is between them.
+    // Invariant: `low` and `high` are at line starts, and the line of the name, if any, is between them.
     while low < high {
         let middle = low + (high - low) / 2;
         let start = memrchr(b'\n', TABLE.as_bytes().get(low..middle)?).map_or(low, |newline| low + newline + 1);
@@ -118,7 +118,7 @@ fn numeric(text: &str, out: &mut String) -> usize {
     if bytes.get(end) == Some(&b';') { end + 1 } else { end }
 }
 
-/// What a number means: the C1 controls are read as windows-1252, what is no character becomes U+FFFD.
+/// The character of a numeric reference: C1 controls are read as windows-1252, invalid numbers become U+FFFD.
 fn character(value: u32) -> char {
     const C1: [u16; 32] = [
         0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D,

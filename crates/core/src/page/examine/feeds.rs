@@ -1,24 +1,24 @@
-//! Documents in XML: XHTML, Atom, RSS, and anything with `xlink:href`.
+//! XML documents: XHTML, Atom, RSS, and anything with `xlink:href`.
 //!
-//! The same tokenizer reads them, leniently: feeds are often no XML that an XML parser would take. Prefixes of names are
-//! dropped rather than looked up, and `xml:base` counts on the outermost element that has one, like `base` does.
+//! The same tokenizer parses them leniently, because feeds are often not well-formed. Name prefixes are ignored instead
+//! of resolved, and the outermost `xml:base` counts, like `base` in HTML.
 
 use super::links::{Collector, has_word, kind_of_rel};
 use super::names::{self, key};
 use super::tokenizer::{Tag, TextMode};
 use crate::page::link::LinkKind;
 
-/// What the text that is being listened to is.
+/// What captured text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapturedText {
     Title,
-    /// The address of an RSS item or channel.
+    /// The URL of an RSS item or channel.
     Link,
-    /// The identifier of an RSS item, which may be its address.
+    /// The identifier of an RSS item, which may be its URL.
     Guid,
 }
 
-/// A start tag in XML.
+/// Handles a start tag in XML.
 pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> TextMode {
     let name = tag.name.rsplit(|&byte| byte == b':').next().unwrap_or(tag.name);
     let prefixed = name.len() < tag.name.len();
@@ -53,7 +53,7 @@ fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
             }
         }
         _ => {
-            // Enclosures and thumbnails have `url`, an Atom entry whose content is elsewhere has `src`.
+            // Enclosures and thumbnails have `url`; an Atom entry with external content has `src`.
             let [url, source, xlink] = collector.values(tag, ["url", "src", "xlink:href"]);
             collector.add_assets([url, source]);
             if let Some(xlink) = xlink {
@@ -64,7 +64,7 @@ fn in_feed(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     TextMode::Markup
 }
 
-/// In a feed, a link without `rel` or with `alternate` is the page that an entry stands for.
+/// In a feed, a link without `rel` or with `alternate` is the page of an entry.
 fn kind_of_feed_rel(rel: Option<&[u8]>) -> LinkKind {
     if rel.is_none_or(|rel| rel.trim_ascii().is_empty()) || has_word(rel, "alternate") {
         LinkKind::Anchor
@@ -89,7 +89,7 @@ fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     TextMode::Markup
 }
 
-/// Whether a text is an absolute http address.
+/// True if a text is an absolute http or https URL.
 pub fn is_absolute(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     [b"http://".as_slice(), b"https://"]

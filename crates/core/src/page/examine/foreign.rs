@@ -1,9 +1,9 @@
-//! [`ForeignStack`]: whether the reading is within SVG or MathML, as far as that can be told without a tree.
+//! [`ForeignStack`]: tracks whether the tokenizer is within SVG or MathML, as far as possible without a tree.
 //!
-//! It matters twice: there, CDATA sections exist and `title`, `style` and `script` are ordinary elements. A stack of the
-//! elements that change the answer stands in for the tree. What is approximated: an end tag that closes elements around
-//! the foreign ones is recognised by the standard's break-out list (`</div>` closes an open `<svg>`), not by what is open;
-//! and nesting beyond the limit is not followed.
+//! It matters in two ways: there, CDATA sections exist, and `title`, `style` and `script` are ordinary elements. A
+//! stack of the relevant elements replaces the tree. Approximations: an end tag that closes elements around the foreign
+//! ones is recognised by the standard's break-out list (`</div>` closes an open `<svg>`), not by the open elements;
+//! nesting beyond the limit is ignored.
 
 use super::names::{self, key};
 use super::tokenizer::Tag;
@@ -14,7 +14,8 @@ pub(crate) const MAX_FOREIGN_DEPTH: usize = 64;
 enum Mark {
     Svg,
     Math,
-    /// An element of SVG or MathML whose content is HTML again; by its name's key, or a small number where that is long.
+    /// An element of SVG or MathML whose content is HTML again; by the key of its name, or a small number for long
+    /// names.
     Html(u64),
 }
 
@@ -23,7 +24,7 @@ pub struct ForeignStack {
     stack: Vec<Mark>,
 }
 
-/// The names whose content is HTML again, told apart also where they are long.
+/// The names of elements whose content is HTML again, including long ones.
 fn integration(name: &[u8]) -> u64 {
     if name.eq_ignore_ascii_case(b"foreignobject") {
         1
@@ -39,7 +40,7 @@ impl ForeignStack {
         matches!(self.stack.last(), Some(Mark::Svg | Mark::Math))
     }
 
-    /// A start tag. Says whether its element is one of SVG or MathML.
+    /// Handles a start tag. Returns true if its element belongs to SVG or MathML.
     pub fn start(&mut self, key: u64, tag: &Tag<'_>) -> bool {
         if self.stack.is_empty() && key != names::SVG && key != names::MATH {
             return false;
@@ -79,7 +80,7 @@ impl ForeignStack {
         }
     }
 
-    /// Leaves what is foreign, up to the nearest element whose content is HTML.
+    /// Pops foreign elements up to the nearest one whose content is HTML.
     fn leave(&mut self) {
         while self.is_inside() {
             self.stack.pop();

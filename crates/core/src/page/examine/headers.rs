@@ -1,4 +1,4 @@
-//! What headers say of a page: its type, its `Refresh`, its `Link`s.
+//! Response headers that describe a page: media type, `Refresh`, `Link`.
 
 use super::tokenizer::is_space;
 
@@ -10,13 +10,13 @@ const MAX_TYPE: usize = 255;
 pub struct MediaType {
     /// `type/subtype` in lower case.
     pub essence: Box<str>,
-    /// The charset parameter as written.
+    /// The charset parameter as received.
     pub charset: Option<Box<str>>,
 }
 
 impl MediaType {
-    /// Reads a `Content-Type` value. Where it is a list, the last type that can be read counts, as the fetch standard
-    /// says; a charset that it lacks is taken from the one before if that names the same type.
+    /// Parses a `Content-Type` value. In a list, the last valid type counts, as in the Fetch standard; a missing
+    /// charset is taken from the previous one if that has the same type.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let value = String::from_utf8_lossy(value);
         let mut found: Option<Self> = None;
@@ -54,7 +54,7 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The parts of a header's value between separators that are not within quotes or angle brackets.
+/// Splits a header value at separators outside of quotes and angle brackets.
 fn split_quoted(value: &str, separator: char) -> impl Iterator<Item = &str> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -74,7 +74,7 @@ fn split_quoted(value: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The address in a `Refresh` header or in the content of a meta refresh; `None` where there is none or it is no refresh.
+/// The URL in a `Refresh` header or meta refresh; `None` if there is none.
 pub fn refresh_header(value: &str) -> Option<&str> {
     let spaces = |text: &str| text.bytes().take_while(|&byte| is_space(byte)).count();
     let mut rest = value.get(spaces(value)..)?;
@@ -94,7 +94,7 @@ pub fn refresh_header(value: &str) -> Option<&str> {
     if rest.is_empty() {
         return None;
     }
-    // `url=` may be missing, and is part of the address where the `=` is.
+    // `url=` is optional; without a `=` these letters belong to the URL.
     if rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("url"))
         && let Some(after) = rest.get(3..)
         && let Some(after) = after.get(spaces(after)..)
@@ -108,7 +108,7 @@ pub fn refresh_header(value: &str) -> Option<&str> {
     }
 }
 
-/// The addresses in a `Link` header, each with its `rel` parameter ("" where it has none).
+/// The URLs in a `Link` header with their `rel` parameters ("" if missing).
 pub fn link_header(value: &str) -> impl Iterator<Item = (&str, &str)> {
     split_quoted(value, ',').filter_map(|item| {
         let (href, parameters) = item.trim_start().strip_prefix('<')?.split_once('>')?;

@@ -1,17 +1,17 @@
-//! [`DocumentKind`]: whether a body is worth reading, and by which rules.
+//! [`DocumentKind`]: whether and how a body is examined.
 
-/// What a body is to a crawler.
+/// The kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentKind {
     Html,
     /// XHTML, feeds, SVG and other XML.
     Xml,
-    /// Text without links: only its charset is told.
+    /// Text without links: only its charset is determined.
     Text,
     Other,
 }
 
-/// How the binary formats begin that servers most often send as HTML.
+/// Magic numbers of binary formats that servers often send as HTML.
 const BINARY: [&[u8]; 12] = [
     b"\x89PNG\r\n\x1A\n",
     b"GIF87a",
@@ -27,7 +27,7 @@ const BINARY: [&[u8]; 12] = [
     b"\x7FELF",
 ];
 
-/// How HTML begins, by the MIME sniffing standard. A byte that ends a tag has to follow all but the comment.
+/// Prefixes of HTML by the MIME sniffing standard. All but the comment must be followed by a byte that ends a tag.
 const HTML: [&[u8]; 16] = [
     b"<!doctype html",
     b"<html",
@@ -48,8 +48,8 @@ const HTML: [&[u8]; 16] = [
 ];
 
 impl DocumentKind {
-    /// By the declared type; where there is none, by the body's first bytes. A type that is declared is believed, but
-    /// for images and the like that call themselves HTML: looking for tags in them finds nonsense.
+    /// The kind by declared type, or by the first bytes if there is none. A declared type is trusted, except for images
+    /// and other binary formats declared as HTML.
     pub fn of(essence: Option<&str>, opening: &[u8]) -> Self {
         match essence {
             Some("text/html") if BINARY.iter().any(|start| opening.starts_with(start)) => Self::Other,
@@ -65,7 +65,7 @@ impl DocumentKind {
     fn sniff(opening: &[u8]) -> Self {
         let text = opening.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(opening);
         let wide = text.starts_with(b"\xFE\xFF") || text.starts_with(b"\xFF\xFE");
-        // Of UTF-16, every other byte will do.
+        // In UTF-16, every other byte is enough.
         let start: Vec<u8> =
             text.iter().skip(if wide { 2 } else { 0 }).filter(|&&byte| !wide || byte != 0).copied().collect();
         let start = start.trim_ascii_start();
@@ -82,7 +82,7 @@ impl DocumentKind {
         }
     }
 
-    /// The type that was recognised.
+    /// The detected type.
     pub fn essence(self) -> Option<&'static str> {
         match self {
             Self::Html => Some("text/html"),

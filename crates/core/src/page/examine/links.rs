@@ -1,8 +1,8 @@
-//! [`Collector`]: what the tags of a page mean to a crawler.
+//! [`Collector`]: extracts from tags what a crawler needs.
 //!
-//! Links by kind, title, robots directives, base and declared charset are picked up as tags go by; nothing is resolved or
-//! decoded before the page ends. Content of `noscript` counts, since no script runs here; content of `template` does not,
-//! nor does a `srcdoc`.
+//! Collects links by kind, title, robots directives, base and declared charset; nothing is resolved or decoded before
+//! the page ends. Content of `noscript` counts, because scripts are not executed; content of `template` and `srcdoc`
+//! does not.
 
 use encoding_rs::Encoding;
 use memchr::memmem;
@@ -20,31 +20,31 @@ use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
 use crate::page::link::LinkKind;
 use crate::schedule::trap::LikenessReader;
 
-/// How much of a title, or of a link that is written as text, is kept.
+/// Bytes kept of a title, or of a link that is element text.
 const MAX_TEXT: usize = 8 * 1024;
 
 pub struct Collector {
     pub dialect: Dialect,
     pub caps: ExamineLimits,
     pub links: RawLinks,
-    /// The first title's text as written.
+    /// The text of the first title, as received.
     pub title: Option<Vec<u8>>,
-    /// The first `base` that has an address, as written.
+    /// The first `base` with a URL, as received.
     pub base: Option<Box<[u8]>>,
-    /// The charset that a meta element declares, wherever it stands.
+    /// The charset that a meta element declares, anywhere in the page.
     pub charset: Option<&'static Encoding>,
     pub canonical: Option<Range<usize>>,
-    /// Language and place of each alternate that names a language.
+    /// Language and position of each alternate with a language.
     pub hreflang: Vec<(Box<[u8]>, Range<usize>)>,
     pub directives: Directives,
-    /// Some limit was met.
+    /// A limit was reached.
     pub capped: bool,
-    /// The document is a feed: `link` means something else there.
+    /// The document is a feed: `link` has another meaning there.
     pub feed: bool,
-    /// What the page says, for comparing it with others.
+    /// The text of the page, for near-duplicate detection.
     pub likeness: LikenessReader,
     foreign: ForeignStack,
-    /// How many `template` elements are open.
+    /// Number of open `template` elements.
     templates: u32,
     capturing: Option<CapturedText>,
     captured: Vec<u8>,
@@ -85,7 +85,7 @@ impl Collector {
         self.links.add(href, kind, nofollow, self.caps.max_links, self.caps.max_url)
     }
 
-    /// Adds what would be fetched to show the page. There, an empty address means none.
+    /// Adds resources that are needed for display. An empty URL means none.
     pub fn add_assets<const N: usize>(&mut self, sources: [Option<&[u8]>; N]) {
         for source in sources.into_iter().flatten().filter(|source| !source.trim_ascii().is_empty()) {
             self.add(source, LinkKind::Asset);
@@ -98,7 +98,7 @@ impl Collector {
         }
     }
 
-    /// The values of the attributes with these names: of duplicates the first, as the standard says.
+    /// The values of the attributes with these names; of duplicates the first, as the standard demands.
     pub fn values<'a, const N: usize>(&mut self, tag: &Tag<'a>, names: [&str; N]) -> [Option<&'a [u8]>; N] {
         let mut values = [None; N];
         let mut attributes = tag.attributes();
@@ -113,7 +113,7 @@ impl Collector {
                 slot.get_or_insert(value);
             }
         }
-        // What a tag is cut in is mostly an image that is written into the page: that is no loss.
+        // The tag is mostly cut within a data URL: no loss.
         let unfinished = attributes.remainder();
         let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
         if tag.cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href=")) {
@@ -124,7 +124,7 @@ impl Collector {
         values
     }
 
-    /// Starts to listen to text: answers for the tokenizer.
+    /// Starts to capture text and returns the text mode.
     pub fn capture(&mut self, what: CapturedText) -> TextMode {
         self.capturing = Some(what);
         self.captured.clear();
@@ -139,7 +139,7 @@ impl Collector {
             CapturedText::Link => {
                 self.add(&captured, LinkKind::Anchor);
             }
-            // An identifier is an address only if it looks like one.
+            // An identifier counts as URL only if it looks like one.
             CapturedText::Guid if feeds::is_absolute(&captured) => {
                 self.add(&captured, LinkKind::Anchor);
             }
@@ -251,7 +251,7 @@ impl Collector {
         }
     }
 
-    /// Elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
+    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
     pub fn foreign(&mut self, key: u64, tag: &Tag<'_>) {
         let [href, xlink, rel, source] = self.values(tag, ["href", "xlink:href", "rel", "src"]);
         let href = href.or(xlink);
@@ -326,7 +326,7 @@ impl TokenHandler for Collector {
     }
 
     fn cdata(&mut self, text: &[u8]) {
-        // What is captured is read as text with references later: here an ampersand means itself.
+        // References in captured text are resolved later, so a literal ampersand must be escaped here.
         for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
             if index > 0 {
                 self.push_heard(b"&amp;");
@@ -340,7 +340,7 @@ impl TokenHandler for Collector {
     }
 }
 
-/// Whether a list of words, as in `rel`, has this one.
+/// True if a list of words, as in `rel`, contains this one.
 pub fn has_word(list: Option<&[u8]>, word: &str) -> bool {
     words(list).any(|entry| entry.eq_ignore_ascii_case(word.as_bytes()))
 }
@@ -349,7 +349,7 @@ fn words(list: Option<&[u8]>) -> impl Iterator<Item = &[u8]> {
     list.unwrap_or(&[]).split(|&byte| is_space(byte)).filter(|word| !word.is_empty())
 }
 
-/// What a `link` element is, by its `rel`.
+/// The kind of a `link` element by its `rel`.
 pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
     const NEEDED: [&str; 9] = [
         "stylesheet",
@@ -375,9 +375,9 @@ pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
     }
 }
 
-/// The addresses in a `srcset`: `a.png 1x, b.png 2x`.
+/// The URLs in a `srcset`: `a.png 1x, b.png 2x`.
 ///
-/// Commas may be part of an address, but not its last bytes; parentheses may hold commas in what describes it.
+/// Commas may be part of a URL, but not its last bytes; parentheses may contain commas in descriptors.
 fn candidates(srcset: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = srcset;
     std::iter::from_fn(move || {

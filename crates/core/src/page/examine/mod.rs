@@ -1,17 +1,17 @@
-//! Examination of an answer's body: its links, its title, its charset, what it asks of robots, its digest.
+//! Examination of a response body: links, title, charset, robots directives, digest.
 //!
-//! [`Examiner`] is a pure machine that is fed a decoded body in chunks and hands out [`Findings`] at the end. It keeps
-//! what it finds, never the body: memory grows with the links of a page, not with its size. Every byte costs a bounded
-//! amount of work, whatever the input.
+//! [`Examiner`] is a pure state machine that is fed a decoded body in chunks and returns [`Findings`] at the end. It
+//! keeps what it finds, never the body: memory grows with the links of a page, not with its size. The work per byte is
+//! bounded.
 //!
-//! Invariant: the findings do not depend on how the body was cut into chunks.
+//! Invariant: the findings do not depend on how the body is split into chunks.
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | `tokenizer`, `scan`, `raw_text` | where tags and attributes are (HTML standard, section 13.2.5) |
 //! | `foreign` | whether the reading is within SVG or MathML |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
-//! | `written`, `resolve` | links as written, and the addresses that they make |
+//! | `raw_links`, `resolve` | links as received, and the URLs that result |
 //! | `settle` | the end of a page: from what was collected to the findings |
 //! | `charset`, `entities` | from bytes to text |
 //! | `kind` | whether a body is worth reading at all |
@@ -59,51 +59,51 @@ use links::Collector;
 use settle::LinkResolution;
 use tokenizer::{Dialect, Tokenizer};
 
-/// Limits of an examination. Where one bites, [`Findings::capped`] says so.
+/// Limits of an examination. If one is reached, [`Findings::capped`] is set.
 #[derive(Clone, Debug)]
 pub struct ExamineLimits {
     /// Links of a page, of all kinds.
     pub max_links: usize,
-    /// Bytes of an address in normal form.
+    /// Bytes of a normalized URL.
     pub max_url: usize,
     /// Attributes of one tag.
     pub max_attrs: usize,
-    /// The product token that robots directives may be scoped to.
+    /// The product token to which robots directives may be scoped.
     pub agent: Arc<str>,
 }
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// The essence of the type in lower case: as declared, or as recognised where nothing usable is declared.
+    /// The essence of the media type in lower case: as declared, or as detected if nothing usable is declared.
     pub content_type: Option<Box<str>>,
-    /// The charset's WHATWG name in lower case; for text only.
+    /// The WHATWG name of the charset in lower case; for text only.
     pub charset: Option<&'static str>,
-    /// The header declares a charset that is none.
+    /// The header declares an unknown charset.
     pub unknown_charset: bool,
     pub title: Option<Box<str>>,
-    /// Distinct by address and kind, http and https only, in the order of the page.
+    /// Distinct by URL and kind, http and https only, in page order.
     pub links: LinkList,
     pub directives: Directives,
     pub canonical: Option<Url>,
-    /// Language and address of the page's versions in other languages.
+    /// Language and URL of the versions of the page in other languages.
     pub hreflang: Vec<(Box<str>, Url)>,
     /// SHA-256 of all bytes.
     pub digest: [u8; 32],
-    /// Of HTML with enough text: by what it is compared with other pages.
+    /// For HTML with enough text: the fingerprint for near-duplicate detection.
     pub likeness: Option<Likeness>,
     pub bytes: u64,
-    /// A limit was met: there is more than was kept.
+    /// A limit was reached: the page has more than was kept.
     pub capped: bool,
     /// Links that could not be parsed.
     pub odd: u32,
     /// Links with a scheme that is not crawled.
     pub other_schemes: u32,
-    /// Links that were longer than the limit.
+    /// Links longer than the limit.
     pub too_long: u32,
 }
 
-/// Reads a body.
+/// Examines a body.
 pub struct Examiner {
     page: Url,
     declared: Option<MediaType>,
@@ -114,18 +114,18 @@ pub struct Examiner {
 }
 
 enum Stage {
-    /// The first bytes are collected: they decide how the rest is read.
+    /// Collecting the first bytes, which decide how the rest is processed.
     Opening(Vec<u8>),
     Reading(Box<Reading>),
 }
 
-/// How the body is read, once its first bytes are known.
+/// How the body is processed, once its first bytes are known.
 struct Reading {
     kind: DocumentKind,
-    /// `None` as long as nothing declares one.
+    /// `None` while nothing declares one.
     charset: Option<&'static Encoding>,
     watch: Utf8Watch,
-    /// For charsets that hide the markup: decodes before the tokenizer sees it.
+    /// For charsets that hide the markup: decodes before tokenizing.
     decoder: Option<(Decoder, String)>,
     markup: Option<(Tokenizer, Collector)>,
 }
@@ -142,7 +142,7 @@ impl Examiner {
         }
     }
 
-    /// Reads the next bytes of the body.
+    /// Processes bytes of the body.
     pub fn feed(&mut self, chunk: &[u8]) {
         self.digest.update(chunk);
         self.bytes += chunk.len() as u64;
@@ -170,7 +170,7 @@ impl Examiner {
         self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps)));
     }
 
-    /// The body is over.
+    /// Ends the body.
     pub fn finish(mut self) -> Findings {
         self.open();
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
@@ -232,7 +232,7 @@ impl Reading {
         match &mut self.decoder {
             None => tokenizer.feed(bytes, collector),
             Some((decoder, text)) => {
-                // In pieces, so that what is decoded stays small.
+                // In pieces, to bound the size of the decoded text.
                 for piece in bytes.chunks(4096) {
                     text.clear();
                     text.reserve(decoder.max_utf8_buffer_length(piece.len()).unwrap_or(0));
@@ -260,7 +260,7 @@ impl Reading {
             text.reserve(decoder.max_utf8_buffer_length(0).unwrap_or(16));
             let _ = decoder.decode_to_string(&[], &mut text, true);
             tokenizer.feed(text.as_bytes(), &mut collector);
-            // What was collected is UTF-8 by now; queries are still encoded in the page's own charset.
+            // Collected text is UTF-8 now; queries are still encoded in the charset of the page.
             written = UTF_8;
         }
         tokenizer.finish(&mut collector);

@@ -1,13 +1,13 @@
-//! Names of elements as numbers, so that telling fifty of them apart costs a few comparisons and no allocation.
+//! Element names as integers, so that distinguishing fifty of them costs a few comparisons and no allocation.
 
 use crate::swar;
 
-/// A name of up to eight bytes in lower case, as a number. Longer names are all 0: they are told apart by their bytes.
+/// A name of up to eight bytes in lower case, as an integer. Longer names are all 0 and compared by bytes.
 pub fn key(name: &[u8]) -> u64 {
     if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
 }
 
-/// The same of a name that we write ourselves, in lower case.
+/// The same for a constant name in lower case.
 const fn known(name: &[u8]) -> u64 {
     assert!(name.len() <= 8, "a longer name has no key");
     let (mut key, mut index) = (0, 0);
@@ -31,7 +31,7 @@ names! {
     TITLE b"title" TRACK b"track" USE b"use" VIDEO b"video" XMP b"xmp"
 }
 
-/// The names whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.
+/// Elements whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.
 const BREAK_OUT: [u64; 43] = [
     known(b"b"),
     known(b"big"),
@@ -78,7 +78,7 @@ const BREAK_OUT: [u64; 43] = [
     known(b"var"),
 ];
 
-/// Whether a start tag of this name closes SVG and MathML.
+/// True if a start tag of this name closes SVG and MathML.
 pub fn breaks_out(name: &[u8]) -> bool {
     BREAK_OUT.contains(&key(name)) || name.eq_ignore_ascii_case(b"blockquote")
 }

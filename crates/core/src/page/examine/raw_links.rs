@@ -1,9 +1,9 @@
-//! [`RawLinks`]: links as they are written in the page, before they are resolved.
+//! [`RawLinks`]: links as received, before they are resolved.
 //!
-//! They are kept in bytes until the page ends, for two reasons: what they mean depends on the charset and on `base`, and
-//! both may be known late; and most pages write the same link many times, which is seen by its bytes, before any parsing.
+//! They are kept as bytes until the page ends, for two reasons: their meaning depends on charset and `base`, which may
+//! be known late; and most pages repeat links, which is detected by comparing bytes, before any parsing.
 //!
-//! Invariant: no (bytes, kind) is held twice; nothing that is surely no http address is held.
+//! Invariant: no pair of bytes and kind is stored twice; links with another scheme are not stored.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use memchr::memchr;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use crate::page::link::LinkKind;
 
-/// A link as written: where its bytes are, what it is.
+/// A link as received: position of its bytes, and its kind.
 #[derive(Clone)]
 pub struct RawLink {
     pub bytes: Range<usize>,
@@ -29,12 +29,12 @@ pub struct RawLinks {
     /// Links with a scheme that is not crawled.
     pub other_schemes: u32,
     pub too_long: u32,
-    /// There were more links than may be kept.
+    /// There were more links than the limit.
     pub full: bool,
 }
 
 impl RawLinks {
-    /// Adds a link. Answers where its bytes are, if it is kept or was known.
+    /// Adds a link. Returns the position of its bytes if it is stored, now or before.
     pub fn add(
         &mut self,
         href: &[u8],
@@ -43,13 +43,13 @@ impl RawLinks {
         most: usize,
         longest: usize,
     ) -> Option<Range<usize>> {
-        // A refresh is kept with its seconds, and read when the page ends.
+        // A refresh is stored with its delay and parsed at the end of the page.
         let href = if kind == LinkKind::Refresh { href } else { without_fragment(trim(href)) };
         if kind != LinkKind::Refresh && has_other_scheme(href) {
             self.other_schemes = self.other_schemes.saturating_add(1);
             return None;
         }
-        // References and dot segments make an address shorter than it is written, but not by much.
+        // Character references and dot segments make a URL shorter than it is written, but not by much.
         if href.len() > longest.saturating_mul(4) {
             self.too_long = self.too_long.saturating_add(1);
             return None;
@@ -63,7 +63,7 @@ impl RawLinks {
         };
         if let Some(&known) = self.index.find(hash, same) {
             let item = self.items.get_mut(known as usize)?;
-            // One place that may be followed is enough.
+            // One occurrence without nofollow is enough to follow it.
             item.nofollow &= nofollow;
             return Some(item.bytes.clone());
         }
@@ -72,7 +72,7 @@ impl RawLinks {
             return None;
         }
         if self.items.is_empty() {
-            // A page with links mostly has this many: the tables need not grow step by step.
+            // A typical page has this many links; reserving avoids repeated growth.
             self.text.reserve(2048);
             self.items.reserve(56);
             self.index.reserve(56, |_| 0);
@@ -93,7 +93,7 @@ impl RawLinks {
         self.text.get(range).unwrap_or(&[])
     }
 
-    /// How many bytes all of them are as written.
+    /// Total bytes as received.
     pub fn written(&self) -> usize {
         self.text.len()
     }
@@ -107,15 +107,15 @@ impl RawLinks {
     }
 }
 
-/// Without the bytes that the URL standard strips at both ends.
+/// Strips the bytes that the URL standard strips at both ends.
 fn trim(href: &[u8]) -> &[u8] {
     let start = href.iter().position(|&byte| byte > b' ').unwrap_or(href.len());
     let end = href.iter().rposition(|&byte| byte > b' ').map_or(start, |last| last + 1);
     href.get(start..end).unwrap_or(&[])
 }
 
-/// The first `#` begins the fragment, whatever comes before; but not the one of a reference, as in `&#38;`. A space
-/// before it is part of the address, and would be none at the end: there the `#` stays.
+/// The first `#` begins the fragment, except in a character reference such as `&#38;`. If a space precedes it, the `#`
+/// stays, because a trailing space would be stripped although it is part of the URL.
 fn without_fragment(href: &[u8]) -> &[u8] {
     match memchr(b'#', href) {
         Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {
@@ -126,7 +126,7 @@ fn without_fragment(href: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether the bytes plainly name a scheme other than http and https.
+/// True if the link clearly has a scheme other than http and https.
 fn has_other_scheme(href: &[u8]) -> bool {
     if !href.first().is_some_and(u8::is_ascii_alphabetic) {
         return false;

@@ -1,19 +1,19 @@
-//! Text in which tags do not count: where it ends, and the odd rules of scripts.
+//! Raw text elements: where they end, and the special rules of scripts.
 //!
-//! Within a script, `<!--` begins a part in which `<script` and `</script` nest (once), until `-->`. Pages rely on it,
-//! so all three of the standard's levels are here.
+//! Within a script, `<!--` begins a section in which `<script` and `</script` nest (once), until `-->`. Pages rely on
+//! it, so all three levels of the standard are implemented.
 
 use memchr::{memchr, memchr2};
 
 use super::tokenizer::{ends_name, starts};
 
-/// Whether `bytes`, from a `<` on, are the end tag of `name`; `None` where they are too few to tell.
+/// True if `bytes`, from a `<` on, are the end tag of `name`; `None` if there are too few to decide.
 pub fn end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
     tag(bytes, b"</", name)
 }
 
 fn tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
-    // Without a name, no end tag is the right one.
+    // Without a name there is no matching end tag.
     if name.is_empty() || !starts(bytes, open)? {
         return Some(false);
     }
@@ -24,7 +24,7 @@ fn tag(bytes: &[u8], open: &[u8], name: &[u8]) -> Option<bool> {
     rest.get(name.len()).map(|&byte| ends_name(byte))
 }
 
-/// How deep in a script's comments the reading is.
+/// The escape level within a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Level {
     #[default]
@@ -38,19 +38,19 @@ enum Level {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptState {
     level: Level,
-    /// Dashes right before, 2 at most: with a `>` they end the comment.
+    /// Preceding dashes, at most 2: with a `>` they end the comment.
     dashes: u8,
 }
 
 /// What a `<` within a script begins.
 pub enum ScriptStep {
     EndTag,
-    /// No tag; so many bytes are read, and this is where the reading is then.
+    /// Not a tag: the new state and the number of bytes consumed.
     Text(ScriptState, usize),
 }
 
 impl ScriptState {
-    /// Runs over text up to the next `<`.
+    /// Skips text up to the next `<`.
     pub fn skip(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
@@ -72,14 +72,14 @@ impl ScriptState {
         None
     }
 
-    /// Judges the bytes from a `<` on; `None` where they are too few to tell.
+    /// Decides about the bytes from a `<` on; `None` if there are too few.
     pub fn decide(self, bytes: &[u8], name: &[u8]) -> Option<ScriptStep> {
         let (level, dashes, length) = match self.level {
             Level::Plain => {
                 if end_tag(bytes, name)? {
                     return Some(ScriptStep::EndTag);
                 }
-                // Two dashes are seen already: `<!-->` is a whole comment.
+                // Two dashes count as seen: `<!-->` is a complete comment.
                 if starts(bytes, b"<!--")? { (Level::Escaped, 2, 4) } else { (Level::Plain, 0, 1) }
             }
             Level::Escaped => {

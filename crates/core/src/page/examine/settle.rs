@@ -1,4 +1,4 @@
-//! The end of a page: charset and base are known, what was collected becomes findings.
+//! The end of a page: with charset and base known, collected data becomes findings.
 
 use encoding_rs::Encoding;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -13,19 +13,19 @@ use super::resolve::BaseUrl;
 use crate::page::link::{LinkKind, LinkList};
 use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
-/// The longest title that is kept, in bytes.
+/// Bytes of the longest title that is kept.
 pub(crate) const MAX_TITLE: usize = 2048;
 
-/// Bytes of addresses that room is made for beforehand.
+/// Upper bound of the capacity reserved for URLs.
 const MAX_RESERVED: usize = 64 << 10;
 
-/// All that the findings depend on.
+/// The input of the findings.
 pub struct LinkResolution<'a> {
     pub collector: &'a Collector,
     pub page: &'a Url,
-    /// The charset of the bytes that were collected.
+    /// The charset of the collected bytes.
     pub written: &'static Encoding,
-    /// The page's charset, which queries are encoded in.
+    /// The charset of the page, in which queries are encoded.
     pub queries: &'static Encoding,
 }
 
@@ -52,7 +52,7 @@ impl LinkResolution<'_> {
             .collect();
     }
 
-    /// The first `base` element counts, or the page's own address where that makes no base.
+    /// The first `base` element counts, or the URL of the page if it is not usable.
     fn base(&self) -> BaseUrl {
         let own = BaseUrl::new(self.page);
         let href = self.collector.base.as_deref().map(|href| self.text(href, TextContext::Attribute));
@@ -62,7 +62,7 @@ impl LinkResolution<'_> {
     fn resolve_links(&self, base: &BaseUrl, findings: &mut Findings) {
         let longest = self.collector.caps.max_url.min(MAX_URL_LEN);
         let links = &self.collector.links;
-        // Most are as long as written, and the page's origin in front.
+        // Most are as long as received, plus the origin of the page.
         let origin = self.page.as_str().len() - self.page.target().len();
         let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MAX_RESERVED));
         let mut out = String::new();
@@ -98,7 +98,7 @@ impl LinkResolution<'_> {
     }
 }
 
-/// Links that were written differently may be the same.
+/// Links that were written differently may resolve to the same URL.
 struct Distinct {
     list: LinkList,
     index: HashTable<u32>,
@@ -131,10 +131,10 @@ impl Distinct {
     }
 }
 
-/// A title without white space around it, and with single spaces within. An empty one is none.
+/// A title with collapsed white space; `None` if it is empty.
 fn tidy(title: &str) -> Option<Box<str>> {
     let mut tidy = String::new();
-    // What cutting a long title left of its last character goes too.
+    // Removes an incomplete last character of a cut title.
     for word in title.trim_end_matches('\u{FFFD}').split_ascii_whitespace() {
         if !tidy.is_empty() {
             tidy.push(' ');

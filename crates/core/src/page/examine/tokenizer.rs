@@ -1,77 +1,76 @@
-//! [`Tokenizer`]: tags out of bytes, as the HTML standard's tokenizer finds them, and nothing but tags.
+//! [`Tokenizer`]: finds tags in bytes with the rules of the HTML standard's tokenizer, and nothing but tags.
 //!
-//! It is fed chunk by chunk and runs over every byte a bounded number of times, however the input is cut: text is skipped
-//! with `memchr`, a tag that lies whole within a chunk is handed on in place, and only a tag that crosses a border is
-//! collected in a buffer. What a tag means is the [`TokenHandler`]'s affair, as is the little that a tree would know: the answer
-//! to a start tag says how the bytes after it are to be read.
+//! It is fed in chunks and processes every byte a bounded number of times: text is skipped with `memchr`, a tag within
+//! one chunk is passed on in place, and only a tag across a chunk border is buffered. The [`TokenHandler`] interprets
+//! tags and knows what a tree would know: its answer to a start tag selects the mode for the bytes after it.
 //!
-//! Works on any encoding in which the bytes below 0x40 mean ASCII wherever they stand; that is every one of the web's but
-//! UTF-16 and ISO-2022-JP.
+//! Works on every encoding in which bytes below 0x40 always mean ASCII: all encodings of the web except UTF-16 and
+//! ISO-2022-JP.
 //!
-//! Invariant: the calls that the sink gets do not depend on how the input was cut.
+//! Invariant: the calls of the handler do not depend on how the input is split.
 
 use memchr::memchr;
 
 use super::raw_text::{self, ScriptState};
 use super::scan::{self, CommentScan, DoctypeScan, TagScan};
 
-/// Of a tag longer than this, only the attributes that end within it are seen.
+/// Of a tag longer than this, only the attributes that end within the limit are seen.
 pub const MAX_TAG: usize = 64 * 1024;
 
-/// How the bytes after a tag are to be read.
+/// How the bytes after a tag are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextMode {
-    /// Tags and text; the text is of no interest.
+    /// Tags and text; the text is ignored.
     Markup,
-    /// Tags and text; the text is told to the sink.
+    /// Tags and text; the text is passed to the handler.
     Captured,
-    /// Text with character references up to the end tag of the same name (`title`, `textarea`). Told to the sink.
+    /// Text with character references up to the end tag of the same name (`title`, `textarea`), passed to the handler.
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
     RawText,
-    /// As raw text, with the rules for comments within scripts.
+    /// Raw text with the comment rules of scripts.
     Script,
     /// Text to the end of the document.
     PlainText,
 }
 
-/// Which of the two languages' rules hold.
+/// The language whose rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Html,
-    /// CDATA sections everywhere, a document type may hold an internal subset.
+    /// CDATA sections are allowed everywhere, and a document type may have an internal subset.
     Xml,
 }
 
-/// Who is told of what the tokenizer finds.
+/// Receives what the tokenizer finds.
 pub trait TokenHandler {
-    /// A start tag. Answers how to go on.
+    /// A start tag. Returns the mode for what follows.
     fn start(&mut self, tag: &Tag<'_>) -> TextMode;
-    /// An end tag, by its name as written.
+    /// An end tag, with its name as received.
     fn end(&mut self, name: &[u8]);
-    /// A piece of text, where the content is one whose text is told. Character references are unresolved.
+    /// A piece of text, in modes that pass text. Character references are unresolved.
     fn text(&mut self, text: &[u8]);
-    /// A piece of text that people would read, whether it is told or not.
+    /// A piece of visible text, in every mode.
     fn shown(&mut self, _text: &[u8]) {}
     /// A piece of a CDATA section: text without character references.
     fn cdata(&mut self, text: &[u8]);
-    /// Whether the element that is open now is one of SVG or MathML: only there HTML has CDATA sections.
+    /// True if the current element belongs to SVG or MathML: only there HTML has CDATA sections.
     fn in_foreign(&self) -> bool;
 }
 
-/// A start tag, as it is written in the page.
+/// A start tag, as received.
 #[derive(Clone, Copy)]
 pub struct Tag<'a> {
-    /// The name as written, in any case.
+    /// The name as received, in any case.
     pub name: &'a [u8],
-    /// What follows the name, including the final `>` unless the tag was cut.
+    /// The bytes after the name, including the final `>` unless the tag was cut.
     rest: &'a [u8],
     pub self_closing: bool,
     /// The tag is longer than [`MAX_TAG`].
     pub cut: bool,
 }
 
-/// The attributes of a tag as they are written: names in any case, values with references, duplicates included.
+/// The attributes of a tag as received: names in any case, values with references, duplicates included.
 #[derive(Clone)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
@@ -80,14 +79,14 @@ pub struct Attributes<'a> {
 #[derive(Clone, Copy, Debug)]
 enum State {
     TextMode,
-    /// Within the first bytes of something that `<` may begin; they are in the buffer.
+    /// Within the first bytes after a `<`, which are buffered.
     Opening,
-    /// Within a tag, which is in the buffer up to the limit.
+    /// Within a tag, which is buffered up to the limit.
     Tag(TagScan),
     Comment(CommentScan),
-    /// Within what ends at the next `>`: a bogus comment, a document type, a processing instruction.
+    /// Within something that ends at the next `>`: a bogus comment, a document type, a processing instruction.
     UntilGreater,
-    /// Within a CDATA section, after so many closing brackets (0 to 2).
+    /// Within a CDATA section, after this many closing brackets (0 to 2).
     Cdata(u8),
     /// Within an XML document type.
     Doctype(DoctypeScan),
@@ -100,22 +99,22 @@ pub struct Tokenizer {
     /// The name of the element whose end tag ends the raw text.
     raw_name: Vec<u8>,
     script: ScriptState,
-    /// What was begun in an earlier chunk: a tag, or the first bytes that decide what it is.
+    /// Bytes from earlier chunks: a tag, or the first bytes that decide what it is.
     begun: Vec<u8>,
-    /// The tag in the buffer is longer than the limit.
+    /// The buffered tag is longer than the limit.
     cut: bool,
 }
 
 /// What the bytes from a `<` on begin.
 enum Opening {
-    /// Cannot be told yet.
+    /// Not decided yet.
     Undecided,
-    /// Nothing: the `<` is text.
+    /// The `<` is text.
     Text,
     Tag,
-    /// So many bytes belong to the opening itself.
+    /// The number of bytes of the opening itself.
     Markup(State, usize),
-    /// Text of a script; so many bytes lead to another place in it.
+    /// Text of a script: the new state and the number of bytes consumed.
     Script(ScriptState, usize),
 }
 
@@ -124,7 +123,7 @@ impl Tokenizer {
         Self::within(dialect, TextMode::Markup, b"")
     }
 
-    /// A tokenizer that begins inside the element `name`.
+    /// A tokenizer that starts inside the element `name`.
     pub fn within(dialect: Dialect, content: TextMode, name: &[u8]) -> Self {
         Self {
             state: State::TextMode,
@@ -137,19 +136,19 @@ impl Tokenizer {
         }
     }
 
-    /// Reads the next bytes. What is unfinished when no more come is no tag, as the standard says.
+    /// Processes bytes. An incomplete tag at the end of the input is not a tag, as the standard demands.
     pub fn feed(&mut self, chunk: &[u8], sink: &mut impl TokenHandler) {
         let mut rest = chunk;
         while !rest.is_empty() {
             rest = match self.state {
-                // Nearly always: a branch that is foreseen costs nothing, one among seven does.
+                // The common case: a predictable branch is cheaper than one of seven.
                 State::TextMode => self.content(rest, sink),
                 _ => self.step(rest, sink),
             };
         }
     }
 
-    /// Reads some of the bytes, and answers with the others.
+    /// Processes some bytes and returns the rest.
     fn step<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         match self.state {
             State::TextMode => self.content(rest, sink),
@@ -162,7 +161,7 @@ impl Tokenizer {
         }
     }
 
-    /// The input is over: what looked like the beginning of a tag within heard text was text.
+    /// Ends the input: what looked like the start of a tag within captured text was text.
     pub fn finish(&mut self, sink: &mut impl TokenHandler) {
         if matches!(self.state, State::Opening) && matches!(self.content, TextMode::Captured | TextMode::RcData) {
             sink.text(&self.begun);
@@ -190,9 +189,9 @@ impl Tokenizer {
         if markup.is_empty() { markup } else { self.markup(markup, sink) }
     }
 
-    /// Reads on from a `<` within the chunk.
+    /// Continues at a `<` within the chunk.
     fn markup<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        // Nearly always a tag, and all of it: what else there may be is looked at only where it is not.
+        // Mostly a complete tag; the other cases are checked only if it is not.
         if matches!(self.content, TextMode::Markup | TextMode::Captured)
             && begins_tag(rest)
             && let Some(next) = self.whole_tag(rest, sink)
@@ -232,7 +231,7 @@ impl Tokenizer {
         }
     }
 
-    /// Reads a tag that ends within the chunk.
+    /// Processes a tag that ends within the chunk.
     fn whole_tag<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> Option<&'a [u8]> {
         let after = rest.get(name_start(rest)..)?;
         let (name, after) = after.split_at(scan::name_end(after)?);
@@ -251,13 +250,13 @@ impl Tokenizer {
         Some(next)
     }
 
-    /// Reads on where the chunk before ended within an opening: byte by byte, it is decided within a few.
+    /// Continues an opening that was cut by the chunk border, byte by byte; it is decided within a few bytes.
     fn opening<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
         let mut begun = std::mem::take(&mut self.begun);
         for (index, &byte) in rest.iter().enumerate() {
             begun.push(byte);
             if !matches!(self.decide(&begun, sink), Opening::Undecided) {
-                // Decided now: the few bytes are read again as if they had come in one chunk.
+                // Decided: the few bytes are processed again as if they had come in one chunk.
                 self.state = State::TextMode;
                 let mut few = begun.as_slice();
                 while !few.is_empty() {
@@ -314,7 +313,7 @@ impl Tokenizer {
         }
     }
 
-    /// What `bytes`, which begin with `<`, begin.
+    /// Classifies `bytes`, which begin with `<`.
     fn decide(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
         match self.content {
             TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, sink),
@@ -414,7 +413,7 @@ impl Tokenizer {
     }
 }
 
-/// Whether a tag surely begins with this `<`.
+/// True if this `<` certainly begins a tag.
 fn begins_tag(bytes: &[u8]) -> bool {
     match bytes {
         [_, b'/', byte, ..] | [_, byte, ..] => byte.is_ascii_alphabetic(),
@@ -422,12 +421,12 @@ fn begins_tag(bytes: &[u8]) -> bool {
     }
 }
 
-/// Where the name of the tag begins whose bytes from `<` on are given.
+/// The offset of the tag name in the bytes from `<` on.
 fn name_start(tag: &[u8]) -> usize {
     if tag.get(1) == Some(&b'/') { 2 } else { 1 }
 }
 
-/// Whether `bytes` start with `word` in any case; `None` where they are too few to tell.
+/// True if `bytes` start with `word`, ignoring case; `None` if there are too few to decide.
 pub(super) fn starts(bytes: &[u8], word: &[u8]) -> Option<bool> {
     let common = bytes.len().min(word.len());
     if !bytes.iter().zip(word).all(|(byte, expected)| byte.eq_ignore_ascii_case(expected)) {
@@ -439,7 +438,7 @@ pub(super) fn starts(bytes: &[u8], word: &[u8]) -> Option<bool> {
     }
 }
 
-/// White space as HTML has it.
+/// White space by the HTML standard.
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C)
 }
@@ -455,12 +454,12 @@ impl<'a> Tag<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes in `bytes`, which begin right after a tag's name.
+    /// The attributes in `bytes`, which begin right after the tag name.
     pub fn over(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What was not read yet.
+    /// The unread rest.
     pub fn remainder(&self) -> &'a [u8] {
         self.rest
     }
@@ -469,14 +468,14 @@ impl<'a> Attributes<'a> {
 impl<'a> Iterator for Attributes<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
-    /// The next name and value. Bytes that run out before a value ends are a tag that was cut: it is left out.
+    /// The next name and value. An attribute that is cut off is left out.
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.rest.iter().position(|&byte| !is_space(byte) && byte != b'/')?;
         let rest = self.rest.get(start..)?;
         if rest.first() == Some(&b'>') {
             return None;
         }
-        // A `=` at the very start belongs to the name.
+        // A leading `=` belongs to the name.
         let end = 1 + rest.get(1..)?.iter().position(|&byte| ends_name(byte) || byte == b'=')?;
         let (name, rest) = rest.split_at(end);
         let after = rest.iter().position(|&byte| !is_space(byte))?;

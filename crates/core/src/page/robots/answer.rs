@@ -1,28 +1,28 @@
-//! What the outcome of fetching robots.txt means: RFC 9309, section 2.3.1, as one function.
+//! What the result of fetching robots.txt means: RFC 9309, section 2.3.1, as one function.
 //!
-//! Invariant: silence is not consent. Only an answer that says there is no file (4xx) allows everything.
+//! Invariant: only a response that says there is no file (4xx) allows everything; no response does not.
 
 use super::Robots;
 use crate::outcome::{ErrorKind, Truncated};
 use crate::visit::Visit;
 
-/// What is known about a site's wishes after an attempt to fetch its robots.txt.
+/// The state of a site's rules after fetching its robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RobotsAnswer {
-    /// The file was read: these rules hold.
+    /// The file was read: these rules apply.
     Rules(Robots),
-    /// There is none: everything is allowed.
+    /// There is no file: everything is allowed.
     AllowAll,
-    /// Nobody knows: nothing may be fetched until somebody does. A copy that was read before may be used meanwhile.
+    /// Unknown: nothing may be fetched until it is known. An earlier copy may be used meanwhile.
     Unreachable {
-        /// Whether another attempt may help.
+        /// True if another attempt may help.
         retry: bool,
     },
 }
 
 impl RobotsAnswer {
-    /// What a finished fetch of a robots.txt means: `bytes` are what it brought. One that its size cut is read as far as
-    /// it goes; one that was cut otherwise is none.
+    /// The meaning of a finished fetch of a robots.txt with these bytes. A file cut at the size limit is used; one cut
+    /// for another reason is not.
     pub fn of(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
         let is_whole = visit.facts.error.is_none() || visit.facts.truncated == Some(Truncated::Length);
         match (visit.facts.status, &visit.facts.error) {
@@ -31,7 +31,7 @@ impl RobotsAnswer {
         }
     }
 
-    /// What an answer means. Redirects have been followed: one that is left could not be.
+    /// The meaning of a response. Redirects have been followed; a remaining one could not be.
     ///
     /// | status | meaning |
     /// |---|---|
@@ -49,7 +49,7 @@ impl RobotsAnswer {
         }
     }
 
-    /// What it means that there was no answer.
+    /// The meaning of a missing response.
     pub fn from_failure(kind: ErrorKind) -> Self {
         use ErrorKind as E;
         let retry = match kind {

@@ -1,18 +1,18 @@
-//! The lines of a robots.txt: what each one says, before anybody asks to whom.
+//! The lines of a robots.txt, independent of the crawler.
 //!
-//! Invariant: every line is read on its own; one that cannot be understood has no effect on the others.
+//! Invariant: every line is parsed on its own; an invalid one does not affect the others.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// How much of a file is read: what RFC 9309 asks for at least.
+/// Bytes of a file that are read: the minimum of RFC 9309.
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
-/// How much of a line is read: as much as Google's parser does.
+/// Bytes of a line that are read, as in Google's parser.
 pub(crate) const MAX_LINE: usize = 16_663;
 
-/// What a line is about.
+/// The record type of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsField {
     UserAgent,
@@ -20,20 +20,20 @@ pub enum RobotsField {
     Disallow,
     CrawlDelay,
     Sitemap,
-    /// A record that others know and that does not concern us.
+    /// A known record that does not concern crawling.
     Other,
-    /// A record that nobody knows: worth telling the person who wrote it.
+    /// An unknown record, reported to people.
     Unknown,
 }
 
 /// A line with a name and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RobotsLine<'a> {
-    /// From 1; lines that say nothing count.
+    /// From 1; empty lines count.
     pub number: u32,
     pub field: RobotsField,
     pub name: &'a [u8],
-    /// Without white space around it, without a comment. May be empty.
+    /// Without surrounding white space and comment. May be empty.
     pub value: &'a [u8],
 }
 
@@ -43,8 +43,8 @@ pub struct RobotsLines<'a> {
     number: u32,
 }
 
-/// Brings a file's bytes into the form that [`RobotsLines`] reads: within the limit, without byte order mark, as UTF-8 (or
-/// whatever bytes there are), and without tags where the file is an HTML page.
+/// Prepares a file for [`RobotsLines`]: within the limit, without byte order mark, as UTF-8 (or the original bytes),
+/// and without tags if it is an HTML page.
 pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
     let bytes = match bytes.get(..MAX_ROBOTS_BYTES) {
         Some(head) if bytes.len() > MAX_ROBOTS_BYTES => {
@@ -75,7 +75,7 @@ fn is_html(text: &[u8]) -> bool {
     [&b"<html"[..], b"<head", b"<body"].into_iter().any(|tag| memmem::find(&head, tag).is_some())
 }
 
-/// Takes out what lies between `<` and `>` on one line, so that lines keep their numbers.
+/// Removes what lies between `<` and `>` on one line, so that line numbers stay.
 fn without_tags(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|b| is_line_end(*b)) {
@@ -92,7 +92,7 @@ fn without_tags(text: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> RobotsLines<'a> {
-    /// Reads a text that [`prepare`] made.
+    /// Iterates over a text that [`prepare`] returned.
     pub fn new(text: &'a [u8]) -> Self {
         Self { rest: text, number: 0 }
     }
@@ -118,7 +118,7 @@ impl<'a> Iterator for RobotsLines<'a> {
     }
 }
 
-/// `name: value`, or, as many write it, `name value` where there are just these two words.
+/// `name: value`, or the common mistake `name value` if there are just these two words.
 fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.split(|b| *b == b'#').next().unwrap_or(line).trim_ascii();
     let (name, value) = if let Some(colon) = memchr::memchr(b':', line) {
@@ -136,7 +136,7 @@ fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn field(name: &[u8], value: &[u8]) -> RobotsField {
-    /// Names as written, and how people mistype those that restrict us.
+    /// Names as received, and common misspellings of those that restrict us.
     const NAMES: &[(RobotsField, &[&str])] = &[
         (RobotsField::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
         (RobotsField::Allow, &["allow"]),
@@ -176,14 +176,14 @@ fn field(name: &[u8], value: &[u8]) -> RobotsField {
     }
 }
 
-/// Whether a record that is not ours speaks to every crawler, wherever in the file it stands.
+/// True if a foreign record applies to every crawler, wherever it occurs.
 pub(super) fn is_global(name: &[u8]) -> bool {
     ["content-signal", "content-signals", "host", "llm-policy"]
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// A record's name in lower case, in its usual spelling.
+/// The name of a record in lower case, in its usual spelling.
 pub(super) fn usual_name(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
     match name.as_str() {
@@ -193,7 +193,7 @@ pub(super) fn usual_name(name: &[u8]) -> String {
     }
 }
 
-/// The address of a sitemap on a line of its own, its `Sitemap:` forgotten: it then looks like a record named `http`.
+/// The URL of a sitemap on a line of its own, without `Sitemap:`: it looks like a record named `http`.
 fn is_bare_sitemap(name: &[u8], value: &[u8]) -> bool {
     let is_scheme = name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"https");
     is_scheme && value.starts_with(b"//") && memmem::find(value, b"sitemap").is_some()

@@ -1,9 +1,9 @@
-//! [`Robots`]: what one robots.txt says to one crawler, as RFC 9309 reads it.
+//! [`Robots`]: the rules of one robots.txt for one crawler, according to RFC 9309.
 //!
-//! Invariant: reading takes time linear in the file, judging a target linear in the target and in the number of rules
-//! with wildcards; nothing in a file can make either fail.
+//! Invariant: parsing takes time linear in the file; judging a target is linear in the target and in the number of
+//! rules with wildcards. No file can make either fail.
 //!
-//! Where the RFC is silent or the public test sets disagree, this is what holds (and is pinned by tests):
+//! Decisions where the RFC is silent or the public test sets disagree (all covered by tests):
 //! - A product token also has digits (`MJ12bot`), and ends at the first other character, in the file and in ours.
 //! - A user-agent line may name several crawlers, with commas between them.
 //! - The longest rule is the one with most octets as written, wildcards counted: `/*` beats `/`.
@@ -30,20 +30,20 @@ pub use pattern::RobotsPattern;
 
 use crate::page::url::Url;
 
-/// Octets of patterns and of the target that one decision may compare: all hosts wait for it. A file with 10,000
+/// Octets of patterns and target that one decision may compare, because all hosts wait for it. A file with 10,000
 /// patterns and a target of 100 octets stays below.
 pub(crate) const MAX_MATCH_WORK: usize = 2 << 20;
 
 /// The rules of one robots.txt for one crawler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
-    /// The rules' texts as written, then, where it differs, in normal form.
+    /// The texts of the rules as received, followed by their normal form where it differs.
     text: Box<[u8]>,
-    /// Rules that are plain prefixes, sorted by pattern, no pattern twice.
+    /// Rules that are plain prefixes, sorted by pattern, without duplicates.
     plain: Box<[Rule]>,
-    /// For each plain rule the nearest one before it that is a prefix of it, as index + 1; 0 where there is none.
+    /// For each plain rule the nearest preceding one that is a prefix of it, as index + 1; 0 if there is none.
     shorter: Box<[u32]>,
-    /// Rules with `*` or `$`, most octets first, Allow first among equals.
+    /// Rules with `*` or `$`, longest first, Allow first among equals.
     wild: Box<[Rule]>,
     delay: Option<Duration>,
     sitemaps: Box<[Box<str>]>,
@@ -52,7 +52,7 @@ pub struct Robots {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
-    /// Where in the text the value as written lies, and its normal form.
+    /// The position of the value as received, and of its normal form.
     written: (u32, u32),
     normal: (u32, u32),
     line: u32,
@@ -61,21 +61,21 @@ struct Rule {
     anchored: bool,
 }
 
-/// Whether a target may be fetched, and the line that says so.
+/// Whether a target may be fetched, and the deciding line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RobotsVerdict {
     pub allowed: bool,
-    /// The deciding line: its number, from 1, and the rule that it holds. None where no rule matches.
+    /// The number of the deciding line, from 1, and its rule. `None` if no rule matches.
     pub line: Option<(u32, Box<str>)>,
 }
 
-/// The product token of a user agent: its first name, which is what robots.txt files call it.
+/// The product token of a user agent: its first name, which robots.txt files use.
 pub fn product_token(user_agent: &str) -> &str {
     let text = user_agent.trim_start();
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or(text)
 }
 
-/// The request target that somebody means who writes a URL, with its scheme or without, or only a path.
+/// The request target of a URL, with or without scheme, or of a path.
 pub fn target_of(text: &str) -> Option<String> {
     let target = |url: String| Url::parse(&url).ok().map(|url| url.target().to_owned());
     let head = text.split(['/', '?']).next().unwrap_or(text);
@@ -88,13 +88,13 @@ pub fn target_of(text: &str) -> Option<String> {
     }
 }
 
-/// Whether a text is a product token as RFC 9309 writes it: letters, `-` and `_`.
+/// True if a text is a product token by RFC 9309: letters, `-` and `_`.
 pub fn is_product_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_')
 }
 
 impl Robots {
-    /// Reads a file's bytes for the crawler that calls itself `agent` (its user agent, or the token alone).
+    /// Parses a file for the crawler `agent` (its user agent, or the token alone).
     pub fn parse(bytes: &[u8], agent: &str) -> Self {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
@@ -104,8 +104,8 @@ impl Robots {
         reading.finish()
     }
 
-    /// What else a file says to the crawler: records that do not govern what is fetched (`Request-rate`,
-    /// `Content-Signal` and whatever people invent), names in lower case. For people to read.
+    /// Other records of a file that apply to the crawler and do not control fetching (`Request-rate`, `Content-Signal`,
+    /// ...), names in lower case. For people.
     pub fn others(bytes: &[u8], agent: &str) -> Vec<(String, String)> {
         let mut reading = Reading::new(product_token(agent));
         let text = lines::prepare(bytes);
@@ -113,7 +113,7 @@ impl Robots {
         for line in RobotsLines::new(&text) {
             reading.line(&line);
             if matches!(line.field, RobotsField::Other | RobotsField::Unknown) {
-                // Some speak to everybody wherever they stand; the others as Crawl-delay does.
+                // Some apply to everybody wherever they occur; the others follow the rules of Crawl-delay.
                 let global = lines::is_global(line.name) || !reading.started;
                 let (own, star) = (reading.own.delay_current, reading.star.delay_current);
                 let name = lines::usual_name(line.name);
@@ -125,12 +125,12 @@ impl Robots {
         said.into_iter().map(|(_, _, name, value)| (name, value)).collect()
     }
 
-    /// Whether a group names the crawler itself, rather than `*` speaking for it.
+    /// True if a group names the crawler itself, not only `*`.
     pub fn is_named(&self) -> bool {
         self.named
     }
 
-    /// The number of rules that hold for the crawler; those said twice count once.
+    /// The number of rules that apply to the crawler, without duplicates.
     pub fn len(&self) -> usize {
         self.plain.len() + self.wild.len()
     }
@@ -139,19 +139,19 @@ impl Robots {
         self.len() == 0
     }
 
-    /// The bytes of memory that they take.
+    /// Heap bytes of the rules.
     pub fn weight(&self) -> usize {
         let rules = size_of_val(&*self.plain) + size_of_val(&*self.wild) + size_of_val(&*self.shorter);
         let sitemaps: usize = self.sitemaps.iter().map(|text| size_of_val(text) + text.len()).sum();
         size_of::<Self>() + self.text.len() + rules + sitemaps
     }
 
-    /// How long to wait between requests, where the file says so.
+    /// The delay between requests, if the file has one.
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.delay
     }
 
-    /// The addresses of sitemaps as written: relative ones are to be resolved against the file's own address.
+    /// The URLs of sitemaps as received; relative ones must be resolved against the URL of the file.
     pub fn sitemaps(&self) -> &[Box<str>] {
         &self.sitemaps
     }
@@ -161,7 +161,7 @@ impl Robots {
         self.decide(target).is_none_or(|rule| rule.allow)
     }
 
-    /// As [`allows`](Self::allows), with the line that decided.
+    /// Like [`allows`](Self::allows), with the deciding line.
     pub fn judge(&self, target: &str) -> RobotsVerdict {
         let rule = self.decide(target);
         RobotsVerdict {
@@ -188,7 +188,7 @@ impl Robots {
             let pattern = self.slice(rule.normal);
             work += pattern.len() + path.len();
             if work > MAX_MATCH_WORK {
-                // A file that costs this much was not written for people: what it might forbid is left alone.
+                // The work limit is reached: treat the target as forbidden.
                 wild = self.wild.iter().find(|rule| !rule.allow);
                 break;
             }
@@ -203,10 +203,10 @@ impl Robots {
         }
     }
 
-    /// The longest plain rule that the path begins with.
+    /// The longest plain rule that is a prefix of the path.
     ///
-    /// Every prefix of the path sorts before it, and the last rule that does so shares with the path whatever they
-    /// share: so the answer is that rule or one of its own prefixes.
+    /// Every prefix of the path sorts before it, and the last rule before it shares with the path the longest common
+    /// prefix. So the answer is that rule or one of its own prefixes.
     fn longest_prefix(&self, path: &[u8]) -> Option<&Rule> {
         let mut index = self.plain.partition_point(|rule| self.slice(rule.normal) <= path);
         let last = self.slice(self.plain.get(index.checked_sub(1)?)?.normal);
@@ -226,16 +226,16 @@ impl Robots {
     }
 }
 
-/// Robots.txt while it is being read: one set of rules for the crawler's own name, one for `*`.
+/// The parser state: one set of rules for the crawler's own name, one for `*`.
 struct Reading<'a> {
     agent: &'a str,
     own: Group,
     star: Group,
-    /// No rule has come since the last user-agent line: the next user-agent line belongs to the same group.
+    /// No rule since the last user-agent line: the next user-agent line belongs to the same group.
     open: bool,
-    /// A user-agent line has come.
+    /// A user-agent line was seen.
     started: bool,
-    /// As `open`, for Crawl-delay, which ends with the next user-agent line.
+    /// Like `open`, for Crawl-delay, which ends with the next user-agent line.
     delay_open: bool,
     sitemaps: Vec<Box<str>>,
     known: HashSet<Box<str>>,
@@ -244,7 +244,7 @@ struct Reading<'a> {
 #[derive(Default)]
 struct Group {
     exists: bool,
-    /// The lines being read speak to it.
+    /// The current lines apply to it.
     current: bool,
     delay_current: bool,
     delay: Option<Duration>,
@@ -319,7 +319,7 @@ impl<'a> Reading<'a> {
         let (mut plain, mut wild): (Vec<Rule>, Vec<Rule>) = std::mem::take(&mut group.rules)
             .into_iter()
             .partition(|rule| !rule.anchored && !group.slice(rule.normal).contains(&b'*'));
-        // Of rules that say the same, Allow stays, and the first of its kind.
+        // Of equal rules, Allow stays, and the first of its kind.
         plain.sort_by(|a, b| {
             let texts = group.slice(a.normal).cmp(group.slice(b.normal));
             texts.then(b.allow.cmp(&a.allow)).then(a.line.cmp(&b.line))
@@ -347,8 +347,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// For each of the sorted rules the nearest one before it that is its prefix (index + 1, or 0): the rules that are
-/// prefixes of one another lie on a stack, as directories do in a walk.
+/// For each of the sorted rules the nearest preceding one that is its prefix (index + 1, or 0). Rules that are prefixes
+/// of one another lie on a stack, like directories in a walk.
 fn shorter_prefixes(plain: &[Rule], group: &Group) -> Box<[u32]> {
     let mut stack: Vec<(u32, &[u8])> = Vec::new();
     (1u32..)
@@ -389,7 +389,7 @@ impl Group {
     }
 }
 
-/// Seconds, with a fraction or without; what follows the number is not looked at.
+/// Seconds, optionally with a fraction; text after the number is ignored.
 fn parse_delay(value: &[u8]) -> Option<Duration> {
     let end = value.iter().position(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b','))).unwrap_or(value.len());
     let number: Cow<'_, str> = String::from_utf8_lossy(value.get(..end)?);

@@ -1,18 +1,18 @@
-//! Patterns of rules and the targets that they are held against, octet by octet.
+//! Patterns of rules, and matching of targets octet by octet.
 //!
-//! Invariant: both sides are in one normal form, where an octet is written in one way only; `*` is a wildcard wherever
-//! it stands in a pattern, and never stands in a target.
+//! Invariant: both are in the same normal form, in which every octet has one spelling. `*` in a pattern is always a
+//! wildcard, and does not occur in targets.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// A rule's value, ready to be matched.
+/// A rule's value, ready for matching.
 pub struct RobotsPattern<'a> {
     pub normal: Cow<'a, [u8]>,
-    /// `$` at the end: the target must end there as well.
+    /// `$` at the end: the target must end there too.
     pub anchored: bool,
-    /// How much the rule weighs: its octets, wildcards included.
+    /// The length of the rule in octets, wildcards included.
     pub octets: u32,
 }
 
@@ -25,14 +25,14 @@ impl<'a> RobotsPattern<'a> {
         let mut normal = normal(body, true);
         let octets = u32::try_from(normal.len() + usize::from(anchored)).unwrap_or(u32::MAX);
         if memmem::find(&normal, b"**").is_some() {
-            // One wildcard matches as much as a row of them; a file of nothing else costs no more than its rules.
+            // Adjacent wildcards are equivalent to one.
             normal.to_mut().dedup_by(|b, a| *a == b'*' && *b == b'*');
         }
         Self { normal, anchored, octets }
     }
 }
 
-/// A request target as patterns expect it.
+/// A request target in the form that patterns expect.
 pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
     if target.starts_with('/') {
         normal(target.as_bytes(), false)
@@ -42,7 +42,7 @@ pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
 }
 
 /// RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and percent-encoded octets that need not be are decoded.
-/// The two special characters are encoded where they mean themselves. A `%` that encodes nothing stays as it is.
+/// Literal `*` and `$` are encoded. A `%` that encodes nothing stays.
 fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
     let stays = |byte: u8| match byte {
         b'%' | b'$' => false,
@@ -69,10 +69,10 @@ fn normal(text: &[u8], pattern: bool) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Whether the target begins with the pattern, or, where it is anchored, is the whole of it.
+/// True if the target begins with the pattern, or equals it if it is anchored.
 ///
-/// The pieces between the wildcards are taken at their first place each: if any choice leads to a match, this one does,
-/// so nothing is ever tried twice.
+/// The pieces between wildcards are matched at their first position each. If any choice leads to a match, this one
+/// does, so there is no backtracking.
 pub fn matches(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
     let mut pieces = pattern.split(|b| *b == b'*').peekable();
     let first = pieces.next().unwrap_or_default();
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What the RFC says, as directly as it can be written.
+    /// The rule of the RFC, written as directly as possible.
     fn reference(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
         match pattern {
             [] => !anchored || target.is_empty(),

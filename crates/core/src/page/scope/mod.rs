@@ -1,7 +1,7 @@
-//! [`Scope`]: which addresses belong to a crawl.
+//! [`Scope`]: which URLs belong to a crawl.
 //!
-//! Invariant: judging is a pure function of the address, its depth and its kind; it allocates nothing, and every
-//! rejection names the one rule that caused it.
+//! Invariant: judging is a pure function of URL, depth and kind. It does not allocate unless patterns are tried on a
+//! percent-encoded URL, and every rejection names the rule that caused it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::page::link::LinkKind;
 use crate::page::url::{self, Url, UrlRef};
 use crate::schedule::trap;
 
-/// Compiled patterns may take this much memory together; what needs more was written to hurt, or by mistake.
+/// Total size of compiled patterns. Larger ones are a mistake or an attack.
 const PATTERN_SIZE: usize = 10 << 20;
 
 pub use crate::rules::Breadth;
 
-/// Which addresses belong to a crawl.
+/// Which URLs belong to a crawl.
 #[derive(Clone, Debug)]
 pub struct Scope {
     breadth: Breadth,
@@ -29,7 +29,7 @@ pub struct Scope {
     hosts: HashSet<Box<str>>,
     /// The directories of the roots, by host.
     directories: HashMap<Box<str>, Vec<Box<str>>>,
-    /// The registrable domains of the roots, or the hosts where there are none.
+    /// The registrable domains of the roots, or their hosts if they have none.
     domains: HashSet<Box<str>>,
     include: Option<RegexSet>,
     exclude: Option<RegexSet>,
@@ -39,14 +39,14 @@ pub struct Scope {
     avoid_traps: bool,
 }
 
-/// What becomes of an address.
+/// The decision about a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeVerdict {
     Follow,
     Reject(ScopeRule),
 }
 
-/// The rule that rejected an address. Names are stable: records and scripts use them.
+/// The rule that rejected a URL. Names are stable: records and scripts use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ScopeRule {
@@ -73,7 +73,7 @@ pub struct BadPattern {
 }
 
 impl Scope {
-    /// A scope around these roots. Patterns are regular expressions that may match anywhere in the whole URL.
+    /// A scope around these roots. Patterns are regular expressions that may match anywhere in the URL.
     pub fn new(
         roots: &[Url],
         breadth: Breadth,
@@ -101,29 +101,29 @@ impl Scope {
         })
     }
 
-    /// Also follows what pages need to be shown.
+    /// Also follows the resources that pages need for display.
     #[must_use]
     pub fn with_assets(self, assets: bool) -> Self {
         Self { assets, ..self }
     }
 
-    /// Also rejects paths that go round in circles or are very deep.
+    /// Also rejects paths that repeat segments or are very deep.
     #[must_use]
     pub fn avoiding_traps(self, avoid_traps: bool) -> Self {
         Self { avoid_traps, ..self }
     }
 
-    /// Whether to follow a link of this kind to this address, at this depth.
+    /// Whether to follow a link of this kind to this URL, at this depth.
     pub fn judge(&self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> ScopeVerdict {
         verdict(self.objection(url, self.standing(url.host()), depth, kind))
     }
 
-    /// For many links in a row.
+    /// A judge for many links in a row.
     pub fn judging(&self) -> ScopeJudge<'_> {
         ScopeJudge { scope: self, host: String::new(), standing: self.standing("") }
     }
 
-    /// What a host decides, whatever the rest of the address.
+    /// The part of the decision that depends on the host only.
     fn standing(&self, host: &str) -> Standing {
         let is_inside = match self.breadth {
             Breadth::Any => true,
@@ -146,7 +146,7 @@ impl Scope {
         }
         match kind {
             LinkKind::Root => return None,
-            // A list of pages is no page: it has no depth, and no pattern for pages is meant for it.
+            // A sitemap file has no depth, and patterns for pages do not apply to it.
             LinkKind::SitemapFile => return self.too_far(url, host, kind),
             LinkKind::Asset if self.assets => {}
             kind if kind.is_page() => {}
@@ -170,7 +170,7 @@ impl Scope {
     }
 
     fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
-        // What serves a page or a directory usually lies elsewhere on its host.
+        // Resources and sitemaps usually lie elsewhere on the host of the page.
         let serves = matches!(kind, LinkKind::Asset | LinkKind::SitemapFile);
         match self.breadth {
             Breadth::Any => None,
@@ -191,14 +191,14 @@ impl Scope {
     }
 }
 
-/// A [`Scope`] that remembers the host it met last: most links of a page lead to one and the same.
+/// A [`Scope`] that caches the decision about the last host: most links of a page have the same host.
 pub struct ScopeJudge<'a> {
     scope: &'a Scope,
     host: String,
     standing: Standing,
 }
 
-/// What a host decides, whatever the rest of the address.
+/// The part of the decision that depends on the host only.
 #[derive(Clone, Copy)]
 struct Standing {
     is_resolvable: bool,
@@ -206,7 +206,7 @@ struct Standing {
 }
 
 impl ScopeJudge<'_> {
-    /// As [`Scope::judge`].
+    /// See [`Scope::judge`].
     pub fn judge(&mut self, url: UrlRef<'_>, depth: u32, kind: LinkKind) -> ScopeVerdict {
         if url.host() != self.host {
             self.host.clear();
@@ -268,7 +268,7 @@ impl ScopeRule {
         }
     }
 
-    /// What to do about it.
+    /// Advice for users.
     pub fn advice(self) -> &'static str {
         match self {
             Self::Exclude => "drop or narrow --exclude",
@@ -311,7 +311,7 @@ impl serde::Serialize for ScopeRule {
     }
 }
 
-/// What counts as one host: the name without `www.` and without the dot that a full name may end with.
+/// The key of a host: its name without `www.` and without a trailing dot.
 pub(crate) fn host_key(host: &str) -> &str {
     let host = without_dot(host);
     match host.strip_prefix("www.") {
@@ -320,7 +320,7 @@ pub(crate) fn host_key(host: &str) -> &str {
     }
 }
 
-/// The registrable domain; an IP address, or a name that is a public suffix itself, stands for itself only.
+/// The registrable domain. An IP address, or a name that is a public suffix itself, is its own key.
 pub(crate) fn domain_key(host: &str) -> &str {
     let host = without_dot(host);
     url::registrable_domain(host).unwrap_or(host)
@@ -335,7 +335,7 @@ fn directory(path: &str) -> &str {
     path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/")
 }
 
-/// Compiles patterns that may match anywhere in a URL; none where there are none.
+/// Compiles patterns that may match anywhere in a URL; `None` if there are none.
 pub(crate) fn patterns(texts: &[String]) -> Result<Option<RegexSet>, BadPattern> {
     if texts.is_empty() {
         return Ok(None);

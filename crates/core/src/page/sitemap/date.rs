@@ -1,10 +1,11 @@
-//! Dates as sitemaps and feeds write them: ISO 8601 in any length, and the form of e-mail.
+//! Dates of sitemaps and feeds: ISO 8601 of any precision, and RFC 2822. By hand because `jiff` accepts neither bare
+//! years and months nor the missing parts and odd zones that real feeds have.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// The moment that is meant; the start of it where only a day, a month or a year is given. `None` where it is no date.
+/// The start of the given period if only a day, month or year is given. `None` if it is not a date.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let text = super::trim(text);
     if !text.is_ascii() || text.len() > 64 {
@@ -13,7 +14,7 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     parse_iso(text).or_else(|| parse_mail(text))
 }
 
-/// `2014`, `2014-06`, `2014-06-03`, `2014-06-03T10:30+02:00`, `2014-06-03T10:30:45.82Z`. Without a zone it is UTC.
+/// `2014`, `2014-06`, `2014-06-03`, `2014-06-03T10:30+02:00`, `2014-06-03T10:30:45.82Z`. UTC if there is no zone.
 fn parse_iso(text: &str) -> Option<Timestamp> {
     let (date, time) = match text.split_once(['T', 't', ' ']) {
         Some((date, time)) => (date, Some(time.trim())),
@@ -36,7 +37,7 @@ fn parse_iso(text: &str) -> Option<Timestamp> {
     moment(number(year)?, number(month)?, number(day)?, clock, offset)
 }
 
-/// `Thu, 05 Jan 2017 13:34:51 +0100`, the day of the week or not, the century or not. The zone is needed.
+/// `Thu, 05 Jan 2017 13:34:51 +0100`, with or without weekday and century. The zone is required.
 fn parse_mail(text: &str) -> Option<Timestamp> {
     const MONTHS: &str = "janfebmaraprmayjunjulaugsepoctnovdec";
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
@@ -76,11 +77,11 @@ fn parse_clock(text: &str) -> Option<Clock> {
         return None;
     }
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-    // A leap second is the last one of its minute.
+    // A leap second counts as the last second of its minute.
     Some(Clock { hour, minute, second: number::<i8>(second)?.min(59), nanosecond: number(&digits)? })
 }
 
-/// `Z`, `+01:00`, `+0100`, `+01`, and the names that e-mail knows.
+/// `Z`, `+01:00`, `+0100`, `+01`, and the zone names of e-mail.
 fn parse_zone(text: &str) -> Option<Offset> {
     let hours = match text.to_ascii_uppercase().as_str() {
         "Z" | "GMT" | "UT" | "UTC" => 0,
@@ -108,7 +109,7 @@ fn moment(year: i16, month: i8, day: i8, clock: Clock, offset: Offset) -> Option
     offset.to_timestamp(DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?).ok()
 }
 
-/// Digits only: `parse` alone would take a sign as well.
+/// Digits only: `parse` alone would accept a sign.
 fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -1,7 +1,7 @@
-//! The XML formats: which elements hold the entries, and which of their children say what.
+//! The XML formats: which elements are entries, and what their children mean.
 //!
-//! Invariant: elements are known by their local names (namespaces are as often wrong as right) and by where they stand:
-//! a `loc` inside an image of an entry is not the entry's.
+//! Invariant: elements are identified by local name (namespaces are often wrong) and position: a `loc` inside an image
+//! of an entry is not the entry's.
 
 use quick_xml::Reader;
 use quick_xml::errors::{Error, SyntaxError};
@@ -10,26 +10,26 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::{Draft, Fault, Found, SitemapFormat, date};
 
-/// Nobody nests deeper in good faith.
+/// Limits that legitimate documents do not reach.
 const MAX_DEPTH: usize = 64;
 const MAX_NAME: usize = 256;
-/// Addresses and dates are shorter.
+/// URLs and dates are shorter.
 const MAX_VALUE: usize = 16 << 10;
-/// Attributes that are looked at in one tag.
+/// Attributes of one tag that are examined.
 const MAX_ATTRIBUTES: usize = 32;
 
-/// An XML document while it is being read.
+/// The parser state of an XML document.
 #[derive(Default)]
 pub(super) struct Markup {
-    /// The names of the open elements, one after the other, and where each begins.
+    /// The names of the open elements, concatenated, and where each begins.
     names: String,
     starts: Vec<usize>,
-    /// The entry that is open, and at which depth it stands.
+    /// The open entry and its depth.
     entry: Option<(usize, Draft)>,
-    /// What the text that comes belongs to, and at which depth that element stands.
+    /// What the following text belongs to, and the depth of that element.
     field: Option<(usize, Field)>,
     value: String,
-    /// The value holds an entity that nobody may expand.
+    /// The value contains an entity that is not expanded.
     spoiled: bool,
 }
 
@@ -45,9 +45,9 @@ enum Field {
 }
 
 impl Markup {
-    /// Reads what is complete and returns how much that was. With `last`, what is not complete is a fault.
+    /// Parses what is complete and returns its length. With `last`, an incomplete rest is a fault.
     pub(super) fn read(&mut self, text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
-        // What precedes a `<` is complete as far as it is text; a tag that is not is seen as such.
+        // Text before a `<` is complete; an incomplete tag is recognised as such.
         let end = if last { text.len() } else { memchr::memrchr(b'<', text.as_bytes()).unwrap_or(0) };
         let mut reader = Reader::from_str(text.get(..end).unwrap_or(""));
         let config = reader.config_mut();
@@ -72,12 +72,12 @@ impl Markup {
         Ok(used)
     }
 
-    /// The document ends here, with this left over.
+    /// The document ends with this rest.
     fn end(&mut self, rest: &str, found: &mut Found) -> Result<(), Fault> {
         if self.starts.is_empty() && rest.trim().is_empty() {
             return Ok(());
         }
-        // A value that a tag had begun to close is whole.
+        // A value is complete if its end tag has begun.
         if let (Some((_, field)), Some((value, _))) = (self.field, rest.split_once('<')) {
             self.text(value);
             self.field = None;
@@ -154,7 +154,7 @@ impl Markup {
         Ok(())
     }
 
-    /// A child of an entry begins.
+    /// A child element of an entry begins.
     fn child(
         &mut self,
         format: SitemapFormat,
@@ -177,7 +177,7 @@ impl Markup {
             }
             _ => return Ok(()),
         };
-        // A second address where the end of the first entry was forgotten.
+        // A second URL: the end tag of the first entry is missing.
         let full = matches!(&self.entry, Some((_, draft)) if draft.loc.is_some());
         if field == Field::Loc && full && format != SitemapFormat::Rss {
             let at = self.entry.as_ref().map_or(0, |(at, _)| *at);
@@ -188,7 +188,7 @@ impl Markup {
         Ok(())
     }
 
-    /// The first link of an entry that is its page, not its edit form or its attachments.
+    /// The first link of an entry that is its page, not its edit form or attachment.
     fn atom_link(&mut self, tag: &BytesStart<'_>) {
         let Some((_, draft)) = &mut self.entry else { return };
         let mut href = None;
@@ -215,7 +215,7 @@ impl Markup {
         }
     }
 
-    /// `&amp;` and the like. Whatever a DTD may have declared is not expanded: the value is dropped.
+    /// Expands predefined entities. A value with any other entity is dropped.
     fn reference(&mut self, reference: &BytesRef<'_>, found: &mut Found) {
         match reference.resolve_char_ref() {
             Ok(Some(char)) => self.text(char.encode_utf8(&mut [0; 4])),
@@ -224,7 +224,7 @@ impl Markup {
                 None => {
                     self.spoiled = true;
                     let name: String = reference.chars().take(40).collect();
-                    // To expand what a document declares for itself would be to run its program.
+                    // Expanding entities that a document declares itself would allow expansion bombs.
                     found.sitemap.limited |= found.sitemap.fault.is_none();
                     found.fault(format!("the entity {name:?} is not one of XML's own, and is not expanded"));
                 }
@@ -267,7 +267,7 @@ impl Markup {
                 Field::Changefreq => &mut draft.changefreq,
                 Field::Lastmod | Field::FeedDate => &mut draft.lastmod,
             };
-            // A feed's link comes before its guid, which is an address only by chance.
+            // A feed's link takes precedence over its guid, which is only sometimes a URL.
             if field != Field::Guid || slot.is_none() {
                 *slot = Some(value);
             }
@@ -275,7 +275,7 @@ impl Markup {
         Ok(())
     }
 
-    /// The entry is over, or nothing more will come of it.
+    /// Ends the entry.
     fn flush(&mut self, found: &mut Found) -> Result<(), Fault> {
         let Some((_, mut draft)) = self.entry.take() else { return Ok(()) };
         if self.field.take().is_some() {
@@ -303,7 +303,7 @@ fn is_entry(format: SitemapFormat, local: &str) -> bool {
     }
 }
 
-/// The document may still bring the end of it.
+/// The end may still follow.
 fn is_unfinished(error: &SyntaxError) -> bool {
     !matches!(error, SyntaxError::InvalidBangMarkup)
 }

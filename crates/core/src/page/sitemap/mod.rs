@@ -1,10 +1,10 @@
-//! [`SitemapReader`]: the addresses that a sitemap lists, taken from its bytes as they come.
+//! [`SitemapReader`]: streaming parser for sitemaps.
 //!
-//! Invariant: what was read before a fault or a limit is kept, and the fault is told; memory is bounded by the entries,
-//! never by the document; no entity is expanded beyond XML's own five, no DTD is looked at.
+//! Invariant: what was read before a fault or a limit is kept, and the fault is reported. Memory is bounded by the
+//! entries, not by the document. Only the five predefined entities are expanded; DTDs are ignored.
 //!
-//! Understood are the sitemap protocol's XML and its index, RSS 1.0 and 2.0, Atom and plain lists of addresses, each in
-//! gzip or not: found out by looking at the bytes, since types and file names are often wrong.
+//! Formats: sitemap XML and its index, RSS 1.0 and 2.0, Atom, and plain lists of URLs, each optionally gzipped. The
+//! format is detected from the bytes, because types and file names are often wrong.
 
 mod date;
 mod markup;
@@ -21,41 +21,41 @@ use crate::page::url::Url;
 pub use date::parse as parse_date;
 use markup::Markup;
 
-/// What a sitemap may hold, by the protocol: bytes after decoding.
+/// Bytes of a sitemap after decoding, by the protocol.
 pub const MAX_BYTES: u64 = 50 << 20;
-/// How many bytes are looked at to learn the character encoding.
+/// Bytes examined to detect the character encoding.
 const SNIFF: usize = 256;
-/// One line, tag or comment may be this long.
+/// Bytes of one line, tag or comment.
 const MAX_PIECE: usize = 1 << 20;
-/// So many lines without a single address are no list of addresses.
+/// A text with this many lines and no URL is not a list of URLs.
 const MAX_JUNK_LINES: u32 = 1000;
 
-/// What a sitemap says.
+/// The content of a sitemap.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sitemap {
     pub format: Option<SitemapFormat>,
-    /// The pages that it lists.
+    /// The listed pages.
     pub entries: Vec<SitemapEntry>,
-    /// The sitemaps that it lists. Whether to fetch them is for the scope to say.
+    /// The listed sitemaps. The scope decides whether they are fetched.
     pub children: Vec<SitemapEntry>,
-    /// When the whole list was changed; feeds say so.
+    /// When the whole list changed, as feeds say.
     pub lastmod: Option<Timestamp>,
-    /// Entries that are no addresses, or of other sites.
+    /// Entries that are not URLs, or that belong to other sites.
     pub skipped: u32,
-    /// Why it was not read to its end, or what in it could not be understood.
+    /// Why it was not read to its end, or what could not be parsed.
     pub fault: Option<String>,
-    /// The fault is a limit that was reached.
+    /// The fault is an exceeded limit.
     pub limited: bool,
     /// It was not read to its end.
     pub cut: bool,
 }
 
-/// An address that a sitemap lists.
+/// A URL that a sitemap lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SitemapEntry {
     pub url: Url,
     pub lastmod: Option<Timestamp>,
-    /// From 0 to 1, where it was given.
+    /// From 0 to 1, if given.
     pub priority: Option<f32>,
     pub changefreq: Option<Changefreq>,
 }
@@ -66,7 +66,7 @@ impl SitemapEntry {
     }
 }
 
-/// How often a page is said to change.
+/// How often a page changes, according to the sitemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changefreq {
     Always,
@@ -87,14 +87,14 @@ pub enum SitemapFormat {
     Text,
 }
 
-/// Which sites a sitemap may speak for.
+/// For which sites a sitemap may list URLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SitemapReach {
-    /// Its own directory, over its own scheme, host and port: the letter of the protocol.
+    /// Its own directory, with the same scheme, host and port, as the protocol demands.
     Directory,
     /// Its own host, with or without `www.`.
     Host,
-    /// Its own registrable domain: what browsers call the same site.
+    /// Its own registrable domain: the "same site" of browsers.
     #[default]
     Domain,
     Any,
@@ -104,9 +104,9 @@ pub enum SitemapReach {
 #[derive(Clone, Debug)]
 pub struct SitemapBounds {
     pub reach: SitemapReach,
-    /// Hosts whose robots.txt names this sitemap: it may speak for them as for its own.
+    /// Hosts whose robots.txt names this sitemap, treated like its own.
     pub vouched: Vec<Box<str>>,
-    /// Whether it may list sitemaps: those that come from an index may not.
+    /// True if it may list sitemaps: those listed by an index may not.
     pub index: bool,
     pub max_entries: usize,
     /// After decoding.
@@ -127,7 +127,7 @@ impl Default for SitemapBounds {
 }
 
 impl SitemapBounds {
-    /// Whether the sitemap may speak for this page.
+    /// True if the sitemap may list this page.
     pub fn admits(&self, sitemap: &Url, page: &Url) -> bool {
         let same = |key: fn(&str) -> &str| {
             let page = key(page.host());
@@ -146,12 +146,12 @@ impl SitemapBounds {
     }
 }
 
-/// Reads one sitemap.
+/// Parses one sitemap.
 pub struct SitemapReader {
     found: Found,
     packing: Packing,
     decoding: Decoding,
-    /// Text that was decoded and not understood yet.
+    /// Decoded text that is not parsed yet.
     text: String,
     shape: Shape,
     bytes: u64,
@@ -159,7 +159,7 @@ pub struct SitemapReader {
 }
 
 enum Packing {
-    /// Too few bytes to know.
+    /// Too few bytes to decide.
     Unknown(Vec<u8>),
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
@@ -189,17 +189,17 @@ impl SitemapReader {
         }
     }
 
-    /// The bytes of memory that what was read takes.
+    /// Heap bytes of what was read.
     pub fn weight(&self) -> usize {
         self.found.weight + self.text.capacity()
     }
 
-    /// Nothing that may still come can change the result: a limit was reached, or a fault.
+    /// True if further input cannot change the result: a limit or a fault was reached.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Takes the next bytes of the body, after content codings. Any division into chunks gives the same result.
+    /// Processes bytes of the body, after content codings. The result does not depend on how they are split.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.done {
             return;
@@ -223,12 +223,12 @@ impl SitemapReader {
         self.unpack(held.as_deref().unwrap_or(bytes));
     }
 
-    /// Bytes that were read so far, unpacked.
+    /// Decompressed bytes so far.
     pub fn unpacked(&self) -> u64 {
         self.bytes
     }
 
-    /// The body has ended.
+    /// The body is complete.
     pub fn finish(mut self) -> Sitemap {
         if let Packing::Unknown(start) = &mut self.packing {
             let start = std::mem::take(start);
@@ -253,12 +253,12 @@ impl SitemapReader {
         if !matches!(self.packing, Packing::Gzip(_)) {
             return self.measure(bytes);
         }
-        // Small pieces, so that what one of them expands to stays small: gzip makes at most a thousand out of one.
+        // In small pieces, to bound the output of one call: gzip expands up to a thousandfold.
         for piece in bytes.chunks(4096) {
             let Packing::Gzip(decoder) = &mut self.packing else { return };
             let result = decoder.write_all(piece);
             if result.is_err() {
-                // What was unpacked before the fault is still inside; the next byte makes it come out, and fails too.
+                // Output before the fault is still buffered; the next write flushes it and fails too.
                 let _ = decoder.write(&[0]);
             }
             let unpacked = std::mem::take(decoder.get_mut());
@@ -275,7 +275,7 @@ impl SitemapReader {
         }
     }
 
-    /// Lets as much through as the limit on bytes allows.
+    /// Passes bytes on up to the size limit.
     fn measure(&mut self, bytes: &[u8]) {
         if self.done {
             return;
@@ -308,7 +308,7 @@ impl SitemapReader {
         };
         let Decoding::Known(decoder) = &mut self.decoding else { return };
         let mut bytes = held.as_deref().unwrap_or(bytes);
-        // Small pieces here as well: what was understood is dropped before more is decoded.
+        // In small pieces here too: parsed text is dropped before more is decoded.
         loop {
             let (piece, rest) = bytes.split_at(bytes.len().min(1 << 16));
             let ends = last && rest.is_empty();
@@ -338,7 +338,7 @@ impl SitemapReader {
     }
 }
 
-/// Understands as much of the text as is complete; returns how much that was.
+/// Parses the complete part of the text and returns its length.
 fn understand(shape: &mut Shape, text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
     let blank = text.len() - text.trim_start().len();
     let rest = text.get(blank..).unwrap_or("");
@@ -353,7 +353,7 @@ fn understand(shape: &mut Shape, text: &str, last: bool, found: &mut Found) -> R
     }
 }
 
-/// A plain list: one address a line. A last line without an end counts: nobody can tell whether it is whole.
+/// A plain list: one URL per line. A last line without line end counts: it cannot be known whether it is complete.
 fn lines(text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
     found.sitemap.format = Some(SitemapFormat::Text);
     let end = if last { text.len() } else { text.rfind(['\n', '\r']).map_or(0, |at| at + 1) };
@@ -369,7 +369,7 @@ fn lines(text: &str, last: bool, found: &mut Found) -> Result<usize, Fault> {
     Ok(end)
 }
 
-/// The encoding that an XML declaration names; a byte order mark, which comes first, is the decoder's to see.
+/// The encoding of the XML declaration. The decoder handles a byte order mark, which takes precedence.
 fn encoding_of(start: &[u8]) -> &'static encoding_rs::Encoding {
     let head = String::from_utf8_lossy(start.get(..SNIFF).unwrap_or(start));
     let declared =
@@ -379,16 +379,16 @@ fn encoding_of(start: &[u8]) -> &'static encoding_rs::Encoding {
             encoding_rs::Encoding::for_label(value.get(1..)?.split(quote).next()?.as_bytes())
         });
     match declared {
-        // Who could read the declaration byte by byte does not read UTF-16.
+        // A declaration that is readable byte by byte is not UTF-16.
         Some(encoding) if encoding != encoding_rs::UTF_16LE && encoding != encoding_rs::UTF_16BE => encoding,
         _ => encoding_rs::UTF_8,
     }
 }
 
-/// Why reading stops.
+/// Why parsing stops.
 struct Fault(String);
 
-/// An entry as it is written.
+/// An entry as written.
 #[derive(Default)]
 struct Draft {
     loc: Option<String>,
@@ -397,22 +397,22 @@ struct Draft {
     changefreq: Option<String>,
 }
 
-/// What was found so far.
+/// The result so far.
 struct Found {
     url: Url,
     bounds: SitemapBounds,
     sitemap: Sitemap,
-    /// The bytes of memory that the entries take.
+    /// Heap bytes of the entries.
     weight: usize,
 }
 
 impl Found {
-    /// The first fault is the one that is told.
+    /// The first fault is reported.
     fn fault(&mut self, fault: impl Into<String>) {
         self.sitemap.fault.get_or_insert_with(|| fault.into());
     }
 
-    /// Adds a page; `relative` where addresses may be so.
+    /// Adds a page; `relative` if relative URLs are allowed.
     fn page(&mut self, draft: Draft, relative: bool) -> Result<(), Fault> {
         let entry = self.entry(&draft, relative);
         match entry.filter(|entry| self.bounds.admits(&self.url, &entry.url)) {
@@ -453,7 +453,7 @@ impl Found {
         })
     }
 
-    /// The address that is meant. The protocol wants whole ones; many leave out the scheme, some the host.
+    /// The URL of an entry. The protocol demands absolute URLs; many leave out the scheme, some the host.
     fn locate(&self, text: &str, relative: bool) -> Option<Url> {
         let text = trim(text);
         let host = text.split(['/', '?']).next().unwrap_or(text);
@@ -499,7 +499,7 @@ fn parse_priority(text: &str) -> Option<f32> {
     trim(text).parse().ok().filter(|value| (0.0..=1.0).contains(value))
 }
 
-/// Without white space of any script, and without the marks that nobody sees.
+/// Trims white space of any script and invisible characters.
 fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{feff}' | '\u{200b}'))
 }

@@ -1,7 +1,7 @@
-//! [`Url`]: a normalised absolute http(s) address, and nothing else.
+//! [`Url`]: a normalized absolute http or https URL.
 //!
-//! Invariant: the text is what the WHATWG parser writes, without fragment and without user information; two addresses
-//! are the same page exactly when their texts are equal.
+//! Invariant: the text is the serialization of the WHATWG parser without fragment and user information. Two URLs are
+//! the same page exactly if their texts are equal.
 
 mod strip;
 #[cfg(test)]
@@ -16,36 +16,36 @@ use memchr::memchr;
 
 pub use strip::StripParams;
 
-/// Longer texts are refused whatever the settings say: the marks below are 16 bits wide.
+/// Longer URLs are refused regardless of settings: the offsets are 16 bits wide.
 pub const MAX_URL_LEN: usize = 60_000;
 
-/// A normalised absolute http(s) address. Cheap to clone.
+/// A normalized absolute http or https URL. Cheap to clone.
 #[derive(Clone)]
 pub struct Url {
     text: Arc<str>,
     marks: UrlOffsets,
 }
 
-/// A [`Url`] that borrows its text: what links are while a page is being read.
+/// A [`Url`] that borrows its text; used for links while a page is processed.
 #[derive(Clone, Copy)]
 pub struct UrlRef<'a> {
     text: &'a str,
     marks: UrlOffsets,
 }
 
-/// Where the parts of an address begin and end.
+/// Offsets of the parts of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UrlOffsets {
-    /// One past the host's last byte.
+    /// End of the host.
     host_end: u16,
-    /// The first byte of the path.
+    /// Start of the path.
     path: u16,
-    /// The port that is meant, written or not.
+    /// The effective port, explicit or default.
     port: u16,
     https: bool,
 }
 
-/// Scheme, host and port: what credentials, robots.txt and connections are bound to.
+/// Scheme, host and port: the scope of credentials, robots.txt and connections.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     pub https: bool,
@@ -53,7 +53,7 @@ pub struct Origin {
     pub port: u16,
 }
 
-/// Why a text is no address that can be crawled.
+/// Why a text is not a URL that can be crawled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
     #[error("not an absolute URL that can be parsed")]
@@ -64,15 +64,15 @@ pub enum BadUrl {
     TooLong,
 }
 
-/// The part of a host name that somebody registered, by the public suffix list with its private section: one label more
-/// than the suffix. None for IP addresses, single labels and suffixes themselves.
+/// The registrable domain by the public suffix list with its private section: one label more than the suffix. `None`
+/// for IP addresses, single labels and suffixes.
 pub fn registrable_domain(host: &str) -> Option<&str> {
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
     if is_address { None } else { psl::domain_str(host) }
 }
 
-/// What was meant as an address, for a message: without a name and a password, wherever the parser would look for them.
-/// It skips tabs and line ends, and takes `http:\\me:pw@h`, `http:/me:pw@h` and `http:me:pw@h` for `http://me:pw@h`.
+/// The URL for messages, without user name and password wherever the parser would find them. The parser skips tabs and
+/// line ends, and accepts `http:\\me:pw@h`, `http:/me:pw@h` and `http:me:pw@h` for `http://me:pw@h`.
 pub fn without_user_info(text: &str) -> String {
     let text = text.replace(['\t', '\n', '\r'], "");
     let scheme_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "+-. ".contains(c) || c.is_control()));
@@ -91,14 +91,14 @@ pub fn without_user_info(text: &str) -> String {
     format!("{scheme}{slashes}{place}{after}")
 }
 
-/// `///host/path` on a page means what `//host/path` does: the standard skips every slash before a host, and the parser
-/// beneath us refuses more than two.
+/// `///host/path` on a page means `//host/path`: the standard skips all slashes before a host, but the parser accepts
+/// only two.
 pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
     let text = href.trim_start_matches(|c: char| c <= ' ');
     if !text.starts_with(['/', '\\']) {
         return Cow::Borrowed(href);
     }
-    // Tabs and line ends count for nothing anywhere in an address.
+    // The parser ignores tabs and line ends anywhere in a URL.
     let rest = text.trim_start_matches(['/', '\\', '\t', '\n', '\r']);
     let slashes = text.len() - rest.len();
     let slashes = text.get(..slashes).unwrap_or("").matches(['/', '\\']).count();
@@ -106,7 +106,7 @@ pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
 }
 
 impl Url {
-    /// Parses an absolute address and brings it into normal form.
+    /// Parses and normalizes an absolute URL.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
         if text.len() > MAX_URL_LEN {
             return Err(BadUrl::TooLong);
@@ -114,7 +114,7 @@ impl Url {
         Self::from_parsed(url::Url::parse(text).map_err(|_| BadUrl::Syntax)?)
     }
 
-    /// What `href` on a page at this address leads to.
+    /// Resolves `href` against this URL.
     pub fn join(&self, href: &str) -> Result<Self, BadUrl> {
         if href.len() > MAX_URL_LEN {
             return Err(BadUrl::TooLong);
@@ -123,7 +123,7 @@ impl Url {
         Self::from_parsed(base.join(&without_extra_slashes(href)).map_err(|_| BadUrl::Syntax)?)
     }
 
-    /// Brings what the parser made into normal form.
+    /// Normalizes a parsed URL.
     pub(crate) fn from_parsed(mut parsed: url::Url) -> Result<Self, BadUrl> {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(BadUrl::Scheme);
@@ -136,7 +136,7 @@ impl Url {
         UrlRef::from_normal(parsed.as_str()).ok_or(BadUrl::TooLong).map(UrlRef::to_url)
     }
 
-    /// Where an origin keeps its robots.txt.
+    /// The URL of an origin's robots.txt.
     pub fn robots_of(origin: &Origin) -> Self {
         let text: Arc<str> = format!("{origin}/robots.txt").into();
         let start = if origin.https { 8 } else { 7 };
@@ -166,12 +166,12 @@ impl Url {
         self.as_ref().host()
     }
 
-    /// The port that is meant, whether it is written or the scheme's own.
+    /// The effective port, explicit or default.
     pub fn port(&self) -> u16 {
         self.marks.port
     }
 
-    /// Host, and port where it is not the scheme's own: what the `Host` header says.
+    /// Host, and port if it is not the default: the value of the `Host` header.
     pub fn authority(&self) -> &str {
         self.as_ref().authority()
     }
@@ -197,19 +197,19 @@ impl Url {
         (self.marks.https, self.marks.port, self.host()) == (origin.https, origin.port, &*origin.host)
     }
 
-    /// The domain that somebody registered, by the public suffix list. None for IP addresses and for suffixes themselves.
+    /// The registrable domain by the public suffix list. `None` for IP addresses and suffixes.
     pub fn registrable_domain(&self) -> Option<&str> {
         registrable_domain(self.host())
     }
 
-    /// A 64-bit fingerprint under a key of this crawl, so that nobody can make addresses that collide.
+    /// A 64-bit fingerprint with a key of this crawl, so that collisions cannot be constructed.
     pub fn fingerprint(&self, key: u64) -> u64 {
         self.as_ref().fingerprint(key)
     }
 }
 
 impl<'a> UrlRef<'a> {
-    /// Reads a text that is in normal form already. `None` where it is too long for one, or is none.
+    /// Parses a text that is normalized already. `None` if it is too long or not a URL.
     pub fn from_normal(text: &'a str) -> Option<Self> {
         if text.len() > MAX_URL_LEN {
             return None;
@@ -220,7 +220,7 @@ impl<'a> UrlRef<'a> {
             [b'h', b't', b't', b'p', b's', b':', b'/', b'/', ..] => (true, 8),
             _ => return None,
         };
-        // Byte by byte: this runs several times for every link of every page.
+        // Byte by byte, because this runs several times for every link of every page.
         let (mut colon, mut path) = (None, None);
         for (index, byte) in bytes.iter().enumerate().skip(host_start) {
             match byte {
@@ -229,7 +229,7 @@ impl<'a> UrlRef<'a> {
                     break;
                 }
                 b':' => colon = Some(index),
-                // The colons before it are those of an IPv6 address.
+                // The colons before it belong to an IPv6 address.
                 b']' => colon = None,
                 _ => {}
             }
@@ -245,8 +245,8 @@ impl<'a> UrlRef<'a> {
         })
     }
 
-    /// The same, and quick where the text has the origin of another address: most links of a page have that of the
-    /// link before.
+    /// The same, faster if the text has the origin of `other`: most links of a page have the origin of the previous
+    /// one.
     pub fn from_normal_after(text: &'a str, other: UrlRef<'_>) -> Option<Self> {
         let path = usize::from(other.marks.path);
         let has_its_origin = text.get(..path).is_some_and(|origin| other.text.get(..path) == Some(origin));
@@ -256,12 +256,12 @@ impl<'a> UrlRef<'a> {
         }
     }
 
-    /// The same, where the text was read before: what [`UrlRef::marks`] said of it then.
+    /// The same for a text that was parsed before, given the result of [`UrlRef::marks`].
     pub(crate) fn marked(text: &'a str, marks: UrlOffsets) -> Self {
         Self { text, marks }
     }
 
-    /// Where its parts are.
+    /// The offsets of its parts.
     pub(crate) fn marks(self) -> UrlOffsets {
         self.marks
     }

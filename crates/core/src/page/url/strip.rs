@@ -1,18 +1,18 @@
-//! [`StripParams`]: taking out of addresses what names a visitor rather than a page.
+//! [`StripParams`]: removes parameters that identify a visitor instead of a page.
 //!
-//! Invariant: only what was asked for is taken out; the rest of the address keeps its bytes and their order. Nothing is
-//! asked for by default, since a server may tell any two addresses apart.
+//! Invariant: only what was asked for is removed; the rest of the URL keeps its bytes and order. Nothing is removed by
+//! default, because a server may distinguish any two URLs.
 
 use super::{Url, UrlRef};
 
-/// Asks for the parameters of [`SESSIONS`], and for `;jsessionid=` and `(S(...))` in paths.
+/// Selects the parameters of [`SESSIONS`], and `;jsessionid=` and `(S(...))` in paths.
 const ALL_SESSIONS: &str = "@sessions";
-/// Asks for the parameters of [`TRACKING`].
+/// Selects the parameters of [`TRACKING`].
 const ALL_TRACKING: &str = "@tracking";
-/// Asks for the order of parameters to be taken out: they are sorted.
+/// Sorts the parameters.
 const ORDER: &str = "@order";
 
-/// Names of session ids, as servers and frameworks write them.
+/// Session parameters of servers and frameworks.
 const SESSIONS: &[&str] = &[
     "aspsessionid*",
     "cfid",
@@ -27,13 +27,13 @@ const SESSIONS: &[&str] = &[
     "zenid",
 ];
 
-/// Names of parameters that tell where a visitor came from.
+/// Parameters that record where a visitor came from.
 const TRACKING: &[&str] = &[
     "_ga", "dclid", "fbclid", "gbraid", "gclid", "igshid", "mc_cid", "mc_eid", "msclkid", "ttclid", "twclid", "utm_*",
     "wbraid", "yclid",
 ];
 
-/// The parameters to take out of addresses, by name and in any case. `utm_*` means all that begin so.
+/// The parameters to remove, by name, ignoring case. `utm_*` matches a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StripParams {
     names: Vec<Box<str>>,
@@ -43,10 +43,10 @@ pub struct StripParams {
 }
 
 impl StripParams {
-    /// The names that are not those of parameters.
+    /// The names of groups.
     pub const GROUPS: [&str; 3] = [ALL_SESSIONS, ALL_TRACKING, ORDER];
 
-    /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts what is left.
+    /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts the remaining parameters.
     pub fn new<S: AsRef<str>>(names: &[S]) -> Self {
         let mut strip = Self::default();
         for name in names {
@@ -75,7 +75,7 @@ impl StripParams {
         self.names.is_empty() && self.prefixes.is_empty() && !self.order
     }
 
-    /// The address without what is to be taken out; `None` where it has nothing of that kind.
+    /// The URL without these parameters; `None` if it has none of them.
     pub fn strip(&self, url: UrlRef<'_>) -> Option<Url> {
         if self.is_empty() {
             return None;
@@ -115,7 +115,7 @@ impl StripParams {
             text.push_str(pair);
             mark = '&';
         }
-        // A path may have become one that the parser writes differently: `/.` or nothing at all.
+        // The new path may have another normal form: `/.` or an empty one.
         Url::parse(&text).ok()
     }
 
@@ -123,7 +123,7 @@ impl StripParams {
         self.is_session_segment(segment) || segment.split(';').skip(1).any(|part| self.is_stripped(part))
     }
 
-    /// `(S(lit3py55t21z5v55vlm25s55))`: how ASP.NET writes a session into a path; others write `s(abc123)`.
+    /// `(S(lit3py55t21z5v55vlm25s55))` is a session in a path as ASP.NET writes it; others write `s(abc123)`.
     fn is_session_segment(&self, segment: &str) -> bool {
         let inner = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix("))"));
         let is_aspx = inner.is_some_and(|inner| matches!(inner.as_bytes(), [b'A' | b'F' | b'S' | b'X', b'(', ..]));
