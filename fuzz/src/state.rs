@@ -121,7 +121,12 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
             }
             let lanes = opened.frontier.put(links).expect("it puts").lanes;
             for link in opened.frontier.take(lanes[0], 4).expect("it takes") {
-                let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: b"{\"type\":\"page\"}" };
+                let fate = Fate {
+                    outcome: Outcome::Ok,
+                    status: Some(200),
+                    record: b"{\"type\":\"page\"}",
+                    is_fetched_page: true,
+                };
                 opened.frontier.settle(&link, fate).expect("it settles");
             }
             opened.frontier.keep_note(Some(lanes[0]), b"{\"rest\":1}").expect("it keeps");

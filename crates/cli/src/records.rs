@@ -11,6 +11,7 @@ use argiope_core::rules::Config;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
 use argiope_store::disk::{self, CrawlFile, HistoryEvent};
+use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
 /// A record, read back. Absent means unknown.
@@ -139,6 +140,9 @@ pub fn walk(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
+    if SegmentStore::is_there(directory) {
+        return walk_segments(directory, each);
+    }
     let mut stopped = None;
     let walked = disk::history(directory, |event| {
         each(event).map_err(|fault| match fault {
@@ -153,6 +157,42 @@ pub fn walk(
     match stopped {
         Some(fault) => Err(fault),
         None => Ok(walked?),
+    }
+}
+
+/// Tells the events of a crawl on many machines. Which page led to another one is told with the other one's record.
+fn walk_segments(
+    directory: &Path,
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
+) -> Result<CrawlFile, ReadError> {
+    let mut stopped = None;
+    let read = SegmentStore::open(directory).read(|line| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if line.starts_with(EXCLUDED) {
+            return Ok(());
+        }
+        let told = StoredRecord::read(line).map_err(ReadError::from).and_then(|record| {
+            let Some(outcome) = record.outcome.filter(|_| record.r#for.as_deref() != Some("robots")) else {
+                return each(HistoryEvent::Line { line });
+            };
+            let StoredRecord { url, via, depth, tries, status, .. } = &record;
+            let kind = if record.is_page() { LinkKind::Anchor } else { LinkKind::SitemapFile };
+            let via = via.as_deref();
+            each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again: false })?;
+            each(HistoryEvent::Fate { outcome, status: *status, line })
+        });
+        told.map_err(|fault| {
+            stopped = Some(fault);
+            std::io::Error::other("stopped")
+        })
+    });
+    match (stopped, read) {
+        (Some(fault), _) => Err(fault),
+        (None, Err(error)) => {
+            let message = format!("{}: {error}", directory.display());
+            Err(StoreError::new(StoreErrorKind::File, message).into())
+        }
+        (None, Ok(())) => Ok(CrawlFile::without_directory()),
     }
 }
 

@@ -32,7 +32,7 @@ fn directory(path: &Path, pages: u32) {
                 r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","via":"{root}","depth":1,"tries":1,"content_type":"text/html","title":"{title}","started":"2026-01-02T03:04:05.678Z"}}"#,
                 link.url
             );
-            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: line.as_bytes() };
+            let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
             frontier.settle(&link, fate).expect("settled");
         }
         if let Some(batch) = frontier.commit(&[]).expect("sealed") {

@@ -5,6 +5,7 @@
 pub mod budget;
 pub mod control;
 pub mod http;
+pub mod lease;
 #[cfg(test)]
 mod limits_doc;
 pub mod outcome;

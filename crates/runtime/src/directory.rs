@@ -104,6 +104,15 @@ impl Directory {
         Ok(name)
     }
 
+    /// Makes everything durable that was put or settled.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        while let Some(batch) = self.frontier.commit_at_end(&[])? {
+            self.folder.log.write(&batch)?;
+            self.frontier.acknowledge(&batch.written())?;
+        }
+        Ok(())
+    }
+
     /// The frontier, and the target of all outputs.
     pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, OutputTarget) {
         (self.frontier, OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) })

@@ -55,6 +55,8 @@ pub enum KeeperMessage {
     Control(Control, Sender<Result<(), String>>),
     /// End now.
     Leave,
+    /// The frontier has news.
+    Wake,
 }
 
 /// Receives the settled visits once they are durable: prints, counts or shows them.
@@ -384,6 +386,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 let _ = answer.send(made);
             }
             KeeperMessage::Leave => return Ok(true),
+            KeeperMessage::Wake => {}
         }
         Ok(false)
     }

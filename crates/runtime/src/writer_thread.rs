@@ -71,6 +71,15 @@ pub trait CommitFrontier: Frontier {
 
 impl CommitFrontier for MemoryFrontier {}
 
+/// A fleet's frontier commits on threads of its own.
+#[cfg(feature = "fleet")]
+impl CommitFrontier for argiope_store::cluster::FleetFrontier {
+    fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
+        argiope_store::cluster::FleetFrontier::keep_line(self, line);
+        Ok(())
+    }
+}
+
 impl CommitFrontier for DiskFrontier {
     fn commit(&mut self, outputs: &[(&str, u64)], last: bool) -> Result<Option<CommitBatch>, StoreError> {
         if last { self.commit_at_end(outputs) } else { DiskFrontier::commit(self, outputs) }

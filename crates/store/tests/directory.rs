@@ -28,7 +28,8 @@ fn crawl_a_little(directory: &Path) {
     let lane = put.expect("put").lanes[0];
     opened.frontier.keep_line(br#"{"type":"run"}"#).expect("keeps");
     let taken = opened.frontier.take(lane, 1).expect("takes");
-    let fate = Fate { outcome: Outcome::HttpError, status: Some(404), record: br#"{"type":"page"}"# };
+    let fate =
+        Fate { outcome: Outcome::HttpError, status: Some(404), record: br#"{"type":"page"}"#, is_fetched_page: true };
     opened.frontier.settle(&taken[0], fate).expect("settles");
     opened.frontier.keep_lane_state(lane, b"early").expect("keeps");
     opened.frontier.keep_lane_state(lane, b"resting").expect("keeps");

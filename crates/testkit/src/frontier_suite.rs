@@ -34,7 +34,8 @@ macro_rules! frontier_suite {
 }
 
 /// An outcome for tests that do not care which.
-pub const FATE: Fate<'static> = Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"# };
+pub const FATE: Fate<'static> =
+    Fate { outcome: Outcome::Ok, status: Some(200), record: br#"{"v":1}"#, is_fetched_page: true };
 
 /// A link as found on some page.
 pub fn link(address: &str, depth: u32) -> Link {

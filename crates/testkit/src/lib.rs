@@ -3,7 +3,9 @@
 pub mod crash_files;
 pub mod crawling;
 pub mod engine_suite;
+pub mod fleet_model;
 pub mod frontier_suite;
+pub mod redis_cluster;
 
 pub use argiope_core::rules::EngineName;
 pub mod sim;

@@ -309,3 +309,17 @@ fn licences_are_permissive_and_no_banned_crate_is_used() {
         assert!(accepted, "{name} is under {expression:?}");
     }
 }
+
+#[test]
+fn one_folder_names_the_redis_client() {
+    let folders = [
+        "crates/core/src",
+        "crates/engine/src",
+        "crates/store/src",
+        "crates/runtime/src",
+        "crates/argiope/src",
+        "crates/cli/src",
+    ];
+    let files = files_naming(&folders, "redis::");
+    assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/store/src/cluster/")), "{files:?}");
+}

@@ -146,7 +146,7 @@ fn again(folder: &Path, room: usize) -> Result<Value, StoreError> {
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
     let line = [b'x'; 600];
-    let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: &line };
+    let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: &line, is_fetched_page: true };
     let (started, mut taken) = (Instant::now(), 0_u64);
     for lane in frontier.lanes_with_work() {
         while taken < 150_000 {

@@ -91,19 +91,22 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
     let clock = Clock::start();
     let first_line = first_line(config, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line);
-    Ok(crawl(config, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier }))
+    let started = Box::new(|_: &KeeperHandle| ());
+    crawl(config, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier, started })
 }
 
 /// What a crawl works on, and where it tells of it.
-struct CrawlParts<'a, F> {
-    frontier: F,
-    target: OutputTarget,
+pub(super) struct CrawlParts<'a, F> {
+    pub frontier: F,
+    pub target: OutputTarget,
     /// Where records are printed, once they are durable.
-    output: Option<RecordStream>,
+    pub output: Option<RecordStream>,
     /// The folder that gets the report.
-    report: Option<&'a Path>,
+    pub report: Option<&'a Path>,
     /// How many URLs earlier runs have settled.
-    earlier: u64,
+    pub earlier: u64,
+    /// Called once the crawl runs.
+    pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
 
 /// Where earlier runs have settled more than this, reading their records again would keep people waiting.
@@ -113,13 +116,13 @@ fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
     run_lines::first(config, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
-fn crawl<F: CommitFrontier + Send + 'static>(
+pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     config: &Config,
     rules: Rules,
     clock: Clock,
     places: CrawlParts<'_, F>,
-) -> ExitCode {
-    let CrawlParts { frontier, target, output, report: folder, earlier } = places;
+) -> Result<ExitCode, Error> {
+    let CrawlParts { frontier, target, output, report: folder, earlier, started: on_start } = places;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
@@ -131,11 +134,11 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
     let live = match Live::start(view, move || glance.glance()) {
         Ok(live) => Arc::new(live),
-        Err(error) => return fail(config, &format!("the live view could not be started: {error}")),
+        Err(error) => return Ok(fail(config, &format!("the live view could not be started: {error}"))),
     };
     let signals = match Interrupt::listen() {
         Ok(signals) => signals,
-        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
+        Err(error) => return Ok(fail(config, &format!("signals could not be watched: {error}"))),
     };
     let name = folder.map_or_else(|| "practice web".to_owned(), report::name_of);
     let server = match config.serve {
@@ -144,10 +147,10 @@ fn crawl<F: CommitFrontier + Send + 'static>(
             let source = Arc::new(handle.clone());
             match serve::start(address, config.serve_token_file.as_deref(), &name, source) {
                 Ok(Ok(server)) => Some(server),
-                Ok(Err(why)) => return fail(config, &why),
+                Ok(Err(why)) => return Ok(fail(config, &why)),
                 Err(UsageError(why)) => {
                     fail(config, &why);
-                    return ExitCode::from(USAGE);
+                    return Ok(ExitCode::from(USAGE));
                 }
             }
         }
@@ -170,11 +173,9 @@ fn crawl<F: CommitFrontier + Send + 'static>(
         target,
         open: false,
     });
-    let keeping = match started {
-        Ok(keeping) => keeping,
-        Err(error) => return refuse(config, &error),
-    };
+    let keeping = started?;
     handle.set(&keeping);
+    on_start(&keeping);
     let draining = handle.clone();
     let drain = move || {
         // A crawl that has ended needs no telling.
@@ -190,7 +191,7 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     // The thread for it begins when the crawl has: the first request does not wait for it.
     let interrupt = match Interrupt::watch(signals, drain, say_status) {
         Ok(interrupt) => interrupt,
-        Err(error) => return fail(config, &format!("signals could not be watched: {error}")),
+        Err(error) => return Ok(fail(config, &format!("signals could not be watched: {error}"))),
     };
     let control = folder.map(|folder| ControlSocket::serve(folder, Arc::new(handle.clone())));
     if let Some(Err(error)) = &control {
@@ -208,11 +209,11 @@ fn crawl<F: CommitFrontier + Send + 'static>(
             if let Ok(live) = Arc::try_unwrap(live) {
                 live.stop();
             }
-            return refuse(config, &error);
+            return Err(error);
         }
     };
     let Some(reporter) = reporter else {
-        return fail(config, "the records were lost");
+        return Ok(fail(config, "the records were lost"));
     };
     for notice in &summary.notices {
         live.say(in_tone(config, "note", notice));
@@ -251,15 +252,15 @@ fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(folder) = folder
         && let Err(error) = AtomicFile::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
-        return fail(config, &format!("the report cannot be written to {}: {error}", folder.display()));
+        return Ok(fail(config, &format!("the report cannot be written to {}: {error}", folder.display())));
     }
     match printed {
         Ok(()) => {}
         // `| head`: what is settled is committed, and the same command resumes.
-        Err(RecordStreamFault::ReaderLeft) => return ExitCode::SUCCESS,
-        Err(RecordStreamFault::Failed(why)) => return fail(config, &why),
+        Err(RecordStreamFault::ReaderLeft) => return Ok(ExitCode::SUCCESS),
+        Err(RecordStreamFault::Failed(why)) => return Ok(fail(config, &why)),
     }
-    code(config, &report, summary.end, &interrupt)
+    Ok(code(config, &report, summary.end, &interrupt))
 }
 
 /// Names the fields that were looked for and never found.
@@ -316,7 +317,9 @@ fn in_memory(config: &Config) -> Result<ExitCode, UsageError> {
     let clock = Clock::start();
     let target = OutputTarget { first_line: Some(first_line(config, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    Ok(crawl(config, rules, clock, CrawlParts { frontier, target, output, report: None, earlier: 0 }))
+    let started = Box::new(|_: &KeeperHandle| ());
+    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, started };
+    Ok(crawl(config, rules, clock, parts).unwrap_or_else(|error| refuse(config, &error)))
 }
 
 fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
@@ -349,7 +352,7 @@ fn state_code(config: &Config, report: &CrawlReport) -> ExitCode {
 }
 
 /// The crawl directory cannot be used, or not any more.
-fn refuse(config: &Config, error: &Error) -> ExitCode {
+pub(super) fn refuse(config: &Config, error: &Error) -> ExitCode {
     if config.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
     } else {
@@ -360,12 +363,12 @@ fn refuse(config: &Config, error: &Error) -> ExitCode {
 }
 
 /// A line for people, unless they want none.
-fn say(config: &Config, line: &str) {
+pub(super) fn say(config: &Config, line: &str) {
     tell(config, "", line);
 }
 
 /// The same, with what kind of word it is: a note, a warning.
-fn tell(config: &Config, kind: &str, line: &str) {
+pub(super) fn tell(config: &Config, kind: &str, line: &str) {
     if !config.quiet {
         // Where standard error is closed there is nobody left to tell.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, kind, line));
@@ -381,7 +384,7 @@ fn in_tone(config: &Config, kind: &str, line: &str) -> String {
     }
 }
 
-fn fail(config: &Config, why: &str) -> ExitCode {
+pub(super) fn fail(config: &Config, why: &str) -> ExitCode {
     if config.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", why));
     } else {

@@ -14,6 +14,7 @@ pub mod exhibition;
 pub mod explain;
 pub mod export;
 mod fetch;
+pub mod fleet;
 mod handle;
 mod interrupt;
 mod record_stream;
@@ -51,7 +52,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let done = match &arguments.command {
-        Command::Crawl(args) => config_file::of_crawl(args).and_then(crawl::run),
+        Command::Crawl(args) => config_file::of_crawl(args).and_then(|config| match args.fleet.address() {
+            Some(address) => fleet::crawl(config, address, &args.fleet),
+            None => crawl::run(config),
+        }),
         Command::Fetch(args) => config_file::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
         Command::Demo(args) => crawl::demo(config_file::of_demo(args)),
@@ -61,6 +65,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Audit(args) => audit::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
+        Command::Fleet(args) => fleet::run(args),
+        Command::Merge(args) => fleet::merge(args),
         Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
     };

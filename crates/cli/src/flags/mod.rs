@@ -14,6 +14,7 @@ use crate::commands::ctl::CtlArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
+use crate::commands::fleet::{FleetArgs, FleetFlags, MergeArgs};
 use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
@@ -63,6 +64,10 @@ pub enum Command {
     Serve(ServeArgs),
     /// Control a running crawl: pause, resume, stop, status, pace, rate, exclude
     Ctl(CtlArgs),
+    /// Look after a crawl that runs on many machines
+    Fleet(FleetArgs),
+    /// Turn the results of many machines into one crawl directory
+    Merge(MergeArgs),
     /// See what waiting costs: chess, and four engines on slow servers
     Exhibition(ExhibitionArgs),
     /// Print a completion script for a shell
@@ -80,6 +85,8 @@ pub struct CrawlArgs {
     roots: Vec<String>,
     #[command(flatten)]
     pub place: DirectoryFlags,
+    #[command(flatten)]
+    pub fleet: FleetFlags,
     #[command(flatten)]
     scope: ScopeFlags,
     #[command(flatten)]

@@ -23,11 +23,20 @@ pub struct Practice {
 
 impl Practice {
     pub fn serve(plan: GraphPlan) -> Self {
+        Self::serve_on(plan, PracticeWeb::new())
+    }
+
+    /// The same, and the log keeps the headers of requests.
+    pub fn serve_with_headers(plan: GraphPlan) -> Self {
+        Self::serve_on(plan, PracticeWeb::new().keep_headers())
+    }
+
+    fn serve_on(plan: GraphPlan, web: PracticeWeb) -> Self {
         let site = Site::http("0.0.0.0:0").expect("a port");
         let graph = Arc::new(Graph::new(plan, site.address().port(), false));
         let roots = graph.roots().map(|id| graph.url(id)).collect();
         let expected = graph.reachable(graph.roots(), CrawlReach::Everywhere);
-        let web = PracticeWeb::new().site(site.graph(&graph)).start().expect("a server");
+        let web = web.site(site.graph(&graph)).start().expect("a server");
         Self { web, roots, expected }
     }
 

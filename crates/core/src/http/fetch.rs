@@ -132,6 +132,9 @@ impl Fetch {
     pub fn new(job: Box<Job>, mut conn: Conn, rules: Arc<Rules>, start: FetchStart, now: Time) -> Self {
         let bytes = request_bytes(&job, &rules);
         conn.ask(bytes, start.started + rules.timeout, now);
+        if rules.lease.has_ended(now) {
+            conn.refuse(Failure::new(ErrorKind::Internal, "the lease on this host has ended"));
+        }
         let keep = rules.keep_wire || rules.archive;
         let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
         let FetchStart { started, connected } = start;

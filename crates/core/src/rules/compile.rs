@@ -124,6 +124,7 @@ impl Config {
             insecure: self.insecure,
             tls: environment.tls,
             budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
+            lease: crate::lease::Lease::default(),
             fingerprint_key: environment.fingerprint_key,
         })
     }

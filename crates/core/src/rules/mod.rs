@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
+use crate::lease::Lease;
 use crate::page::follow::LinkFilter;
 use crate::page::reader::BodyRules;
 use crate::page::scope::Scope;
@@ -138,6 +139,8 @@ pub struct Rules {
     pub tls: TlsSource,
     /// Limit on the bodies in memory.
     pub budget: Arc<Budget>,
+    /// Until when requests may be started.
+    pub lease: Lease,
 
     /// Secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
     pub fingerprint_key: u64,

@@ -79,6 +79,8 @@ pub struct Fate<'a> {
     pub status: Option<u16>,
     /// The page's record: one JSON object without the line feed. A durable frontier stores it.
     pub record: &'a [u8],
+    /// Whether `--max-pages` counts it.
+    pub is_fetched_page: bool,
 }
 
 /// Number of links in each state.
@@ -88,6 +90,19 @@ pub struct Counts {
     pub queued: u64,
     pub leased: u64,
     pub settled: u64,
+}
+
+/// What changed in a frontier that others write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontierNews {
+    /// A lane was given work.
+    Work(LaneId),
+    /// The same, and another process may have asked its host a moment ago.
+    TakenOver(LaneId),
+    /// Another process is to have this lane: no new requests, and everything that is not under way goes back.
+    Leaving(LaneId),
+    /// The limit on pages is reached.
+    MaxPages,
 }
 
 /// The set of known URLs and the queues of pending ones.
@@ -139,6 +154,11 @@ pub trait Frontier {
     /// The record of a link from the previous crawl.
     fn earlier(&mut self, _url: UrlRef<'_>, _kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
+    }
+
+    /// What changed without a call, since the last time this was asked. Only a frontier that others write to has any.
+    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
+        Ok(Vec::new())
     }
 
     /// Adds many links.
@@ -194,6 +214,8 @@ pub enum StoreErrorKind {
     File,
     /// A call that the contract forbids, such as settling a link that is not leased.
     Misuse,
+    /// The lease ended, or another process holds what was leased: everything that is not settled is to be forgotten.
+    LeaseLost,
 }
 
 impl StoreError {

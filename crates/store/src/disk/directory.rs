@@ -51,6 +51,11 @@ pub struct CrawlFile {
 }
 
 impl CrawlFile {
+    /// One for results that have no directory of their own.
+    pub fn without_directory() -> Self {
+        Self::new(&CrawlSettings::new())
+    }
+
     fn new(settings: &CrawlSettings) -> Self {
         // The standard library's hashers are keyed with randomness of the operating system.
         let random = || RandomState::new().hash_one(std::process::id());

@@ -440,7 +440,7 @@ impl Frontier for DiskFrontier {
 
     fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
         let Leased { lane, position, .. } = self.end_lease(link)?;
-        let Fate { outcome, status, record: line } = fate;
+        let Fate { outcome, status, record: line, .. } = fate;
         self.journal.append(&Record::Fate { lane, link: position, outcome, status, line })?;
         self.state.settled += 1;
         Ok(())

@@ -300,6 +300,11 @@ impl Conn {
         }
     }
 
+    /// Ends the exchange before anything is sent.
+    pub fn refuse(&mut self, failure: Failure) {
+        self.stop(Some(failure), None);
+    }
+
     /// What the connection needs next.
     pub fn step(&self) -> Step<'_> {
         let pending = match (&self.tunnel, &self.tls) {

@@ -13,7 +13,7 @@ mod persistence;
 mod recrawl;
 mod steering;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::page::sitemap::Sitemap;
 use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
-use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
+use crate::schedule::frontier::{Fate, Frontier, FrontierNews, LaneId, StoreError};
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::lane::RobotsState;
 use crate::schedule::redirects::RedirectGraph;
@@ -72,6 +72,8 @@ pub struct Keeper<F> {
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https fails.
     fallbacks: HashMap<Url, Url>,
+    /// Lanes that another process is to have.
+    leaving: HashSet<LaneId>,
     /// Counts over all runs.
     progress: Progress,
     /// Pages fetched by earlier runs.
@@ -159,6 +161,7 @@ impl<F: Frontier> Keeper<F> {
             clock,
             settled: Vec::new(),
             fallbacks: HashMap::new(),
+            leaving: HashSet::new(),
             progress: Progress::default(),
             pages_before: 0,
             ended: None,
@@ -256,7 +259,7 @@ impl<F: Frontier> Keeper<F> {
         };
         if let (Some((lane, _)), Retry::After(wait)) = (visit.message.slot, verdict) {
             let Visit { link, purpose, .. } = *visit;
-            if self.ended.is_none() {
+            if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);
             } else if !matches!(purpose, Purpose::Robots(_)) {
                 self.frontier.give_back(not_begun(link))?;
@@ -326,6 +329,7 @@ impl<F: Frontier> Keeper<F> {
         if now >= self.deadline {
             self.stop(End::MaxTime);
         }
+        self.hear_news(now)?;
         let mut recalls = 0;
         loop {
             self.refill_lanes(now)?;
@@ -415,6 +419,31 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    /// Applies what other processes changed in the frontier.
+    fn hear_news(&mut self, now: Time) -> Result<(), StoreError> {
+        for news in self.frontier.news()? {
+            match news {
+                FrontierNews::Work(lane) => {
+                    self.leaving.remove(&lane);
+                    self.announce_lane(lane, now)?;
+                }
+                FrontierNews::TakenOver(lane) => {
+                    self.leaving.remove(&lane);
+                    self.announce_lane(lane, now)?;
+                    self.bench.keep_distance(lane, Duration::ZERO, now);
+                }
+                FrontierNews::Leaving(lane) => {
+                    self.leaving.insert(lane);
+                    for link in self.bench.withdraw(lane, now) {
+                        self.frontier.give_back(not_begun(link))?;
+                    }
+                }
+                FrontierNews::MaxPages => self.stop(End::MaxPages),
+            }
+        }
+        Ok(())
+    }
+
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.wants_refill() {
             let links = self.take_included(lane, LANE_BATCH)?;
@@ -461,8 +490,13 @@ impl<F: Frontier> Keeper<F> {
         record::encode(&visit, self.clock, place.as_ref(), &mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
-            self.frontier
-                .settle(&visit.link, Fate { outcome: visit.facts.outcome, status: visit.facts.status, record })?;
+            let fate = Fate {
+                outcome: visit.facts.outcome,
+                status: visit.facts.status,
+                record,
+                is_fetched_page: visit.is_fetched_page(),
+            };
+            self.frontier.settle(&visit.link, fate)?;
         }
         for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
             record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);

@@ -124,6 +124,6 @@ impl<F: Frontier> Keeper<F> {
         let via = link.via.as_ref().map_or("", |via| via.as_str());
         record::encode_skip(link.url.as_str(), ScopeRule::Exclude.as_str(), via, &mut line);
         let record = line.strip_suffix(b"\n").unwrap_or(&line);
-        self.frontier.settle(link, Fate { outcome: Outcome::Refused, status: None, record })
+        self.frontier.settle(link, Fate { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
     }
 }

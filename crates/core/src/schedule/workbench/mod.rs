@@ -426,6 +426,22 @@ impl Workbench {
         links
     }
 
+    /// Takes back all links of one lane that are not in flight; the frontier has no more for it.
+    pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
+        let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
+        let lane = &mut entry.lane;
+        lane.backlog = 0;
+        let (errands, retries) = (lane.errands.len(), lane.retries.len());
+        lane.errands.clear();
+        let mut links: Vec<Link> = lane.queue.drain(..).collect();
+        let dropped = errands + retries + links.len();
+        let retried = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+        links.extend(retried.map(|Reverse(retry)| retry.link));
+        self.held.remove(dropped);
+        self.place(id, now);
+        links
+    }
+
     /// How many pages may still be requested.
     pub fn pages_left(&self) -> u64 {
         self.pages_left

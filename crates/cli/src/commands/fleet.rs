@@ -1,0 +1,590 @@
+//! `argiope crawl --frontier`, `argiope fleet` and `argiope merge`: one crawl on many machines.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use argiope_core::lease::Lease;
+use argiope_core::output::escape::visible;
+use argiope_core::rules::Config;
+use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::{Fate, Frontier as _, Link, LinkKind, LinkRef, Time, Url};
+use argiope_runtime::Error;
+use argiope_runtime::directory::Directory;
+use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage};
+use argiope_runtime::writer_thread::OutputTarget;
+use argiope_store::cluster::{
+    FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, Members, Nodes, SessionSetup, StoredLink,
+    Unreachable, bucket_of,
+};
+use argiope_store::segments::SegmentStore;
+use clap::{Args, Subcommand};
+
+use super::crawl::{self, CrawlParts};
+use super::{FAILED, USAGE, print_error};
+use crate::flags::config_file::UsageError;
+use crate::records::StoredRecord;
+
+/// How long a store may be out of reach at the start.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a process without roots waits for the crawl.
+const JOIN: Duration = Duration::from_secs(60);
+/// How long between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Records of one commit when results are merged.
+const MERGE_COMMIT: u64 = 1_000;
+
+/// What each process decides for itself. Everything else is decided by the first one.
+const LOCAL: &[&str] = &[
+    "roots",
+    "input",
+    "out",
+    "concurrency",
+    "header",
+    "user",
+    "auth",
+    "cookies",
+    "proxy",
+    "resolve",
+    "dns",
+    "ca-cert",
+    "cert",
+    "key",
+    "max-memory",
+    "drain-time",
+    "engine",
+    "quiet",
+    "verbose",
+    "no-progress",
+    "log-json",
+    "log-skips",
+    "fail-on",
+    "max-pages",
+    "fresh",
+    "recrawl",
+    "serve",
+    "serve-token-file",
+];
+
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Many machines")]
+pub struct FleetFlags {
+    /// Share the crawl with other processes: the servers of a Redis or Valkey cluster, or one server,
+    /// as redis://HOST:PORT,HOST:PORT (rediss:// for TLS). Without roots, join a crawl that exists
+    #[arg(long, value_name = "ADDRESS", requires = "name", requires = "out")]
+    frontier: Option<String>,
+    /// The name of the shared crawl
+    #[arg(long, value_name = "NAME", requires = "frontier")]
+    name: Option<String>,
+    /// Units of ownership that hosts are divided into
+    #[arg(long, value_name = "N", requires = "frontier", hide = true, default_value_t = 4096,
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    buckets: u32,
+    /// How long a lease lasts, in seconds
+    #[arg(long, value_name = "SECONDS", requires = "frontier", hide = true, default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(3..=600))]
+    lease: u64,
+}
+
+impl FleetFlags {
+    /// The address of the store, where the crawl is shared.
+    pub fn address(&self) -> Option<&str> {
+        self.frontier.as_deref()
+    }
+
+    fn times(&self) -> LeaseTimes {
+        let lease = Duration::from_secs(self.lease);
+        LeaseTimes { lease, renew_every: lease / 3 }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    action: FleetAction,
+}
+
+#[derive(Subcommand, Debug)]
+enum FleetAction {
+    /// Show the processes and the progress of a shared crawl
+    Status(FleetPlace),
+    /// Remove a shared crawl from the store; its results stay
+    Remove(FleetRemoval),
+}
+
+#[derive(Args, Debug)]
+struct FleetPlace {
+    /// The servers, as for --frontier
+    #[arg(value_name = "ADDRESS")]
+    address: String,
+    /// The name of the shared crawl
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Trust the certificates in this PEM file
+    #[arg(long, value_name = "FILE")]
+    ca_cert: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct FleetRemoval {
+    #[command(flatten)]
+    place: FleetPlace,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Remove it although it is not over: what is queued is lost
+    #[arg(long)]
+    unfinished: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct MergeArgs {
+    /// The folder with the results
+    #[arg(value_name = "PREFIX")]
+    results: PathBuf,
+    /// The crawl directory to make
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Why a process cannot take part, with the exit code.
+enum Refusal {
+    Failed(String),
+    Usage(String),
+}
+
+impl From<Unreachable> for Refusal {
+    fn from(fault: Unreachable) -> Self {
+        Self::Failed(format!("the store of the fleet: {}", fault.message))
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.message.into())
+    }
+}
+
+/// Takes part in a crawl that other processes share.
+pub fn crawl(config: Config, address: &str, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
+    let name = flags.name.clone().unwrap_or_default();
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
+    }
+    for (is_set, flag) in [
+        (config.jsonl.is_some(), "--jsonl"),
+        (config.warc, "--warc"),
+        (config.recrawl, "--recrawl"),
+        (config.fresh, "--fresh"),
+        (config.rate.is_some(), "--rate"),
+        (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
+        (config.fail_on.is_some(), "--fail-on"),
+        (config.max_bytes.is_some(), "--max-bytes"),
+        (config.max_time.is_some(), "--max-time"),
+        (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
+    ] {
+        if is_set {
+            return Err(UsageError(format!("{flag} is not supported together with --frontier")));
+        }
+    }
+    match take_part(&config, address, &name, flags) {
+        Ok(code) => Ok(code),
+        Err(Refusal::Failed(why)) => Ok(crawl::fail(&config, &why)),
+        Err(Refusal::Usage(why)) => {
+            crawl::fail(&config, &why);
+            Ok(ExitCode::from(USAGE))
+        }
+    }
+}
+
+fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Result<FleetClient, Refusal> {
+    let authority = match ca_cert {
+        Some(path) => {
+            Some(std::fs::read(path).map_err(|error| Refusal::Failed(format!("{}: {error}", path.display())))?)
+        }
+        None => None,
+    };
+    let until = Instant::now() + CONNECT;
+    loop {
+        match Nodes::open(address, authority.as_deref()) {
+            Ok(nodes) => return Ok(FleetClient::new(nodes, name, owner)),
+            Err(fault) if fault.is_final || Instant::now() >= until => return Err(fault.into()),
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn take_part(config: &Config, address: &str, name: &str, flags: &FleetFlags) -> Result<ExitCode, Refusal> {
+    let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
+    let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
+    let mut client = connect(address, name, &owner, ca_cert)?;
+    let settings = settings(config, &mut client, flags)?;
+    let config = shared_config(config, &settings)?;
+    let out = PathBuf::from(&settings.out);
+    let about = serde_json::json!({ "fleet": name, "key": settings.key, "config": settings.config }).to_string();
+    let segments =
+        SegmentStore::create(&out, &about).map_err(|error| Refusal::Failed(format!("{}: {error}", out.display())))?;
+    loop {
+        match FleetState::read(&mut client)? {
+            state @ (FleetState::Finished | FleetState::MaxPages) => {
+                finish(&mut client, &settings, &segments)?;
+                let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
+                crawl::say(&config, &format!("{name}: this crawl is {why}; argiope report {}", out.display()));
+                return Ok(ExitCode::SUCCESS);
+            }
+            FleetState::Created | FleetState::Running => {}
+        }
+        let session = Part { config: &config, address, name, owner: &owner, ca_cert, settings: &settings };
+        match session.run(segments.clone(), flags.times())? {
+            Ok(code) => {
+                let is_over = matches!(FleetState::read(&mut client)?, FleetState::Finished | FleetState::MaxPages);
+                if is_over {
+                    finish(&mut client, &settings, &segments)?;
+                    // Whether a root failed is known to the process that asked for it; the crawl is over either way.
+                    return Ok(ExitCode::SUCCESS);
+                }
+                return Ok(code);
+            }
+            Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
+                // Everything that was not settled is forgotten, as after a crash.
+                crawl::tell(&config, "note", &format!("{error}; joining again"));
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Ok(crawl::refuse(&config, &error)),
+        }
+    }
+}
+
+/// Which records count is written beside them, once that cannot change any more.
+fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &SegmentStore) -> Result<(), Refusal> {
+    if segments.is_final() {
+        return Ok(());
+    }
+    let positions = client.positions(settings.buckets)?;
+    segments
+        .write_final_positions(&positions)
+        .map_err(|error| Refusal::Failed(format!("{segments} cannot be written: {error}")))
+}
+
+/// The settings that hold: those of the first process.
+fn settings(config: &Config, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
+    let out = config.out.clone().unwrap_or_default();
+    let absolute = std::path::absolute(&out).unwrap_or(out).display().to_string();
+    let name = client.name().to_owned();
+    let found = if config.roots.is_empty() && config.input.is_none() {
+        let until = Instant::now() + JOIN;
+        let mut told = false;
+        loop {
+            if let Some(found) = FleetSettings::read(client)? {
+                break found;
+            }
+            if Instant::now() >= until {
+                return Err(Refusal::Failed(format!("{name}: there is no such crawl; start it with its roots")));
+            }
+            if !std::mem::replace(&mut told, true) {
+                let seconds = JOIN.as_secs();
+                crawl::say(
+                    config,
+                    &format!("{name}: waiting up to {seconds} s for another process to start this crawl"),
+                );
+            }
+            std::thread::sleep(PAUSE);
+        }
+    } else {
+        let first = FleetSettings {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            key: argiope_runtime::unpredictable(),
+            buckets: flags.buckets,
+            max_pages: config.max_pages,
+            out: absolute.clone(),
+            config: shared_part(config).to_string(),
+        };
+        first.create(client)?
+    };
+    if found.version != env!("CARGO_PKG_VERSION") {
+        let words = format!(
+            "{name} was started by version {}, and this is version {}: use the same one",
+            found.version,
+            env!("CARGO_PKG_VERSION")
+        );
+        return Err(Refusal::Usage(words));
+    }
+    if found.out != absolute {
+        return Err(Refusal::Usage(format!("{name} writes to {}: --out {absolute} is another place", found.out)));
+    }
+    if config.max_pages.is_some() && config.max_pages != found.max_pages {
+        let limit = found.max_pages.map_or("no limit".to_owned(), |most| format!("--max-pages {most}"));
+        return Err(Refusal::Usage(format!("{name} was started with {limit}: --max-pages cannot be changed")));
+    }
+    Ok(found)
+}
+
+/// The settings as JSON, without what each process decides for itself, but with the roots.
+fn shared_part(config: &Config) -> serde_json::Value {
+    let mut value = serde_json::to_value(config).unwrap_or_default();
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|key, _| key == "roots" || !LOCAL.contains(&key.as_str()));
+    }
+    value
+}
+
+/// The first process's settings with what this one decides for itself. What differs is refused by name.
+fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, Refusal> {
+    let damaged = || Refusal::Failed("the settings of the crawl cannot be read".into());
+    let first: serde_json::Value = serde_json::from_str(&settings.config).map_err(|_| damaged())?;
+    let (first, mine) = (first.as_object().cloned().ok_or_else(damaged)?, shared_part(config));
+    let default = shared_part(&Config::default());
+    for (key, value) in mine.as_object().into_iter().flatten() {
+        let is_default = default.get(key) == Some(value);
+        if !is_default && first.get(key) != Some(value) {
+            let theirs = first.get(key).map_or("its default".to_owned(), ToString::to_string);
+            let flag = if key == "roots" { "its roots are".to_owned() } else { format!("--{key} is") };
+            let words = format!("the crawl was started with other settings: {flag} {theirs} there, and {value} here");
+            return Err(Refusal::Usage(words));
+        }
+    }
+    let mut merged = serde_json::to_value(config).map_err(|_| damaged())?;
+    for (key, value) in first {
+        merged[key] = value;
+    }
+    let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
+    // The limit holds over all processes, and the store keeps it.
+    merged.max_pages = None;
+    merged.input = None;
+    Ok(merged)
+}
+
+/// One session of this process: from joining until it ends or loses its lease.
+struct Part<'a> {
+    config: &'a Config,
+    address: &'a str,
+    name: &'a str,
+    owner: &'a str,
+    ca_cert: Option<&'a Path>,
+    settings: &'a FleetSettings,
+}
+
+impl Part<'_> {
+    fn run(&self, segments: SegmentStore, times: LeaseTimes) -> Result<Result<ExitCode, Error>, Refusal> {
+        let Part { config, settings, .. } = self;
+        let mut rules = argiope_runtime::rules(config).map_err(|error| Refusal::Usage(error.to_string()))?;
+        rules.fingerprint_key = settings.key;
+        let mut client = self.client()?;
+        if FleetState::read(&mut client)? == FleetState::Created {
+            let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
+            let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
+            let batches: Vec<(u32, Vec<StoredLink>)> = links
+                .map(|link| {
+                    let bucket = bucket_of(link.url.host(), settings.buckets);
+                    (bucket, vec![StoredLink::new(LinkRef::from(&link), settings.key)])
+                })
+                .collect();
+            client.put(&batches)?;
+            FleetState::set_running(&mut client)?;
+        }
+        let clock = Clock::start();
+        rules.lease = Lease::until(Time::ZERO + times.lease);
+        let (quiet, json) = (config.quiet, config.log_json);
+        let setup = SessionSetup {
+            clients: [client, self.client()?],
+            settings: (*settings).clone(),
+            segments,
+            times,
+            now: Box::new(move || clock.now()),
+            lease: rules.lease.clone(),
+            notice: Box::new(move |words| notice(words, quiet, json)),
+        };
+        let (session, frontier) = FleetSession::start(setup)
+            .map_err(|error| Refusal::Failed(format!("the threads of the fleet could not be started: {error}")))?;
+        let parts = CrawlParts {
+            frontier,
+            target: OutputTarget::default(),
+            output: None,
+            report: None,
+            earlier: 0,
+            started: Box::new(|keeper: &KeeperHandle| {
+                let inbox = keeper.inbox.clone();
+                // A keeper that has left needs no news.
+                session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
+            }),
+        };
+        let ended = crawl::crawl(config, rules, clock, parts);
+        if ended.is_ok() {
+            session.close();
+        }
+        Ok(ended)
+    }
+
+    fn client(&self) -> Result<FleetClient, Refusal> {
+        connect(self.address, self.name, self.owner, self.ca_cert)
+    }
+}
+
+fn notice(words: &str, quiet: bool, json: bool) {
+    if quiet {
+        return;
+    }
+    let line = if json { crate::screen::json_log::message("note", words) } else { format!("note: {}", visible(words)) };
+    // Where standard error is closed there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// `argiope fleet status` and `argiope fleet remove`.
+pub fn run(args: &FleetArgs) -> Result<ExitCode, UsageError> {
+    let done = match &args.action {
+        FleetAction::Status(place) => status(place),
+        FleetAction::Remove(removal) => remove(removal),
+    };
+    Ok(match done {
+        Ok(code) => code,
+        Err(Refusal::Failed(why)) => {
+            print_error(&visible(&why));
+            ExitCode::from(FAILED)
+        }
+        Err(Refusal::Usage(why)) => {
+            print_error(&visible(&why));
+            ExitCode::from(USAGE)
+        }
+    })
+}
+
+fn open(place: &FleetPlace) -> Result<(FleetClient, FleetSettings), Refusal> {
+    let mut client = connect(&place.address, &place.name, "status", place.ca_cert.as_deref())?;
+    match FleetSettings::read(&mut client)? {
+        Some(settings) => Ok((client, settings)),
+        None => Err(Refusal::Failed(format!("{}: there is no such crawl", place.name))),
+    }
+}
+
+fn status(place: &FleetPlace) -> Result<ExitCode, Refusal> {
+    let (mut client, settings) = open(place)?;
+    let state = match FleetState::read(&mut client)? {
+        FleetState::Created => "being started",
+        FleetState::Running => "running",
+        FleetState::Finished => "finished",
+        FleetState::MaxPages => "finished: the limit of pages is reached",
+    };
+    let states = client.survey(settings.buckets)?;
+    let sum = |of: fn(&argiope_store::cluster::BucketState) -> u64| states.iter().map(of).sum::<u64>();
+    let owned = states.iter().filter(|state| !state.owner.is_empty()).count();
+    let mut text = format!("{}: {state}\n", place.name);
+    text += &format!(
+        "URLs: {} known, {} queued, {} leased, {} settled, {} of them pages\n",
+        sum(|state| state.known),
+        sum(|state| state.queued),
+        sum(|state| state.leased),
+        sum(|state| state.settled),
+        sum(|state| state.pages)
+    );
+    text += &format!("buckets: {owned} of {} have an owner\nresults: {}\n", settings.buckets, settings.out);
+    for member in Members::all(&mut client)? {
+        let (id, version, buckets) = (&member.id, &member.version, member.buckets);
+        let stuck: u64 = states.iter().filter(|state| state.owner == *id).map(|state| state.leased).sum();
+        text += &format!("process {id}: {buckets} buckets, {stuck} URLs leased, version {version}\n");
+    }
+    // Where standard output is closed there is nobody to tell.
+    let _ = write!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(&text));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(removal: &FleetRemoval) -> Result<ExitCode, Refusal> {
+    let name = &removal.place.name;
+    let (mut client, settings) = open(&removal.place)?;
+    let is_over = matches!(FleetState::read(&mut client)?, FleetState::Finished | FleetState::MaxPages);
+    if !is_over && !removal.unfinished {
+        return Err(Refusal::Failed(format!(
+            "{name} is not over; --unfinished removes it, and what is queued is lost"
+        )));
+    }
+    // Readers need the positions once the store has forgotten them.
+    let segments = SegmentStore::open(Path::new(&settings.out));
+    finish(&mut client, &settings, &segments)?;
+    if !removal.yes {
+        let _ = write!(std::io::stderr(), "remove {name} from the store? Its results in {} stay. [y/N] ", settings.out);
+        let mut answer = String::new();
+        let _ = std::io::stdin().read_line(&mut answer);
+        if !answer.trim().eq_ignore_ascii_case("y") {
+            return Err(Refusal::Failed("nothing was removed".into()));
+        }
+    }
+    client.remove(settings.buckets)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a crawl directory of a fleet's results.
+pub fn merge(args: &MergeArgs) -> Result<ExitCode, UsageError> {
+    Ok(match merged(args) {
+        Ok(records) => {
+            let _ = writeln!(std::io::stderr(), "{records} records in {}", args.directory.display());
+            ExitCode::SUCCESS
+        }
+        Err(Refusal::Failed(why) | Refusal::Usage(why)) => {
+            print_error(&visible(&why));
+            ExitCode::from(FAILED)
+        }
+    })
+}
+
+fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
+    let results = args.results.display();
+    if !SegmentStore::is_there(&args.results) {
+        return Err(Refusal::Failed(format!("{results} does not hold the results of many machines")));
+    }
+    if args.directory.exists() {
+        return Err(Refusal::Failed(format!("{} exists already; name another directory", args.directory.display())));
+    }
+    let failed = |error: &dyn std::fmt::Display| Refusal::Failed(format!("{results}: {error}"));
+    let about = std::fs::read_to_string(args.results.join(argiope_store::segments::FLEET_FILE))
+        .map_err(|error| failed(&error))?;
+    let about: serde_json::Value = serde_json::from_str(&about).map_err(|error| failed(&error))?;
+    let config: Config =
+        serde_json::from_str(about["config"].as_str().unwrap_or_default()).map_err(|error| failed(&error))?;
+    let rules = argiope_runtime::rules(&config).map_err(|error| failed(&error))?;
+    let mut directory = Directory::open(&args.directory, &rules, &config)?;
+    let mut records = 0_u64;
+    let mut fault = None;
+    let read = SegmentStore::open(&args.results).read(|line| {
+        records += 1;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let added = add(&mut directory, line)
+            .and_then(|()| if records.is_multiple_of(MERGE_COMMIT) { directory.commit() } else { Ok(()) });
+        added.map_err(|error| {
+            let words = error.message.to_string();
+            fault = Some(error);
+            std::io::Error::other(words)
+        })
+    });
+    if let Some(error) = fault {
+        return Err(error.into());
+    }
+    read.map_err(|error| failed(&error))?;
+    directory.commit()?;
+    Ok(records)
+}
+
+/// Adds one record to a crawl directory, as if it had been crawled there.
+fn add(directory: &mut Directory, line: &[u8]) -> Result<(), StoreError> {
+    let record = StoredRecord::read(line)?;
+    let frontier = &mut directory.frontier;
+    let (Ok(url), Some(outcome)) = (Url::parse(&record.url), record.outcome) else {
+        return frontier.keep_line(line);
+    };
+    let kind = match (record.is_page(), record.via.is_some()) {
+        (false, _) if record.r#for.as_deref() == Some("robots") => return frontier.keep_line(line),
+        (false, _) => LinkKind::SitemapFile,
+        (true, false) => LinkKind::Root,
+        (true, true) => LinkKind::Anchor,
+    };
+    let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
+    let link = Link { url, via, depth: record.depth, redirects: 0, tries: record.tries, kind };
+    let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
+        return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
+    };
+    for taken in frontier.take(lane, usize::MAX)? {
+        let fate = Fate { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
+        frontier.settle(&taken, fate)?;
+    }
+    Ok(())
+}

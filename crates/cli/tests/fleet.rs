@@ -1,0 +1,291 @@
+//! One crawl by several processes on a real Redis cluster: killed, paused, joined and interrupted.
+//!
+//! What happened is judged by the servers' logs and by the records, never by what the processes say. Every process names
+//! itself in a header, so that the log shows which one asked.
+
+mod durable_kit;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use argiope_practice::{GraphPlan, SeenRequest};
+use argiope_testkit::redis_cluster::RedisCluster;
+use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
+use rustix::process::Signal;
+
+/// A lease is short here, so that the tests are.
+const LEASE: &str = "4";
+
+/// A shared crawl in a folder of its own.
+struct Fleet {
+    cluster: RedisCluster,
+    folder: tempfile::TempDir,
+    started: u32,
+}
+
+impl Fleet {
+    fn new(cluster: RedisCluster) -> Self {
+        Self { cluster, folder: tempfile::tempdir().expect("a folder"), started: 0 }
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
+        command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
+        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", "results", "--lease", LEASE]);
+        command.args(more).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts one more process, which names itself in its requests.
+    fn spawn(&mut self, more: &[&str]) -> Child {
+        self.started += 1;
+        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
+        let name = format!("X-Process: {}", self.started);
+        let mut command = self.command(more);
+        command.args(["--header", &name]).stdout(Stdio::null()).stderr(log);
+        command.spawn().expect("it starts")
+    }
+
+    /// The records as `export` reads them from the segments.
+    fn records(&self) -> Vec<serde_json::Value> {
+        let done = self.run(&["export", "results", "--format", "jsonl", "-o", "all.jsonl"]);
+        assert!(done.0, "{}", done.1);
+        records(&self.folder.path().join("all.jsonl"))
+    }
+
+    fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.current_dir(self.folder.path()).args(arguments).output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    fn logs(&self) -> String {
+        let logs = (1..=self.started).map(|number| {
+            let text = std::fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap_or_default();
+            let notes = text.lines().filter(|line| line.starts_with("note") || line.starts_with("error"));
+            format!("-- process {number}\n{}\n", notes.collect::<Vec<_>>().join("\n"))
+        });
+        logs.collect()
+    }
+
+    fn finish(&self, mut processes: Vec<Child>) {
+        for process in &mut processes {
+            let begin = Instant::now();
+            let status = loop {
+                if let Some(status) = process.try_wait().expect("it can be waited for") {
+                    break status;
+                }
+                assert!(begin.elapsed() < 2 * PATIENCE, "it does not end:\n{}", self.logs());
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            assert!(status.success(), "{status}\n{}", self.logs());
+        }
+    }
+}
+
+/// No process asked a host after another one had taken over, unless it took over again: by the server's log. How often
+/// hosts changed hands.
+fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
+    let log = practice.web.log();
+    let named = |seen: &SeenRequest| {
+        let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
+        name.map(|(_, value)| value.clone())
+    };
+    // A request for robots.txt has no headers of the user's; the pages on its connection have.
+    let connections: BTreeMap<u64, String> =
+        log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
+    let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
+    for seen in log {
+        if let Some(process) = connections.get(&seen.connection) {
+            by_host.entry(seen.host).or_default().push((seen.start, process.clone()));
+        }
+    }
+    let (mut changes, mut intruders) = (0, Vec::new());
+    for (host, mut requests) in by_host {
+        requests.sort();
+        // When each process asked this host last.
+        let mut last: BTreeMap<&str, Duration> = BTreeMap::new();
+        let mut owner = "";
+        for (start, process) in &requests {
+            if process != owner {
+                changes += usize::from(!owner.is_empty());
+                // A process that has lost a host gets it back when its next owner has died or left, which takes longer.
+                let since = last.get(owner).map(|last| start.saturating_sub(*last));
+                if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
+                    intruders.push((host.clone(), process.clone()));
+                }
+                owner = process;
+            }
+            last.insert(process, *start);
+        }
+    }
+    assert!(intruders.len() <= tolerated, "asked again after another process had taken over: {intruders:?}");
+    changes
+}
+
+fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
+    GraphPlan {
+        seed,
+        hosts,
+        // Headers are sent to the hosts of roots only.
+        seeds: hosts,
+        pages,
+        links: 8,
+        cross: 200,
+        missing: 40,
+        redirects: 60,
+        latency_us: (1_000, 40_000),
+        ..GraphPlan::default()
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn four_processes_crawl_what_one_does() {
+    let cluster = RedisCluster::start();
+    let practice = Practice::serve_with_headers(plan(1, 60, 20));
+    let mut fleet = Fleet::new(cluster);
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut processes = vec![fleet.spawn(&roots)];
+    for _ in 0..3 {
+        // These have no roots: they join.
+        processes.push(fleet.spawn(&[]));
+    }
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
+    assert_eq!(most.1, 1, "{} was asked for twice", most.0);
+    check_ownership(&practice, 0);
+    let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
+    assert!(status.0 && status.1.contains("test: finished"), "{}", status.1);
+    // The results are one crawl directory, and need no store.
+    let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
+    assert!(removed.0, "{}", removed.1);
+    let merged = fleet.run(&["merge", "results", "merged.crawl"]);
+    assert!(merged.0, "{}", merged.1);
+    let exported = fleet.run(&["export", "merged.crawl", "--format", "jsonl", "-o", "merged.jsonl"]);
+    assert!(exported.0, "{}", exported.1);
+    practice.check(&records(&fleet.folder.path().join("merged.jsonl")));
+    let report = fleet.run(&["report", "results"]);
+    assert!(report.0, "{}", report.1);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn killed_processes_lose_nothing_and_write_nothing_twice() {
+    let cluster = RedisCluster::start();
+    let kills = if is_long() { 100 } else { 6 };
+    let practice = Practice::serve_with_headers(plan(2, 40, 8 + kills * 4));
+    let mut fleet = Fleet::new(cluster);
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&roots)).collect();
+    let mut dice = Dice(2);
+    for _ in 0..kills {
+        let target = practice.web.requests() + 10 + dice.roll(60);
+        practice.web.wait_requests(target, Duration::from_secs(10));
+        let pick = dice.roll(processes.len() as u64) as usize;
+        let mut killed = std::mem::replace(&mut processes[pick], fleet.spawn(&roots));
+        killed.kill().expect("it is killed");
+        wait(&mut killed);
+    }
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    check_ownership(&practice, 0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_process_that_was_paused_past_its_lease_does_no_harm() {
+    let cluster = RedisCluster::start();
+    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
+    let mut fleet = Fleet::new(cluster);
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    practice.web.wait_requests(150, PATIENCE);
+    signal(&processes[0], Signal::STOP);
+    std::thread::sleep(Duration::from_secs(8));
+    signal(&processes[0], Signal::CONT);
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    // A worker thread that was stopped between its look at the lease and its request may send that one.
+    check_ownership(&practice, std::thread::available_parallelism().map_or(1, usize::from));
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn primaries_that_die_lose_nothing() {
+    let cluster = RedisCluster::start();
+    let rounds = if is_long() { 20 } else { 1 };
+    let practice =
+        Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * rounds) });
+    let mut fleet = Fleet::new(cluster);
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    for _ in 0..rounds {
+        practice.web.wait_requests(practice.web.requests() + 80, Duration::from_secs(30));
+        let Some(primary) = (0..fleet.cluster.len()).find(|index| fleet.cluster.is_primary(*index)) else { break };
+        fleet.cluster.kill_node(primary);
+        let until = Instant::now() + PATIENCE;
+        let other = usize::from(primary == 0);
+        let is_ok = |info: String| info.contains("cluster_state:ok");
+        while !fleet.cluster.call(other, &["CLUSTER", "INFO"]).is_some_and(is_ok) {
+            assert!(Instant::now() < until, "the cluster does not recover");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        fleet.cluster.start_node(primary);
+        fleet.cluster.wait_until_ready();
+    }
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    check_ownership(&practice, 0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_limit_on_pages_is_exact_over_all_processes() {
+    let cluster = RedisCluster::start();
+    let practice = Practice::serve_with_headers(plan(5, 30, 20));
+    let mut fleet = Fleet::new(cluster);
+    let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    arguments.extend(["--max-pages", "123"]);
+    let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
+    practice.web.wait_requests(40, PATIENCE);
+    let mut killed = processes.remove(0);
+    killed.kill().expect("it is killed");
+    wait(&mut killed);
+    fleet.finish(processes);
+    let pages = fleet.records().iter().filter(|record| record["type"] == "page").count();
+    assert_eq!(pages, 123);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
+    let cluster = RedisCluster::single();
+    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });
+    let mut fleet = Fleet::new(cluster);
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut first = fleet.spawn(&roots);
+    practice.web.wait_requests(100, PATIENCE);
+    signal(&first, Signal::TERM);
+    assert_eq!(wait(&mut first).code(), Some(143), "{}", fleet.logs());
+    let second = fleet.spawn(&[]);
+    fleet.finish(vec![second]);
+    practice.check(&fleet.records());
+    check_ownership(&practice, 0);
+    // What does not fit is refused by name.
+    for (more, words) in [
+        (vec!["http://other.example/"], "its roots are"),
+        (vec!["--depth", "3"], "--depth"),
+        (vec!["--max-pages", "7"], "--max-pages"),
+        (vec!["--jsonl", "x"], "--jsonl is not supported"),
+    ] {
+        let output = fleet.command(&more).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+}

@@ -1,0 +1,66 @@
+//! [`Lease`]: until when requests may be started, where another thread must renew that right.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::time::Time;
+
+/// The right to start requests, until a time that may be moved. The default never ends.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    until: AtomicU64,
+    refused: AtomicBool,
+}
+
+impl Default for Lease {
+    fn default() -> Self {
+        Self::until(Time::NEVER)
+    }
+}
+
+impl Lease {
+    pub fn until(time: Time) -> Self {
+        Self(Arc::new(State { until: AtomicU64::new(time.as_micros()), refused: AtomicBool::new(false) }))
+    }
+
+    /// Moves the end. A lease that has ended stays ended.
+    pub fn renew(&self, until: Time, now: Time) {
+        if !self.has_ended(now) {
+            self.0.until.fetch_max(until.as_micros(), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether no request may be started any more.
+    pub fn has_ended(&self, now: Time) -> bool {
+        if self.0.refused.load(Ordering::Acquire) {
+            return true;
+        }
+        let ended = now.as_micros() >= self.0.until.load(Ordering::Acquire);
+        if ended {
+            self.0.refused.store(true, Ordering::Release);
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_lease_that_has_ended_is_not_renewed() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let lease = Lease::until(at(10));
+        assert!(!lease.has_ended(at(9)));
+        lease.renew(at(20), at(9));
+        assert!(!lease.has_ended(at(15)));
+        assert!(lease.has_ended(at(20)));
+        lease.renew(at(40), at(20));
+        assert!(lease.has_ended(at(21)), "it was refused once");
+        assert!(!Lease::default().has_ended(at(1 << 30)));
+    }
+}

@@ -1,0 +1,567 @@
+//! [`FleetClient`]: the operations on buckets, in batches.
+
+use std::sync::Arc;
+
+use argiope_core::Link;
+use redis::Value;
+
+use super::codec::{StoredLink, decode};
+use super::connection::{Answer, Command, Kind, Nodes, Script, Unreachable};
+
+/// How long the store keeps a lease, beyond what its owner counts: the skew between clocks that is tolerated.
+const SKEW_MS: u64 = 2_000;
+
+/// All scripts.
+struct Scripts {
+    acquire: Script,
+    renew: Script,
+    release: Script,
+    put: Script,
+    take: Script,
+    settle: Script,
+    give_back: Script,
+    known: Script,
+    confirm: Script,
+    credit: Script,
+    refund: Script,
+    refunded: Script,
+    grant: Script,
+    granted: Script,
+    accept: Script,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        let of_bucket = |source: &str| Script::new([include_str!("lua/prelude.lua"), source].concat());
+        let of_pool = |source: &str| Script::new(source.to_owned());
+        Self {
+            acquire: of_bucket(include_str!("lua/acquire.lua")),
+            renew: of_bucket(include_str!("lua/renew.lua")),
+            release: of_bucket(include_str!("lua/release.lua")),
+            put: of_bucket(include_str!("lua/put.lua")),
+            take: of_bucket(include_str!("lua/take.lua")),
+            settle: of_bucket(include_str!("lua/settle.lua")),
+            give_back: of_bucket(include_str!("lua/give_back.lua")),
+            known: of_bucket(include_str!("lua/known.lua")),
+            confirm: of_bucket(include_str!("lua/confirm.lua")),
+            credit: of_bucket(include_str!("lua/credit.lua")),
+            refund: of_bucket(include_str!("lua/refund.lua")),
+            refunded: of_bucket(include_str!("lua/refunded.lua")),
+            grant: of_pool(include_str!("lua/grant.lua")),
+            granted: of_pool(include_str!("lua/granted.lua")),
+            accept: of_pool(include_str!("lua/accept.lua")),
+        }
+    }
+}
+
+/// A process's view of the buckets of one crawl.
+pub struct FleetClient {
+    pub nodes: Nodes,
+    scripts: Arc<Scripts>,
+    name: String,
+    owner: String,
+}
+
+/// A bucket that was acquired.
+#[derive(Clone, Debug)]
+pub struct Acquired {
+    pub bucket: u32,
+    pub epoch: u64,
+    pub queued: u64,
+    /// Whether another process may have asked its hosts a moment ago.
+    pub had_owner: bool,
+}
+
+/// The fencing token of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub bucket: u32,
+    pub epoch: u64,
+}
+
+/// What a put did to a bucket.
+#[derive(Clone, Debug, Default)]
+pub struct PutResult {
+    pub new: Vec<bool>,
+    pub queued: u64,
+}
+
+/// What is wanted of a bucket.
+#[derive(Clone, Debug)]
+pub struct TakeRequest {
+    pub token: Token,
+    pub room: usize,
+    /// For hosts that are not named.
+    pub others: usize,
+    pub hosts: Vec<(Box<str>, usize)>,
+}
+
+/// What a take leased.
+#[derive(Clone, Debug, Default)]
+pub struct TakeResult {
+    pub queued: u64,
+    pub leased: u64,
+    /// Pages that may still be leased, where that is limited.
+    pub quota: Option<u64>,
+    pub hosts: Vec<TakenHost>,
+}
+
+/// The leased links of one host.
+#[derive(Clone, Debug)]
+pub struct TakenHost {
+    pub host: Box<str>,
+    /// Links that are still queued.
+    pub left: u64,
+    pub links: Vec<Link>,
+}
+
+/// Pages that are settled together.
+#[derive(Clone, Debug)]
+pub struct SettleRequest {
+    pub token: Token,
+    pub sequence: u64,
+    /// How many count towards the limit on pages.
+    pub pages: u64,
+    pub fingerprints: Vec<u64>,
+    /// What the hosts' next owner must know.
+    pub notes: Vec<(Box<str>, Vec<u8>)>,
+}
+
+/// A bucket as a survey sees it.
+#[derive(Clone, Debug, Default)]
+pub struct BucketState {
+    pub owner: String,
+    pub epoch: u64,
+    pub until: u64,
+    pub known: u64,
+    pub queued: u64,
+    pub leased: u64,
+    pub settled: u64,
+    pub pages: u64,
+}
+
+impl FleetClient {
+    pub fn new(nodes: Nodes, name: &str, owner: &str) -> Self {
+        Self { nodes, scripts: Arc::new(Scripts::new()), name: name.to_owned(), owner: owner.to_owned() }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// A key of the crawl as a whole.
+    pub fn crawl_key(&self, what: &str) -> String {
+        format!("{{{}}}{what}", self.name)
+    }
+
+    /// The keys of a bucket, in the order in which scripts declare them.
+    pub fn bucket_keys(&self, bucket: u32) -> Vec<String> {
+        ["head", "seen", "host", "queue", "run", "note"]
+            .iter()
+            .map(|what| format!("{{{}:{bucket}}}{what}", self.name))
+            .collect()
+    }
+
+    fn script<'a>(&self, script: &'a Script, bucket: u32, arguments: Vec<Vec<u8>>, repeatable: bool) -> Command<'a> {
+        let keys = self.bucket_keys(bucket);
+        let key = keys.first().cloned().unwrap_or_default();
+        Command { key, kind: Kind::Script { script, keys, arguments }, repeatable }
+    }
+
+    fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> Command<'a> {
+        let key = self.crawl_key("pool");
+        Command { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments }, repeatable: true }
+    }
+
+    fn held(&self, token: Token) -> Vec<Vec<u8>> {
+        vec![self.owner.clone().into_bytes(), number(token.epoch)]
+    }
+
+    /// Acquires the buckets that are free. A lease counts from before this was called. `is_limited`: pages are handed
+    /// out only where the bucket has a quota.
+    pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let until = number(lease_ms + SKEW_MS);
+        let commands: Vec<_> = buckets
+            .iter()
+            .map(|bucket| {
+                let limited = number(u64::from(is_limited));
+                let arguments = vec![self.owner.clone().into_bytes(), until.clone(), limited];
+                self.script(&scripts.acquire, *bucket, arguments, true)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, true);
+        let mut acquired = Vec::new();
+        for (bucket, answer) in buckets.iter().zip(answers) {
+            let reply = array(answer?);
+            if reply.first().is_some_and(|done| integer(done) == 1) {
+                acquired.push(Acquired {
+                    bucket: *bucket,
+                    epoch: reply.get(1).map_or(0, integer),
+                    queued: reply.get(2).map_or(0, integer),
+                    had_owner: reply.get(4).is_some_and(|owner| !bytes(owner).is_empty()),
+                });
+            }
+        }
+        Ok(acquired)
+    }
+
+    /// Renews leases: for each whether it still holds.
+    pub fn renew(&mut self, tokens: &[Token], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let until = number(lease_ms + SKEW_MS);
+        let commands: Vec<_> = tokens
+            .iter()
+            .map(|token| {
+                let arguments = [self.held(*token), vec![until.clone()]].concat();
+                self.script(&scripts.renew, token.bucket, arguments, true)
+            })
+            .collect();
+        self.nodes.run(&commands, true).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
+    }
+
+    /// Releases buckets: what is leased goes back to the queue.
+    pub fn release(&mut self, tokens: &[Token]) -> Result<(), Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> =
+            tokens.iter().map(|token| self.script(&scripts.release, token.bucket, self.held(*token), true)).collect();
+        self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
+    /// Puts links into their buckets. Returns once they are replicated; safe to repeat.
+    pub fn put(&mut self, batches: &[(u32, Vec<StoredLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let mut orders = Vec::new();
+        let commands: Vec<_> = batches
+            .iter()
+            .map(|(bucket, links)| {
+                // Links of one host and depth are one group.
+                let mut order: Vec<usize> = (0..links.len()).collect();
+                order.sort_by(|a, b| {
+                    let (a, b) = (&links[*a], &links[*b]);
+                    (&a.host, a.depth).cmp(&(&b.host, b.depth))
+                });
+                let mut arguments = Vec::new();
+                let mut groups =
+                    order.chunk_by(|a, b| links[*a].host == links[*b].host && links[*a].depth == links[*b].depth);
+                while let Some(group @ [first, ..]) = groups.next() {
+                    let first = &links[*first];
+                    arguments.extend([first.host.as_bytes().to_vec(), number(first.depth), number(group.len() as u64)]);
+                    for index in group {
+                        let link = &links[*index];
+                        arguments.extend([link.fingerprint.to_be_bytes().to_vec(), link.bytes.clone()]);
+                    }
+                }
+                orders.push(order);
+                self.script(&scripts.put, *bucket, arguments, true)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, true);
+        let mut results = Vec::new();
+        for (order, answer) in orders.into_iter().zip(answers) {
+            let reply = array(answer?);
+            let flags = reply.first().map(bytes).unwrap_or_default();
+            let mut new = vec![false; order.len()];
+            for (index, flag) in order.into_iter().zip(flags) {
+                new[index] = flag == b'1';
+            }
+            results.push(PutResult { new, queued: reply.get(2).map_or(0, integer) });
+        }
+        Ok(results)
+    }
+
+    /// Leases links. A lost reply is an error: what was leased then is known to nobody but the store, and only a new
+    /// epoch puts it back. `None` where the bucket has another owner or epoch.
+    pub fn take(&mut self, requests: &[TakeRequest]) -> Result<Vec<Option<TakeResult>>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                let mut arguments = self.held(request.token);
+                arguments.extend([number(request.room as u64), number(request.others as u64)]);
+                for (host, room) in &request.hosts {
+                    arguments.extend([host.as_bytes().to_vec(), number(*room as u64)]);
+                }
+                self.script(&scripts.take, request.token.bucket, arguments, false)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, true);
+        answers.into_iter().map(|answer| take_result(array(answer?))).collect()
+    }
+
+    /// Settles pages, all of a request or none: for each whether it was accepted, or why not.
+    pub fn settle(&mut self, requests: &[SettleRequest]) -> Result<Vec<Result<(), String>>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                let mut arguments = self.held(request.token);
+                arguments.extend([
+                    number(request.sequence),
+                    number(request.pages),
+                    number(request.fingerprints.len() as u64),
+                ]);
+                arguments.extend(request.fingerprints.iter().map(|fingerprint| fingerprint.to_be_bytes().to_vec()));
+                for (host, note) in &request.notes {
+                    arguments.extend([host.as_bytes().to_vec(), note.clone()]);
+                }
+                self.script(&scripts.settle, request.token.bucket, arguments, true)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, true);
+        let mut results = Vec::new();
+        for answer in answers {
+            let reply = array(answer?);
+            let why = reply.get(1).map(|why| String::from_utf8_lossy(&bytes(why)).into_owned()).unwrap_or_default();
+            results.push(if reply.first().is_some_and(|done| integer(done) == 1) { Ok(()) } else { Err(why) });
+        }
+        Ok(results)
+    }
+
+    /// Puts leased links back as they are now.
+    pub fn give_back(&mut self, token: Token, links: &[StoredLink]) -> Result<bool, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let mut arguments = self.held(token);
+        for link in links {
+            arguments.extend([
+                link.fingerprint.to_be_bytes().to_vec(),
+                link.host.as_bytes().to_vec(),
+                number(link.depth),
+                link.bytes.clone(),
+            ]);
+        }
+        let command = self.script(&scripts.give_back, token.bucket, arguments, true);
+        let answer = self.one(command)?;
+        Ok(array(answer).first().is_some_and(|done| integer(done) == 1))
+    }
+
+    /// Whether a fingerprint is in the seen set.
+    pub fn is_known(&mut self, bucket: u32, fingerprint: u64) -> Result<bool, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let arguments = vec![fingerprint.to_be_bytes().to_vec()];
+        let command = self.script(&scripts.known, bucket, arguments, true);
+        Ok(integer(&self.read(command)?) == 1)
+    }
+
+    /// The notes about hosts of a bucket.
+    pub fn notes(&mut self, hosts: &[(u32, Box<str>)]) -> Result<Vec<Option<Vec<u8>>>, Unreachable> {
+        let commands: Vec<_> = hosts
+            .iter()
+            .map(|(bucket, host)| {
+                let key = self.bucket_keys(*bucket).pop().unwrap_or_default();
+                plain(&key, vec![b"HGET".to_vec(), key.clone().into_bytes(), host.as_bytes().to_vec()])
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, false);
+        answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
+    }
+
+    /// The state of all buckets, each read by itself.
+    pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
+        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages"];
+        let commands: Vec<_> = (0..buckets)
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                let mut parts = vec![b"HMGET".to_vec(), key.clone().into_bytes()];
+                parts.extend(fields.iter().map(|field| field.as_bytes().to_vec()));
+                plain(&key, parts)
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, false);
+        let mut states = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let reply = array(answer?);
+            let at = |index: usize| reply.get(index).map_or(0, integer);
+            states.push(BucketState {
+                owner: reply
+                    .first()
+                    .map(|owner| String::from_utf8_lossy(&bytes(owner)).into_owned())
+                    .unwrap_or_default(),
+                epoch: at(1),
+                until: at(2),
+                known: at(3),
+                queued: at(4),
+                leased: at(5),
+                settled: at(6),
+                pages: at(7),
+            });
+        }
+        Ok(states)
+    }
+
+    /// The counts of all buckets once more, replicated.
+    pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> =
+            (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new(), true)).collect();
+        let answers = self.nodes.run(&commands, true);
+        let mut states = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let reply = array(answer?);
+            let at = |index: usize| reply.get(index).map_or(0, integer);
+            let [known, queued, leased, settled, pages] = [at(0), at(1), at(2), at(3), at(4)];
+            states.push(BucketState { known, queued, leased, settled, pages, ..BucketState::default() });
+        }
+        Ok(states)
+    }
+
+    /// The last settled sequence number of every token: bucket, epoch, owner, number.
+    pub fn positions(&mut self, buckets: u32) -> Result<Vec<(u32, u64, String, u64)>, Unreachable> {
+        let commands: Vec<_> = (0..buckets)
+            .map(|bucket| {
+                let key = format!("{{{}:{bucket}}}head", self.name);
+                plain(&key, vec![b"HGETALL".to_vec(), key.clone().into_bytes()])
+            })
+            .collect();
+        let answers = self.nodes.run(&commands, false);
+        let mut positions = Vec::new();
+        for (bucket, answer) in (0..).zip(answers) {
+            let fields: Vec<(Vec<u8>, Vec<u8>)> = match answer? {
+                Value::Map(pairs) => pairs.iter().map(|(field, value)| (bytes(field), bytes(value))).collect(),
+                other => array(other)
+                    .chunks(2)
+                    .map(|pair| (bytes(&pair[0]), pair.get(1).map(bytes).unwrap_or_default()))
+                    .collect(),
+            };
+            for (field, value) in fields {
+                let field = String::from_utf8_lossy(&field).into_owned();
+                let Some((epoch, owner)) = field.strip_prefix('e').and_then(|rest| rest.split_once(':')) else {
+                    continue;
+                };
+                if let (Ok(epoch), Ok(last)) = (epoch.parse(), String::from_utf8_lossy(&value).parse()) {
+                    positions.push((bucket, epoch, owner.to_owned(), last));
+                }
+            }
+        }
+        Ok(positions)
+    }
+
+    /// Moves pages from the pool to a bucket; how many. A transfer that another process began is completed.
+    pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let id = number(bucket);
+        let grant = self.pool(&scripts.grant, vec![id.clone(), number(wanted)]);
+        let reply = array(self.one(grant)?);
+        let [transfer, amount] = [0, 1].map(|index| reply.get(index).map_or(0, integer));
+        if transfer == 0 {
+            return Ok(0);
+        }
+        let credit = self.script(&scripts.credit, bucket, vec![number(transfer), number(amount)], true);
+        self.one(credit)?;
+        let granted = self.pool(&scripts.granted, vec![id, number(transfer)]);
+        self.one(granted)?;
+        Ok(amount)
+    }
+
+    /// Moves the pages that an idle bucket does not need back to the pool; how many.
+    pub fn refund(&mut self, token: Token) -> Result<u64, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let refund = self.script(&scripts.refund, token.bucket, self.held(token), true);
+        let reply = array(self.one(refund)?);
+        let [transfer, amount] = [0, 1].map(|index| reply.get(index).map_or(0, integer));
+        if transfer == 0 {
+            return Ok(0);
+        }
+        let accept = self.pool(&scripts.accept, vec![number(token.bucket), number(transfer), number(amount)]);
+        self.one(accept)?;
+        let refunded = self.script(&scripts.refunded, token.bucket, vec![number(transfer)], true);
+        self.one(refunded)?;
+        Ok(amount)
+    }
+
+    /// One plain command on a key of the crawl.
+    pub fn plain(&mut self, key: &str, parts: &[&[u8]], is_write: bool) -> Result<Value, Unreachable> {
+        let command = plain(key, parts.iter().map(|part| part.to_vec()).collect());
+        let mut answers = self.nodes.run(&[command], is_write);
+        answers.pop().unwrap_or_else(|| Ok(Value::Nil))
+    }
+
+    /// Removes everything of the crawl from the store.
+    pub fn remove(&mut self, buckets: u32) -> Result<(), Unreachable> {
+        for bucket in 0..buckets {
+            let keys = self.bucket_keys(bucket);
+            let mut parts = vec![b"UNLINK".to_vec()];
+            parts.extend(keys.iter().map(|key| key.clone().into_bytes()));
+            let command = plain(keys.first().map_or("", String::as_str), parts);
+            self.one(command)?;
+        }
+        for what in ["pool", "members", "meta"] {
+            let key = self.crawl_key(what);
+            self.plain(&key, &[b"UNLINK", key.as_bytes()], true)?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, command: Command<'_>) -> Answer {
+        let mut answers = self.nodes.run(&[command], true);
+        answers.pop().unwrap_or_else(|| Ok(Value::Nil))
+    }
+
+    fn read(&mut self, command: Command<'_>) -> Answer {
+        let mut answers = self.nodes.run(&[command], false);
+        answers.pop().unwrap_or_else(|| Ok(Value::Nil))
+    }
+}
+
+fn plain(key: &str, parts: Vec<Vec<u8>>) -> Command<'static> {
+    Command { key: key.to_owned(), kind: Kind::Plain(parts), repeatable: true }
+}
+
+fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
+    if reply.first().is_none_or(|done| integer(done) != 1) {
+        return Ok(None);
+    }
+    let at = |index: usize| reply.get(index).map_or(0, integer);
+    let quota = match reply.get(3) {
+        Some(Value::Int(left)) => u64::try_from(*left).ok(),
+        _ => None,
+    };
+    let mut result = TakeResult { queued: at(1), leased: at(2), quota, hosts: Vec::new() };
+    for host in reply.into_iter().skip(4) {
+        let fields = array(host);
+        let Some((host, fields)) = fields.split_first() else { continue };
+        let Some((left, fields)) = fields.split_first() else { continue };
+        let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
+        let mut links = Vec::with_capacity(fields.len() / 3);
+        for link in fields.chunks_exact(3) {
+            let depth = u32::try_from(integer(&link[1])).unwrap_or(u32::MAX);
+            let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
+            links.push(decode(&bytes(&link[2]), &host, depth).ok_or_else(damaged)?);
+        }
+        result.hosts.push(TakenHost { host, left: integer(left), links });
+    }
+    Ok(Some(result))
+}
+
+fn number(value: impl Into<u64>) -> Vec<u8> {
+    value.into().to_string().into_bytes()
+}
+
+fn array(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(values) | Value::Set(values) => values,
+        _ => Vec::new(),
+    }
+}
+
+fn integer(value: &Value) -> u64 {
+    match value {
+        Value::Int(number) => u64::try_from(*number).unwrap_or(0),
+        Value::BulkString(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The bytes of a reply.
+pub(super) fn bytes(value: &Value) -> Vec<u8> {
+    match value {
+        Value::BulkString(bytes) => bytes.clone(),
+        Value::SimpleString(text) => text.clone().into_bytes(),
+        Value::Int(number) => number.to_string().into_bytes(),
+        _ => Vec::new(),
+    }
+}

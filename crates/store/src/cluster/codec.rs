@@ -1,0 +1,49 @@
+//! How a link is stored: without what its key, its host and its level say already.
+
+use argiope_core::schedule::frontier::seen_key;
+use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
+
+use crate::memory::behind_host;
+
+/// Scheme and kind, redirects, tries, length of the page that it was found on.
+const HEAD: usize = 7;
+
+/// A link on its way into the queue of a bucket.
+#[derive(Clone, Debug)]
+pub struct StoredLink {
+    pub fingerprint: u64,
+    pub host: Box<str>,
+    pub depth: u32,
+    pub bytes: Vec<u8>,
+}
+
+impl StoredLink {
+    pub fn new(link: LinkRef<'_>, key: u64) -> Self {
+        let via = link.via.map_or("", Url::as_str);
+        let rest = behind_host(link.url);
+        let mut bytes = Vec::with_capacity(HEAD + via.len() + rest.len());
+        bytes.extend([link.kind as u8 | (u8::from(link.url.is_https()) << 7), link.redirects, link.tries]);
+        bytes.extend((via.len() as u32).to_be_bytes());
+        bytes.extend(via.as_bytes());
+        bytes.extend(rest.as_bytes());
+        let fingerprint = seen_key(link.url, link.kind, key);
+        Self { fingerprint, host: link.url.host().into(), depth: link.depth, bytes }
+    }
+}
+
+/// Reads a link back. `None` where the bytes are not what [`StoredLink::new`] wrote.
+pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
+    let (&[flags, redirects, tries, v0, v1, v2, v3], rest) = bytes.split_first_chunk::<HEAD>()?;
+    let (via, rest) = rest.split_at_checked(u32::from_be_bytes([v0, v1, v2, v3]) as usize)?;
+    let scheme = if flags & 0x80 == 0 { "http://" } else { "https://" };
+    let text = [scheme, host, std::str::from_utf8(rest).ok()?].concat();
+    let via = std::str::from_utf8(via).ok()?;
+    Some(Link {
+        url: UrlRef::from_normal(&text)?.to_url(),
+        via: if via.is_empty() { None } else { Some(UrlRef::from_normal(via)?.to_url()) },
+        depth,
+        redirects,
+        tries,
+        kind: LinkKind::from_number(flags & 0x7F)?,
+    })
+}

@@ -1,0 +1,527 @@
+//! Connections to the nodes of a Redis or Valkey cluster, or to a single server.
+//!
+//! Commands are grouped into one pipeline per node, all pipelines are sent before the first reply is read, and `WAIT`
+//! follows the writes on the same connection. Redirections, unknown scripts and failovers are handled here; what cannot
+//! be answered after [`Nodes::PATIENCE`] is returned as [`Unreachable`].
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use redis::{Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates, Value};
+use sha1::{Digest, Sha1};
+
+/// How long a node may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long to wait before what failed is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a node that had no replica is believed to have none.
+const RECHECK: Duration = Duration::from_secs(1);
+/// Slots of a cluster.
+const SLOTS: usize = 16_384;
+
+/// A Lua script with its digest.
+#[derive(Clone)]
+pub struct Script {
+    source: String,
+    digest: String,
+}
+
+impl Script {
+    pub fn new(source: String) -> Self {
+        let digest = Sha1::digest(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { source, digest }
+    }
+}
+
+/// One command, and the key whose slot decides which node gets it.
+#[derive(Clone)]
+pub struct Command<'a> {
+    pub key: String,
+    pub kind: Kind<'a>,
+    /// Whether it may be sent again when its reply was lost.
+    pub repeatable: bool,
+}
+
+#[derive(Clone)]
+pub enum Kind<'a> {
+    Plain(Vec<Vec<u8>>),
+    Script { script: &'a Script, keys: Vec<String>, arguments: Vec<Vec<u8>> },
+}
+
+impl Command<'_> {
+    fn packed(&self, with_source: bool) -> Vec<u8> {
+        match &self.kind {
+            Kind::Plain(parts) => {
+                let mut command = Cmd::new();
+                for part in parts {
+                    command.arg(part.as_slice());
+                }
+                command.get_packed_command()
+            }
+            Kind::Script { script, keys, arguments } => {
+                let mut command = redis::cmd(if with_source { "EVAL" } else { "EVALSHA" });
+                command.arg(if with_source { script.source.as_str() } else { script.digest.as_str() });
+                command.arg(keys.len());
+                for key in keys {
+                    command.arg(key.as_str());
+                }
+                for argument in arguments {
+                    command.arg(argument.as_slice());
+                }
+                command.get_packed_command()
+            }
+        }
+    }
+}
+
+/// The store did not answer, or refused for a reason that does not pass.
+#[derive(Clone, Debug)]
+pub struct Unreachable {
+    pub message: String,
+    /// Whether waiting cannot help: wrong password, wrong kind of server.
+    pub is_final: bool,
+}
+
+impl Unreachable {
+    fn passing(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_final: false }
+    }
+}
+
+/// What became of one command.
+pub type Answer = Result<Value, Unreachable>;
+
+/// Work done through these connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    pub commands: u64,
+    pub round_trips: u64,
+    pub bytes_out: u64,
+}
+
+/// The nodes of a cluster, or one server.
+pub struct Nodes {
+    seeds: Vec<ConnectionInfo>,
+    by_address: HashMap<(String, u16), Connection>,
+    /// Which node has which slot; empty for a single server.
+    slots: Vec<Option<(String, u16)>>,
+    is_cluster: bool,
+    pub traffic: Traffic,
+    /// Whether a write was accepted that only one node holds.
+    pub single_copy: bool,
+    /// Nodes without a replica, and when that was seen.
+    alone: HashMap<(String, u16), Instant>,
+}
+
+impl Nodes {
+    /// How long commands are tried again before the caller hears of it.
+    pub const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Reads `redis://[user:password@]host:port[,host:port...]` (or `rediss://`) and finds the topology.
+    pub fn open(address: &str, authority: Option<&[u8]>) -> Result<Self, Unreachable> {
+        let seeds = seeds(address, authority)?;
+        let mut nodes = Self {
+            seeds,
+            by_address: HashMap::new(),
+            slots: Vec::new(),
+            is_cluster: false,
+            traffic: Traffic::default(),
+            single_copy: false,
+            alone: HashMap::new(),
+        };
+        nodes.find_topology()?;
+        Ok(nodes)
+    }
+
+    pub fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    /// Asks any node that answers who has which slot.
+    fn find_topology(&mut self) -> Result<(), Unreachable> {
+        let known = self.slots.iter().flatten().cloned().collect::<std::collections::BTreeSet<_>>();
+        let seeds: Vec<(String, u16)> = self.seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
+        let mut fault = Unreachable::passing("no address was given");
+        for address in known.into_iter().chain(seeds) {
+            match self.ask_topology(&address) {
+                Ok(()) => return Ok(()),
+                Err(found) => {
+                    self.by_address.remove(&address);
+                    fault = found;
+                }
+            }
+            if fault.is_final {
+                break;
+            }
+        }
+        Err(fault)
+    }
+
+    fn ask_topology(&mut self, address: &(String, u16)) -> Result<(), Unreachable> {
+        let info = self.call(address, &redis::cmd("INFO").arg("cluster").get_packed_command())?;
+        let text = match &info {
+            Value::BulkString(text) => String::from_utf8_lossy(text).into_owned(),
+            Value::VerbatimString { text, .. } => text.clone(),
+            other => return Err(Unreachable::passing(format!("{}:{}: {other:?}", address.0, address.1))),
+        };
+        self.is_cluster = text.contains("cluster_enabled:1");
+        if !self.is_cluster {
+            self.slots = vec![Some(address.clone())];
+            return Ok(());
+        }
+        let shards = self.call(address, &redis::cmd("CLUSTER").arg("SLOTS").get_packed_command())?;
+        let Value::Array(ranges) = shards else { return Err(Unreachable::passing("CLUSTER SLOTS was not answered")) };
+        let mut slots = vec![None; SLOTS];
+        for range in ranges {
+            let Value::Array(range) = range else { continue };
+            let (Some(Value::Int(first)), Some(Value::Int(last)), Some(Value::Array(primary))) =
+                (range.first(), range.get(1), range.get(2))
+            else {
+                continue;
+            };
+            let (Some(Value::BulkString(host)), Some(Value::Int(port))) = (primary.first(), primary.get(1)) else {
+                continue;
+            };
+            let host = if host.is_empty() { address.0.clone() } else { String::from_utf8_lossy(host).into_owned() };
+            for slot in *first..=*last {
+                if let Some(place) = usize::try_from(slot).ok().and_then(|slot| slots.get_mut(slot)) {
+                    *place = Some((host.clone(), *port as u16));
+                }
+            }
+        }
+        if slots.iter().any(Option::is_none) {
+            return Err(Unreachable::passing("some slots of the cluster have no node"));
+        }
+        self.slots = slots;
+        Ok(())
+    }
+
+    /// One command to one node.
+    fn call(&mut self, address: &(String, u16), packed: &[u8]) -> Result<Value, Unreachable> {
+        let fail = |error: redis::RedisError| Unreachable::passing(format!("{}:{}: {error}", address.0, address.1));
+        let connection = self.connect(address)?;
+        connection.send_packed_command(packed).map_err(fail)?;
+        match connection.recv_response().map_err(fail)? {
+            Value::ServerError(error) => Err(Unreachable {
+                message: format!("{}:{}: {error:?}", address.0, address.1),
+                is_final: matches!(error.code(), "NOAUTH" | "WRONGPASS" | "NOPERM"),
+            }),
+            value => Ok(value),
+        }
+    }
+
+    fn connect(&mut self, address: &(String, u16)) -> Result<&mut Connection, Unreachable> {
+        if !self.by_address.contains_key(address) {
+            let Some(seed) = self.seeds.first() else { return Err(Unreachable::passing("no address was given")) };
+            let target = match seed.addr() {
+                ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                    host: address.0.clone(),
+                    port: address.1,
+                    insecure: *insecure,
+                    tls_params: tls_params.clone(),
+                },
+                _ => ConnectionAddr::Tcp(address.0.clone(), address.1),
+            };
+            let fail = |error: redis::RedisError| {
+                let is_final = error.kind() == redis::ErrorKind::AuthenticationFailed;
+                Unreachable { message: format!("{}:{}: {error}", address.0, address.1), is_final }
+            };
+            let client = Client::open(seed.clone().set_addr(target)).map_err(fail)?;
+            let connection = client.get_connection_with_timeout(CONNECT).map_err(fail)?;
+            connection.set_read_timeout(Some(TIMEOUT)).map_err(fail)?;
+            connection.set_write_timeout(Some(TIMEOUT)).map_err(fail)?;
+            self.by_address.insert(address.clone(), connection);
+        }
+        self.by_address.get_mut(address).ok_or_else(|| Unreachable::passing("no connection"))
+    }
+
+    fn node_of(&self, key: &str) -> Option<(String, u16)> {
+        if self.is_cluster { self.slots.get(slot_of(key))?.clone() } else { self.slots.first()?.clone() }
+    }
+
+    /// Runs all commands. With `replicate`, each answer is given once a replica has what was written, or where there is
+    /// none to wait for.
+    pub fn run(&mut self, commands: &[Command<'_>], replicate: bool) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
+        let mut attempt = Attempt { with_source: false, ask: HashMap::new() };
+        let until = Instant::now() + Self::PATIENCE;
+        let mut fault = String::new();
+        loop {
+            let open: Vec<usize> = (0..commands.len()).filter(|index| answers[*index].is_none()).collect();
+            if open.is_empty() {
+                break;
+            }
+            if Instant::now() >= until {
+                for index in open {
+                    answers[index] = Some(Err(Unreachable::passing(fault.clone())));
+                }
+                break;
+            }
+            self.attempt(commands, &open, &mut answers, &mut attempt, replicate, &mut fault);
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(Unreachable::passing("lost")))).collect()
+    }
+
+    fn attempt(
+        &mut self,
+        commands: &[Command<'_>],
+        open: &[usize],
+        answers: &mut [Option<Answer>],
+        attempt: &mut Attempt,
+        replicate: bool,
+        fault: &mut String,
+    ) {
+        let mut groups: HashMap<(String, u16), Vec<usize>> = HashMap::new();
+        for index in open {
+            let node = attempt.ask.get(index).cloned().or_else(|| self.node_of(&commands[*index].key));
+            if let Some(node) = node {
+                groups.entry(node).or_default().push(*index);
+            }
+        }
+        let mut moved = groups.is_empty();
+        let mut sent = Vec::new();
+        for (node, indexes) in groups {
+            let mut bytes = Vec::new();
+            for index in &indexes {
+                if attempt.ask.contains_key(index) {
+                    bytes.extend(redis::cmd("ASKING").get_packed_command());
+                }
+                bytes.extend(commands[*index].packed(attempt.with_source));
+            }
+            let wait = replicate && !self.is_alone(&node);
+            if wait {
+                bytes.extend(redis::cmd("WAIT").arg(1).arg(500).get_packed_command());
+            }
+            self.traffic.commands += indexes.len() as u64;
+            self.traffic.round_trips += 1;
+            self.traffic.bytes_out += bytes.len() as u64;
+            let written = self.connect(&node).and_then(|connection| {
+                connection.send_packed_command(&bytes).map_err(|error| Unreachable::passing(error.to_string()))
+            });
+            match written {
+                Ok(()) => sent.push((node, indexes, wait)),
+                Err(error) => {
+                    *fault = error.message;
+                    self.by_address.remove(&node);
+                    moved = true;
+                }
+            }
+        }
+        let asked = std::mem::take(&mut attempt.ask);
+        let mut pause = moved;
+        attempt.with_source = false;
+        for (node, indexes, wait) in sent {
+            match self.receive(&node, &indexes, &asked, wait) {
+                Ok((values, is_replicated)) => {
+                    for (index, value) in indexes.into_iter().zip(values) {
+                        match value {
+                            Value::ServerError(error) => match error.code() {
+                                "NOSCRIPT" => attempt.with_source = true,
+                                "ASK" => {
+                                    attempt.ask.extend(target(error.details()).map(|node| (index, node)));
+                                }
+                                "MOVED" => moved = true,
+                                "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "READONLY" | "MASTERDOWN" | "BUSY" | "OOM"
+                                | "NOREPLICAS" | "MISCONF" => {
+                                    *fault = format!(
+                                        "{}:{}: {} {}",
+                                        node.0,
+                                        node.1,
+                                        error.code(),
+                                        error.details().unwrap_or("")
+                                    );
+                                    pause = true;
+                                    moved |= error.code() != "TRYAGAIN";
+                                }
+                                _ => {
+                                    let message = format!("{}:{}: {error:?}", node.0, node.1);
+                                    answers[index] = Some(Err(Unreachable { message, is_final: true }));
+                                }
+                            },
+                            _ if replicate && !is_replicated => {
+                                *fault = format!("{}:{}: no replica confirms writes", node.0, node.1);
+                                pause = true;
+                                if !commands[index].repeatable {
+                                    answers[index] = Some(Err(Unreachable::passing(fault.clone())));
+                                }
+                            }
+                            value => answers[index] = Some(Ok(value)),
+                        }
+                    }
+                }
+                Err(error) => {
+                    *fault = error.message.clone();
+                    self.by_address.remove(&node);
+                    (moved, pause) = (true, true);
+                    // Whether these were executed is not known.
+                    for index in indexes.into_iter().filter(|index| !commands[*index].repeatable) {
+                        answers[index] = Some(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        if pause {
+            std::thread::sleep(PAUSE);
+        }
+        if moved && self.find_topology().is_err() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        node: &(String, u16),
+        indexes: &[usize],
+        asked: &HashMap<usize, (String, u16)>,
+        replicate: bool,
+    ) -> Result<(Vec<Value>, bool), Unreachable> {
+        let fail = |error: redis::RedisError| Unreachable::passing(format!("{}:{}: {error}", node.0, node.1));
+        let connection = self.connect(node)?;
+        let mut values = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            if asked.contains_key(index) {
+                connection.recv_response().map_err(fail)?;
+            }
+            values.push(connection.recv_response().map_err(fail)?);
+        }
+        if !replicate {
+            return Ok((values, true));
+        }
+        let confirmed = matches!(connection.recv_response().map_err(fail)?, Value::Int(count) if count >= 1);
+        if confirmed {
+            self.single_copy = false;
+            return Ok((values, true));
+        }
+        // A node whose replica is dead or was never there accepts writes alone. One whose replica is only out of reach
+        // may have been replaced by it already.
+        let alone = self.has_no_replica(node)?;
+        if alone {
+            self.single_copy = true;
+            self.alone.insert(node.clone(), Instant::now());
+        }
+        Ok((values, alone))
+    }
+
+    /// Whether a node is known to have no replica: `WAIT` would only cost time.
+    fn is_alone(&mut self, node: &(String, u16)) -> bool {
+        match self.alone.get(node) {
+            Some(seen) if seen.elapsed() < RECHECK => return true,
+            None if self.is_cluster => return false,
+            _ => {}
+        }
+        let alone = self.has_no_replica(node).unwrap_or(false);
+        if alone {
+            self.single_copy = true;
+            self.alone.insert(node.clone(), Instant::now());
+        } else {
+            self.alone.remove(node);
+        }
+        alone
+    }
+
+    fn has_no_replica(&mut self, node: &(String, u16)) -> Result<bool, Unreachable> {
+        if !self.is_cluster {
+            let Value::Array(role) = self.call(node, &redis::cmd("ROLE").get_packed_command())? else {
+                return Ok(false);
+            };
+            return Ok(matches!(role.get(2), Some(Value::Array(replicas)) if replicas.is_empty()));
+        }
+        let id = match self.call(node, &redis::cmd("CLUSTER").arg("MYID").get_packed_command())? {
+            Value::BulkString(id) => id,
+            _ => return Ok(false),
+        };
+        let replicas = redis::cmd("CLUSTER").arg("REPLICAS").arg(id.as_slice()).get_packed_command();
+        let Value::Array(lines) = self.call(node, &replicas)? else { return Ok(false) };
+        Ok(lines.iter().all(|line| match line {
+            Value::BulkString(line) => {
+                let line = String::from_utf8_lossy(line);
+                line.split(' ').nth(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "fail"))
+            }
+            _ => false,
+        }))
+    }
+}
+
+/// How commands are sent in one attempt.
+struct Attempt {
+    with_source: bool,
+    /// Where a slot is being moved to.
+    ask: HashMap<usize, (String, u16)>,
+}
+
+/// `SLOT HOST:PORT`.
+fn target(details: Option<&str>) -> Option<(String, u16)> {
+    let (host, port) = details?.split_whitespace().next_back()?.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+fn host_port(address: &ConnectionAddr) -> Option<(String, u16)> {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Some((host.clone(), *port)),
+        _ => None,
+    }
+}
+
+/// The slot of a key: CRC16 of what is between the first braces.
+pub fn slot_of(key: &str) -> usize {
+    let tag = match key.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+        Some((tag, _)) if !tag.is_empty() => tag,
+        _ => key,
+    };
+    let mut crc: u16 = 0;
+    for byte in tag.bytes() {
+        crc ^= u16::from(byte) << 8;
+        for _ in 0..8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+        }
+    }
+    usize::from(crc) % SLOTS
+}
+
+/// The servers that an address names. User and password hold for all of them.
+fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>, Unreachable> {
+    let bad = |why: String| Unreachable { message: format!("--frontier: {why}"), is_final: true };
+    let (scheme, rest) =
+        address.split_once("://").ok_or_else(|| bad("an address such as redis://host:6379 is needed".into()))?;
+    let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
+    let mut seeds = Vec::new();
+    for host in hosts.trim_end_matches('/').split(',') {
+        let at = if login.is_empty() { "" } else { "@" };
+        let text = format!("{scheme}://{login}{at}{host}");
+        // The error names the address, and with it the password: it is not shown.
+        let mut info = text
+            .as_str()
+            .into_connection_info()
+            .map_err(|error| bad(format!("{scheme}://{host}: {}", error.category())))?;
+        if let (true, Some(authority)) = (scheme == "rediss", authority) {
+            let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.to_vec()) };
+            let client = Client::build_with_tls(info, certificates).map_err(|error| bad(error.category().into()))?;
+            info = client.get_connection_info().clone();
+        }
+        seeds.push(info);
+    }
+    Ok(seeds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_cluster_specification() {
+        assert_eq!(slot_of("123456789"), 0x31C3);
+        assert_eq!(slot_of("{user1000}.following"), slot_of("{user1000}.followers"));
+        assert_ne!(slot_of("foo{}{bar}"), slot_of("bar"));
+    }
+
+    #[test]
+    fn one_address_names_many_servers_and_one_login() {
+        let seeds = seeds("redis://user:secret@a:1,b:2", None).expect("an address");
+        let hosts: Vec<_> = seeds.iter().filter_map(|seed| host_port(seed.addr())).collect();
+        assert_eq!(hosts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        assert_eq!(seeds[1].redis_settings().username(), Some("user"));
+        assert!(super::seeds("nowhere", None).is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! The crawl that a fleet works on: its settings, which the first process decides, and its processes.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redis::Value;
+use serde::{Deserialize, Serialize};
+
+use super::client::{FleetClient, bytes};
+use super::connection::Unreachable;
+
+/// A process that was not heard of for this long does not count.
+const SILENT_MS: u64 = 15_000;
+
+/// What holds for all processes of a crawl.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetSettings {
+    /// The program that created the crawl.
+    pub version: String,
+    /// The key of the fingerprints.
+    pub key: u64,
+    pub buckets: u32,
+    pub max_pages: Option<u64>,
+    /// Where results go.
+    pub out: String,
+    /// The settings of the first process, as JSON, without what each process decides for itself.
+    pub config: String,
+}
+
+/// How far a crawl is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetState {
+    /// Its roots may not be put yet.
+    Created,
+    Running,
+    Finished,
+    MaxPages,
+}
+
+impl FleetSettings {
+    /// The settings of a crawl that exists.
+    pub fn read(client: &mut FleetClient) -> Result<Option<Self>, Unreachable> {
+        let key = client.crawl_key("meta");
+        let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"crawl"], false)?);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let damaged = |_| Unreachable { message: format!("{key} is not a crawl of this program"), is_final: true };
+        serde_json::from_slice(&text).map(Some).map_err(damaged)
+    }
+
+    /// Creates the crawl, unless another process has: the settings that hold.
+    pub fn create(&self, client: &mut FleetClient) -> Result<Self, Unreachable> {
+        let key = client.crawl_key("meta");
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        if let Some(most) = self.max_pages {
+            let pool = client.crawl_key("pool");
+            client.plain(&pool, &[b"HSETNX", pool.as_bytes(), b"left", most.to_string().as_bytes()], true)?;
+        }
+        client.plain(&key, &[b"HSETNX", key.as_bytes(), b"crawl", &text], true)?;
+        Ok(Self::read(client)?.unwrap_or_else(|| self.clone()))
+    }
+}
+
+impl FleetState {
+    pub fn read(client: &mut FleetClient) -> Result<Self, Unreachable> {
+        let key = client.crawl_key("meta");
+        let state = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"state"], false)?);
+        Ok(match state.as_slice() {
+            b"running" => Self::Running,
+            b"finished" => Self::Finished,
+            b"max_pages" => Self::MaxPages,
+            _ => Self::Created,
+        })
+    }
+
+    /// The roots are in the store.
+    pub fn set_running(client: &mut FleetClient) -> Result<(), Unreachable> {
+        let key = client.crawl_key("meta");
+        client.plain(&key, &[b"HSETNX", key.as_bytes(), b"state", b"running"], true).map(drop)
+    }
+}
+
+/// One process of a fleet, as it described itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MemberInfo {
+    pub id: String,
+    pub version: String,
+    /// When it was last heard of, in milliseconds since the Unix epoch by its own clock.
+    pub at: u64,
+    pub buckets: usize,
+}
+
+/// The processes of a fleet.
+pub struct Members {
+    pub live: usize,
+    /// This process's number among them.
+    pub place: usize,
+    /// The time of the store's node.
+    pub now_ms: u64,
+}
+
+impl Members {
+    /// Says that this process is alive, and counts the others.
+    pub(super) fn beat(client: &mut FleetClient, buckets: usize) -> Result<Self, Unreachable> {
+        let key = client.crawl_key("members");
+        let now_ms = store_time(client, &key)?;
+        let info = MemberInfo {
+            id: client.owner().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at: now_ms,
+            buckets,
+        };
+        let text = serde_json::to_vec(&info).unwrap_or_default();
+        client.plain(&key, &[b"HSET", key.as_bytes(), info.id.as_bytes(), &text], false)?;
+        let all = Self::all(client)?;
+        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + SILENT_MS > now_ms).collect();
+        let place = live.iter().position(|member| member.id == info.id).unwrap_or(0);
+        for gone in all.iter().filter(|member| member.at + 4 * SILENT_MS < now_ms) {
+            client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()], false)?;
+        }
+        Ok(Self { live: live.len().max(1), place, now_ms })
+    }
+
+    /// All processes that were heard of lately, by name.
+    pub fn all(client: &mut FleetClient) -> Result<Vec<MemberInfo>, Unreachable> {
+        let key = client.crawl_key("members");
+        let values = match client.plain(&key, &[b"HVALS", key.as_bytes()], false)? {
+            Value::Array(values) => values,
+            _ => Vec::new(),
+        };
+        let mut all: Vec<MemberInfo> =
+            values.iter().filter_map(|value| serde_json::from_slice(&bytes(value)).ok()).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+
+    pub(super) fn leave(client: &mut FleetClient) -> Result<(), Unreachable> {
+        let key = client.crawl_key("members");
+        let id = client.owner().to_owned();
+        client.plain(&key, &[b"HDEL", key.as_bytes(), id.as_bytes()], false).map(drop)
+    }
+}
+
+fn store_time(client: &mut FleetClient, key: &str) -> Result<u64, Unreachable> {
+    let here = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    match client.plain(key, &[b"TIME"], false)? {
+        Value::Array(parts) => {
+            let number = |index: usize| {
+                parts.get(index).and_then(|part| String::from_utf8(bytes(part)).ok()?.parse::<u64>().ok())
+            };
+            Ok(number(0).zip(number(1)).map_or_else(here, |(seconds, micros)| seconds * 1_000 + micros / 1_000))
+        }
+        _ => Ok(here()),
+    }
+}

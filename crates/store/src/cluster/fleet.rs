@@ -1,0 +1,334 @@
+//! [`FleetFrontier`]: the frontier of one process of a fleet. No call waits for the store.
+//!
+//! Links that are found go to the settle thread, which puts them into their buckets; links to fetch come from the lease
+//! thread, which leases them in advance. A page is settled by the settle thread after its links are in the store and
+//! its record is durable.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use argiope_core::schedule::frontier::{FrontierNews, Put, seen_key};
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+
+use super::bucket_of;
+use super::codec::StoredLink;
+use super::shared::{Event, FleetTotals, LeaseCommand, SettledRecord, Shared};
+
+/// Fingerprints of links that were put lately, so that the links of every page's menu are put once.
+const RECENT: usize = 1 << 18;
+
+/// The frontier of one process.
+pub struct FleetFrontier {
+    shared: Arc<Shared>,
+    key: u64,
+    buckets: u32,
+    recent: Vec<u64>,
+    lanes: Vec<FleetLane>,
+    /// The lanes of buckets that are held, and of hosts that were asked for a robots.txt on the way.
+    by_host: HashMap<Box<str>, LaneId>,
+    held: HashMap<u32, HeldBucket>,
+    leased: HashMap<u64, u32>,
+    /// Links that are leased in advance, in all lanes.
+    ahead: u64,
+    totals: FleetTotals,
+    is_over: bool,
+    lost: Option<String>,
+}
+
+struct FleetLane {
+    host: Box<str>,
+    bucket: u32,
+    /// Leased in advance, by depth.
+    links: BTreeMap<u32, VecDeque<Link>>,
+    count: u64,
+    /// Still queued in the store.
+    left: u64,
+    note: Option<Vec<u8>>,
+}
+
+struct HeldBucket {
+    epoch: u64,
+    had_owner: bool,
+    leaving: bool,
+    lanes: Vec<LaneId>,
+    /// Links that the keeper holds.
+    leased: u64,
+    /// Records that are not settled in the store yet.
+    unsettled: u64,
+}
+
+impl FleetFrontier {
+    pub fn new(shared: Arc<Shared>, key: u64, buckets: u32) -> Self {
+        Self {
+            shared,
+            key,
+            buckets,
+            recent: vec![0; RECENT],
+            lanes: Vec::new(),
+            by_host: HashMap::new(),
+            held: HashMap::new(),
+            leased: HashMap::new(),
+            ahead: 0,
+            totals: FleetTotals::default(),
+            is_over: false,
+            lost: None,
+        }
+    }
+
+    pub fn totals(&self) -> FleetTotals {
+        self.totals
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if let Some(why) = &self.lost {
+            return Err(StoreError::new(StoreErrorKind::LeaseLost, why.as_str()));
+        }
+        if self.shared.has_ended() {
+            let words = "the lease on this process's hosts has ended; what was not settled is crawled again";
+            return Err(StoreError::new(StoreErrorKind::LeaseLost, words));
+        }
+        Ok(())
+    }
+
+    fn is_recent(&self, fingerprint: u64) -> bool {
+        self.recent[fingerprint as usize % RECENT] == fingerprint
+    }
+
+    fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
+        let fingerprint = seen_key(link.url.as_ref(), link.kind, self.key);
+        let Some(bucket) = self.leased.remove(&fingerprint) else {
+            return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
+        };
+        if let Some(held) = self.held.get_mut(&bucket) {
+            held.leased = held.leased.saturating_sub(1);
+        }
+        Ok((fingerprint, bucket))
+    }
+
+    /// A bucket that is to leave is released when nothing of it is under way or unsettled.
+    fn release_if_idle(&mut self, bucket: u32) {
+        let is_idle = |held: &HeldBucket| held.leaving && held.leased == 0 && held.unsettled == 0;
+        if self.held.get(&bucket).is_some_and(is_idle) {
+            self.held.remove(&bucket);
+            self.shared.tell_leases(LeaseCommand::Release { bucket });
+        }
+    }
+
+    /// Keeps a record that settles no link: of a robots.txt.
+    pub fn keep_line(&mut self, line: &[u8]) {
+        #[derive(serde::Deserialize)]
+        struct Record<'a> {
+            #[serde(borrow)]
+            url: std::borrow::Cow<'a, str>,
+        }
+        let host = serde_json::from_slice::<Record<'_>>(line)
+            .ok()
+            .and_then(|record| UrlRef::from_normal(&record.url).map(|url| url.host().to_owned()));
+        if let Some(host) = host {
+            self.record(&host, None, false, line.strip_suffix(b"\n").unwrap_or(line));
+        }
+    }
+
+    /// A record becomes durable, and then its link is settled.
+    fn record(&mut self, host: &str, fingerprint: Option<u64>, is_page: bool, record: &[u8]) {
+        let bucket = bucket_of(host, self.buckets);
+        // The robots.txt of another process's host has no place in this one's records.
+        let Some(held) = self.held.get_mut(&bucket) else { return };
+        held.unsettled += 1;
+        let line = [record, b"\n"].concat();
+        let is_idle = self.leased.is_empty() && self.ahead == 0;
+        let mut outgoing = self.shared.outgoing();
+        outgoing.settled.push(SettledRecord { bucket, epoch: held.epoch, fingerprint, is_page, line });
+        // Others may be waiting for the last pages.
+        outgoing.flush |= is_idle;
+        self.shared.outgoing_changed.notify_one();
+    }
+
+    fn hear(&mut self, event: Event, news: &mut Vec<FrontierNews>) {
+        match event {
+            Event::Acquired { bucket, epoch, had_owner } => {
+                let held = HeldBucket { epoch, had_owner, leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
+                self.held.insert(bucket, held);
+            }
+            Event::Taken { bucket, host, note } => {
+                let Ok(lane) = self.lane_of(&host.host) else { return };
+                let Some(held) = self.held.get_mut(&bucket).filter(|held| !held.leaving) else { return };
+                let is_new = !held.lanes.contains(&lane);
+                if is_new {
+                    held.lanes.push(lane);
+                }
+                let entry = &mut self.lanes[lane.index()];
+                entry.left = host.left;
+                entry.note = note.or_else(|| entry.note.take());
+                entry.count += host.links.len() as u64;
+                self.ahead += host.links.len() as u64;
+                for link in host.links {
+                    entry.links.entry(link.depth).or_default().push_back(link);
+                }
+                news.push(if is_new && held.had_owner {
+                    FrontierNews::TakenOver(lane)
+                } else {
+                    FrontierNews::Work(lane)
+                });
+            }
+            Event::Leaving { bucket } => {
+                let Some(held) = self.held.get_mut(&bucket) else { return };
+                held.leaving = true;
+                for lane in std::mem::take(&mut held.lanes) {
+                    let entry = &mut self.lanes[lane.index()];
+                    entry.links.clear();
+                    self.ahead -= entry.count;
+                    (entry.count, entry.left) = (0, 0);
+                    // Should the bucket come back, its hosts get lanes without a past.
+                    self.by_host.remove(&entry.host);
+                    news.push(FrontierNews::Leaving(lane));
+                }
+                self.shared.outgoing().flush = true;
+                self.shared.outgoing_changed.notify_one();
+                self.release_if_idle(bucket);
+            }
+            Event::Released { bucket } => drop(self.held.remove(&bucket)),
+            Event::Settled { bucket, count } => {
+                if let Some(held) = self.held.get_mut(&bucket) {
+                    held.unsettled = held.unsettled.saturating_sub(count);
+                }
+                self.release_if_idle(bucket);
+            }
+            Event::Totals(totals) => self.totals = totals,
+            Event::Over { max_pages } => {
+                self.is_over = true;
+                if max_pages {
+                    news.push(FrontierNews::MaxPages);
+                }
+            }
+            Event::Lost(why) => self.lost = Some(why),
+        }
+    }
+}
+
+impl Frontier for FleetFrontier {
+    /// Whether it is new is not known yet: the store says so by leasing it to whoever owns its bucket.
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        let fingerprint = seen_key(link.url, link.kind, self.key);
+        if !self.is_recent(fingerprint) {
+            self.recent[fingerprint as usize % RECENT] = fingerprint;
+            let bucket = bucket_of(link.url.host(), self.buckets);
+            let stored = StoredLink::new(link, self.key);
+            self.shared.outgoing().links.entry(bucket).or_default().push(stored);
+            self.shared.outgoing_changed.notify_one();
+        }
+        Ok(None)
+    }
+
+    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
+        let mut put = Put::default();
+        for link in &links {
+            put.new.push(!self.is_recent(seen_key(link.url.as_ref(), link.kind, self.key)));
+            self.offer(LinkRef::from(link))?;
+        }
+        Ok(put)
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        Ok(self.is_recent(seen_key(url, kind, self.key)))
+    }
+
+    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        self.check()?;
+        let Some(entry) = self.lanes.get_mut(lane.index()) else { return Ok(Vec::new()) };
+        let mut links = Vec::new();
+        while links.len() < room {
+            let Some(mut level) = entry.links.first_entry() else { break };
+            links.extend(level.get_mut().pop_front());
+            if level.get().is_empty() {
+                level.remove();
+            }
+        }
+        if links.is_empty() {
+            return Ok(links);
+        }
+        entry.count -= links.len() as u64;
+        self.ahead -= links.len() as u64;
+        let (bucket, count) = (entry.bucket, links.len());
+        if let Some(held) = self.held.get_mut(&bucket) {
+            held.leased += count as u64;
+        }
+        for link in &links {
+            self.leased.insert(seen_key(link.url.as_ref(), link.kind, self.key), bucket);
+        }
+        self.shared.tell_leases(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
+        Ok(links)
+    }
+
+    fn settle(&mut self, link: &Link, fate: Fate<'_>) -> Result<(), StoreError> {
+        self.check()?;
+        let (fingerprint, _) = self.end_lease(link)?;
+        self.record(link.url.host(), Some(fingerprint), fate.is_fetched_page, fate.record);
+        Ok(())
+    }
+
+    /// The store puts it back when the bucket is released.
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        let (_, bucket) = self.end_lease(&link)?;
+        self.release_if_idle(bucket);
+        Ok(())
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        if let Some(lane) = self.by_host.get(host) {
+            return Ok(*lane);
+        }
+        let full = || StoreError::new(StoreErrorKind::Full, "more than four billion hosts");
+        let lane = LaneId(u32::try_from(self.lanes.len()).map_err(|_| full())?);
+        let bucket = bucket_of(host, self.buckets);
+        let links = BTreeMap::new();
+        self.lanes.push(FleetLane { host: host.into(), bucket, links, count: 0, left: 0, note: None });
+        self.by_host.insert(host.into(), lane);
+        Ok(lane)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.lanes.get(lane.index()).map(|lane| &*lane.host)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        // What is still in the store is not there to be taken at once: it is announced when it has come.
+        self.lanes.get(lane.index()).map_or(0, |lane| lane.count)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        let with_work = (0..).zip(&self.lanes).filter(|(_, lane)| lane.count > 0);
+        with_work.map(|(number, _)| LaneId(number)).collect()
+    }
+
+    /// Of the whole fleet, as the last survey saw it. Until the end is found there is always something to do.
+    fn counts(&self) -> Counts {
+        if self.is_over {
+            let settled = self.totals.settled;
+            return Counts { known: self.totals.known, queued: 0, leased: 0, settled };
+        }
+        let FleetTotals { known, queued, leased, settled, .. } = self.totals;
+        Counts { known, queued: queued.max(1), leased, settled }
+    }
+
+    fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
+        let Some(lane) = about.and_then(|lane| self.lanes.get_mut(lane.index())) else { return Ok(()) };
+        lane.note = Some(note.to_vec());
+        self.shared.outgoing().notes.insert((lane.bucket, lane.host.clone()), note.to_vec());
+        Ok(())
+    }
+
+    fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(about.and_then(|lane| self.lanes.get(lane.index())).and_then(|lane| lane.note.clone()))
+    }
+
+    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
+        self.check()?;
+        let mut news = Vec::new();
+        for event in self.shared.take_events() {
+            self.hear(event, &mut news);
+        }
+        self.check()?;
+        Ok(news)
+    }
+}

@@ -1,0 +1,196 @@
+//! [`BlockingFrontier`]: the contract of a frontier on the scripts of a cluster, one round trip for every call.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use argiope_core::schedule::frontier::{Put, seen_key};
+use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
+
+use super::client::{FleetClient, SettleRequest, TakeRequest, Token};
+use super::codec::StoredLink;
+use super::{Unreachable, bucket_of};
+use crate::lanes::LaneNames;
+
+/// How long the leases of this frontier last.
+const LEASE_MS: u64 = 60_000;
+
+impl From<Unreachable> for StoreError {
+    fn from(fault: Unreachable) -> Self {
+        Self::new(StoreErrorKind::File, format!("the store of the fleet: {}", fault.message))
+    }
+}
+
+/// A frontier in a cluster that waits for every answer: what scripts and tests need. A crawl uses the fleet's own
+/// threads instead.
+pub struct BlockingFrontier {
+    client: RefCell<FleetClient>,
+    key: u64,
+    buckets: u32,
+    names: LaneNames,
+    /// Epoch and last sequence number of the buckets that are held.
+    held: HashMap<u32, (u64, u64)>,
+    queued: HashMap<LaneId, u64>,
+    leased: HashSet<u64>,
+    counts: Counts,
+}
+
+impl BlockingFrontier {
+    pub fn new(client: FleetClient, key: u64, buckets: u32) -> Self {
+        Self {
+            client: RefCell::new(client),
+            key,
+            buckets,
+            names: LaneNames::default(),
+            held: HashMap::new(),
+            queued: HashMap::new(),
+            leased: HashSet::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn token(&mut self, bucket: u32) -> Result<Token, StoreError> {
+        if let Some((epoch, _)) = self.held.get(&bucket) {
+            return Ok(Token { bucket, epoch: *epoch });
+        }
+        let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, false)?;
+        let Some(acquired) = acquired.first() else {
+            return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
+        };
+        self.held.insert(bucket, (acquired.epoch, 0));
+        Ok(Token { bucket, epoch: acquired.epoch })
+    }
+
+    fn fingerprint(&self, link: &Link) -> u64 {
+        seen_key(link.url.as_ref(), link.kind, self.key)
+    }
+
+    fn end_lease(&mut self, link: &Link) -> Result<u64, StoreError> {
+        let fingerprint = self.fingerprint(link);
+        if self.leased.remove(&fingerprint) {
+            return Ok(fingerprint);
+        }
+        Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
+    }
+}
+
+impl Frontier for BlockingFrontier {
+    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
+        let bucket = bucket_of(link.url.host(), self.buckets);
+        let stored = StoredLink::new(link, self.key);
+        let put = self.client.get_mut().put(&[(bucket, vec![stored])])?;
+        if put.first().is_none_or(|put| put.new.first() != Some(&true)) {
+            return Ok(None);
+        }
+        let lane = self.lane_of(link.url.host())?;
+        self.counts.known += 1;
+        self.counts.queued += 1;
+        *self.queued.entry(lane).or_default() += 1;
+        Ok(Some(lane))
+    }
+
+    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
+        let mut batches: BTreeMap<u32, (Vec<usize>, Vec<StoredLink>)> = BTreeMap::new();
+        for (index, link) in links.iter().enumerate() {
+            let (indexes, batch) = batches.entry(bucket_of(link.url.host(), self.buckets)).or_default();
+            indexes.push(index);
+            batch.push(StoredLink::new(LinkRef::from(link), self.key));
+        }
+        let (mut places, mut grouped) = (Vec::new(), Vec::new());
+        for (bucket, (indexes, batch)) in batches {
+            places.push(indexes);
+            grouped.push((bucket, batch));
+        }
+        let results = self.client.get_mut().put(&grouped)?;
+        let mut put = Put { new: vec![false; links.len()], lanes: Vec::new() };
+        for (indexes, result) in places.into_iter().zip(results) {
+            for (index, _) in indexes.into_iter().zip(result.new).filter(|(_, new)| *new) {
+                put.new[index] = true;
+                let lane = self.lane_of(links[index].url.host())?;
+                self.counts.known += 1;
+                self.counts.queued += 1;
+                *self.queued.entry(lane).or_default() += 1;
+                put.lanes.push(lane);
+            }
+        }
+        put.lanes.sort_unstable();
+        put.lanes.dedup();
+        Ok(put)
+    }
+
+    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
+        let bucket = bucket_of(url.host(), self.buckets);
+        Ok(self.client.borrow_mut().is_known(bucket, seen_key(url, kind, self.key))?)
+    }
+
+    fn take(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
+        let Some(host) = self.names.name(lane).map(Box::<str>::from) else { return Ok(Vec::new()) };
+        let token = self.token(bucket_of(&host, self.buckets))?;
+        let room = room.min(1 << 20);
+        let request = TakeRequest { token, room, others: 0, hosts: vec![(host, room)] };
+        let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
+            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+        };
+        let mut links = Vec::new();
+        for host in result.hosts {
+            links.extend(host.links);
+            self.queued.insert(lane, host.left);
+        }
+        self.leased.extend(links.iter().map(|link| seen_key(link.url.as_ref(), link.kind, self.key)));
+        self.counts.queued -= links.len() as u64;
+        self.counts.leased += links.len() as u64;
+        Ok(links)
+    }
+
+    fn settle(&mut self, link: &Link, _fate: Fate<'_>) -> Result<(), StoreError> {
+        let fingerprint = self.end_lease(link)?;
+        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+        let last = self.held.get_mut(&token.bucket).map(|(_, last)| last);
+        let sequence = last.map_or(1, |last| {
+            *last += 1;
+            *last
+        });
+        let request = SettleRequest { token, sequence, pages: 1, fingerprints: vec![fingerprint], notes: Vec::new() };
+        if let Some(Err(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
+            return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
+        }
+        self.counts.leased -= 1;
+        self.counts.settled += 1;
+        Ok(())
+    }
+
+    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.end_lease(&link)?;
+        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+        let stored = StoredLink::new(LinkRef::from(&link), self.key);
+        if !self.client.get_mut().give_back(token, &[stored])? {
+            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+        }
+        let lane = self.lane_of(link.url.host())?;
+        *self.queued.entry(lane).or_default() += 1;
+        self.counts.leased -= 1;
+        self.counts.queued += 1;
+        Ok(())
+    }
+
+    fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
+        self.names.intern(host).map(|(lane, _)| lane)
+    }
+
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.names.name(lane)
+    }
+
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.queued.get(&lane).copied().unwrap_or(0)
+    }
+
+    fn lanes_with_work(&self) -> Vec<LaneId> {
+        let mut lanes: Vec<_> = self.queued.iter().filter(|(_, count)| **count > 0).map(|(lane, _)| *lane).collect();
+        lanes.sort_unstable();
+        lanes
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

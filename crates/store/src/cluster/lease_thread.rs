@@ -1,0 +1,392 @@
+//! The thread that keeps this process's share of the buckets: it acquires, renews and releases leases, leases links in
+//! advance, and looks for the end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::client::{Acquired, BucketState, FleetClient, TakeRequest, Token};
+use super::connection::Unreachable;
+use super::crawl::{FleetSettings, Members};
+use super::shared::{Event, FleetTotals, LeaseCommand, Shared};
+
+/// Links of a host that are leased in advance.
+const AHEAD: usize = 64;
+/// More are leased when fewer than this are left.
+const LOW: usize = 32;
+/// Links that one take leases at most.
+const ROOM: usize = 512;
+/// Links that this process leases in advance in all.
+const AHEAD_IN_ALL: usize = 100_000;
+/// Pages that a bucket gets from the pool at a time.
+const PORTION: u64 = 8;
+/// How often all buckets are looked at.
+const SURVEY_EVERY: Duration = Duration::from_secs(1);
+/// How long the thread sleeps at most.
+const TICK: Duration = Duration::from_millis(200);
+
+/// How leases are timed.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseTimes {
+    pub lease: Duration,
+    pub renew_every: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(30), renew_every: Duration::from_secs(10) }
+    }
+}
+
+impl LeaseTimes {
+    fn lease_ms(self) -> u64 {
+        self.lease.as_millis() as u64
+    }
+}
+
+pub struct LeaseThread {
+    pub client: FleetClient,
+    pub shared: Arc<Shared>,
+    pub settings: FleetSettings,
+    pub times: LeaseTimes,
+    held: BTreeMap<u32, Held>,
+    /// Links that are leased in advance, in all buckets.
+    ahead: usize,
+    last_renewal: Instant,
+    last_survey: Option<Instant>,
+    first_pass: Option<Vec<BucketState>>,
+    /// Since when the store does not answer.
+    silent_since: Option<Instant>,
+    is_over: bool,
+    told_single_copy: bool,
+}
+
+struct Held {
+    epoch: u64,
+    hosts: HashMap<Box<str>, Ahead>,
+    queued: u64,
+    wants: bool,
+    leaving: bool,
+    quota: Option<u64>,
+}
+
+/// What was leased of a host in advance, and what is left of it in the store.
+#[derive(Default)]
+struct Ahead {
+    links: usize,
+    left: u64,
+    is_noted: bool,
+}
+
+impl LeaseThread {
+    pub fn new(client: FleetClient, shared: Arc<Shared>, settings: FleetSettings, times: LeaseTimes) -> Self {
+        Self {
+            client,
+            shared,
+            settings,
+            times,
+            held: BTreeMap::new(),
+            ahead: 0,
+            last_renewal: Instant::now(),
+            last_survey: None,
+            first_pass: None,
+            silent_since: None,
+            is_over: false,
+            told_single_copy: false,
+        }
+    }
+
+    pub fn run(mut self, commands: &Receiver<LeaseCommand>) {
+        loop {
+            let mut next = match commands.recv_timeout(TICK) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            while let Some(command) = next {
+                match command {
+                    LeaseCommand::Abandon => return,
+                    LeaseCommand::Close => {
+                        self.close();
+                        return;
+                    }
+                    other => self.receive(other),
+                }
+                next = commands.try_recv().ok();
+            }
+            if self.shared.has_ended() {
+                self.shared.tell(Event::Lost("the lease on this process's hosts has ended".into()));
+                return;
+            }
+            match self.work() {
+                Ok(()) => self.answered(),
+                Err(fault) if fault.is_final => {
+                    self.shared.tell(Event::Lost(fault.message));
+                    return;
+                }
+                Err(fault) => self.is_silent(&fault),
+            }
+        }
+    }
+
+    fn answered(&mut self) {
+        if self.silent_since.take().is_some() {
+            self.shared.say("the store answers again");
+        }
+        let alone = self.client.nodes.single_copy;
+        if alone && !self.told_single_copy && self.client.nodes.is_cluster() {
+            self.shared.say("a node of the store has no replica: its writes are on one node only");
+        }
+        self.told_single_copy = alone;
+    }
+
+    fn is_silent(&mut self, fault: &Unreachable) {
+        if self.silent_since.is_none() {
+            let words =
+                format!("the store does not answer ({}): no request starts once the lease has ended", fault.message);
+            self.shared.say(&words);
+        }
+        self.silent_since.get_or_insert_with(Instant::now);
+    }
+
+    fn receive(&mut self, command: LeaseCommand) {
+        match command {
+            LeaseCommand::Consumed { bucket, host, count } => {
+                let Some(held) = self.held.get_mut(&bucket) else { return };
+                let Some(ahead) = held.hosts.get_mut(&host) else { return };
+                ahead.links = ahead.links.saturating_sub(count);
+                self.ahead = self.ahead.saturating_sub(count);
+                held.wants |= ahead.links < LOW && ahead.left > 0;
+            }
+            LeaseCommand::Queued { bucket, queued } => {
+                if let Some(held) = self.held.get_mut(&bucket) {
+                    held.note_queued(queued);
+                }
+            }
+            LeaseCommand::Release { bucket } => {
+                if let Some(held) = self.held.remove(&bucket) {
+                    self.ahead = self.ahead.saturating_sub(held.hosts.values().map(|host| host.links).sum());
+                    // A bucket that could not be released is free when its lease ends.
+                    let _ = self.client.release(&[Token { bucket, epoch: held.epoch }]);
+                }
+            }
+            LeaseCommand::Close | LeaseCommand::Abandon => {}
+        }
+    }
+
+    fn work(&mut self) -> Result<(), Unreachable> {
+        if self.last_renewal.elapsed() >= self.times.renew_every {
+            self.renew()?;
+        }
+        self.take()?;
+        if self.last_survey.is_none_or(|last| last.elapsed() >= SURVEY_EVERY) {
+            self.survey()?;
+            self.last_survey = Some(Instant::now());
+            self.take()?;
+        }
+        Ok(())
+    }
+
+    /// The lease counts from before the renewal was sent.
+    fn renew(&mut self) -> Result<(), Unreachable> {
+        let (sent, from) = (Instant::now(), (self.shared.now)());
+        let tokens: Vec<Token> =
+            self.held.iter().map(|(bucket, held)| Token { bucket: *bucket, epoch: held.epoch }).collect();
+        let renewed = self.client.renew(&tokens, self.times.lease_ms())?;
+        if renewed.iter().all(|held| *held) {
+            self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
+            self.last_renewal = sent;
+        } else {
+            self.shared.tell(Event::Lost("another process has taken over some of this process's hosts".into()));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<(), Unreachable> {
+        if self.ahead >= AHEAD_IN_ALL {
+            return Ok(());
+        }
+        let mut requests = Vec::new();
+        for (bucket, held) in &mut self.held {
+            if !std::mem::take(&mut held.wants) || held.leaving {
+                continue;
+            }
+            if self.settings.max_pages.is_some() && held.quota == Some(0) {
+                held.quota = Some(self.client.grant(*bucket, PORTION)?);
+            }
+            let token = Token { bucket: *bucket, epoch: held.epoch };
+            let hosts = held
+                .hosts
+                .iter()
+                .map(|(host, ahead)| (host.clone(), if ahead.links < LOW { AHEAD - ahead.links } else { 0 }));
+            requests.push(TakeRequest { token, room: ROOM, others: AHEAD, hosts: hosts.collect() });
+        }
+        if requests.is_empty() {
+            return Ok(());
+        }
+        // A lost reply means links that only a new epoch gives back.
+        let results = self.client.take(&requests).inspect_err(|fault| {
+            self.shared.tell(Event::Lost(format!("an answer of the store was lost: {}", fault.message)));
+        })?;
+        let mut wanted = Vec::new();
+        let mut taken = Vec::new();
+        for (request, result) in requests.iter().zip(results) {
+            let bucket = request.token.bucket;
+            let (Some(result), Some(held)) = (result, self.held.get_mut(&bucket)) else {
+                self.shared.tell(Event::Lost(format!("another process has taken over bucket {bucket}")));
+                return Ok(());
+            };
+            held.queued = result.queued;
+            held.quota = result.quota;
+            // The room was used up: there may be more.
+            let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
+            held.wants |= count >= ROOM;
+            held.hosts.retain(|_, ahead| ahead.links > 0 || ahead.left > 0);
+            for host in result.hosts {
+                let ahead = held.hosts.entry(host.host.clone()).or_default();
+                ahead.links += host.links.len();
+                ahead.left = host.left;
+                self.ahead += host.links.len();
+                if !std::mem::replace(&mut ahead.is_noted, true) {
+                    wanted.push((bucket, host.host.clone()));
+                }
+                taken.push((bucket, host));
+            }
+        }
+        let notes = self.client.notes(&wanted)?;
+        let mut notes: HashMap<(u32, Box<str>), Vec<u8>> =
+            wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
+        for (bucket, host) in taken {
+            let note = notes.remove(&(bucket, host.host.clone()));
+            self.shared.tell(Event::Taken { bucket, host, note });
+        }
+        Ok(())
+    }
+
+    /// Looks at all buckets and all processes: what to acquire, what to release, and whether the crawl is over.
+    fn survey(&mut self) -> Result<(), Unreachable> {
+        let members = Members::beat(&mut self.client, self.held.len())?;
+        let states = self.client.survey(self.settings.buckets)?;
+        let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
+        let totals = FleetTotals {
+            known: sum(|state| state.known),
+            queued: sum(|state| state.queued),
+            leased: sum(|state| state.leased),
+            settled: sum(|state| state.settled),
+            processes: members.live as u64,
+        };
+        self.shared.tell(Event::Totals(totals));
+        for (bucket, held) in &mut self.held {
+            if let Some(state) = states.get(*bucket as usize) {
+                held.note_queued(state.queued);
+                if self.settings.max_pages.is_some() && state.queued == 0 && state.leased == 0 {
+                    self.client.refund(Token { bucket: *bucket, epoch: held.epoch })?;
+                }
+            }
+        }
+        if !self.is_over {
+            self.look_for_end(states.clone())?;
+        }
+        if !self.is_over {
+            self.balance(&states, &members)?;
+        }
+        Ok(())
+    }
+
+    /// The end is where two passes find nothing queued or leased and no new links in between; the second one is
+    /// replicated. With a limit on pages, that many settled pages are the end.
+    fn look_for_end(&mut self, states: Vec<BucketState>) -> Result<(), Unreachable> {
+        let most = self.settings.max_pages;
+        let pages = |states: &[BucketState]| states.iter().map(|state| state.pages).sum::<u64>();
+        let is_empty = |states: &[BucketState]| states.iter().all(|state| state.queued == 0 && state.leased == 0);
+        let is_spent = |states: &[BucketState]| most.is_some_and(|most| pages(states) >= most);
+        if !is_empty(&states) && !is_spent(&states) {
+            self.first_pass = None;
+            return Ok(());
+        }
+        let Some(first) = self.first_pass.replace(states) else { return Ok(()) };
+        let second = self.client.confirm(self.settings.buckets)?;
+        let same = first.iter().zip(&second).all(|(first, second)| first.known == second.known);
+        let max_pages = is_spent(&second) && !is_empty(&second);
+        if max_pages || (same && is_empty(&second)) {
+            let state: &[u8] = if max_pages { b"max_pages" } else { b"finished" };
+            let key = self.client.crawl_key("meta");
+            self.client.plain(&key, &[b"HSET", key.as_bytes(), b"state", state], true)?;
+            self.is_over = true;
+            self.shared.tell(Event::Over { max_pages });
+        }
+        Ok(())
+    }
+
+    /// Each process aims for its fair share: it releases what is above it, and takes what is free or expired.
+    fn balance(&mut self, states: &[BucketState], members: &Members) -> Result<(), Unreachable> {
+        let share = (self.settings.buckets as usize).div_ceil(members.live.max(1));
+        let staying = self.held.values().filter(|held| !held.leaving).count();
+        if staying > share {
+            let surplus: Vec<u32> = self
+                .held
+                .iter()
+                .rev()
+                .filter(|(_, held)| !held.leaving)
+                .map(|(bucket, _)| *bucket)
+                .take(staying - share)
+                .collect();
+            for bucket in surplus {
+                if let Some(held) = self.held.get_mut(&bucket) {
+                    held.leaving = true;
+                }
+                self.shared.tell(Event::Leaving { bucket });
+            }
+            return Ok(());
+        }
+        let me = self.client.owner().to_owned();
+        let start = members.place.saturating_mul(share);
+        let count = states.len();
+        let free: Vec<u32> = (0..count)
+            .map(|offset| (start + offset) % count.max(1))
+            .filter(|bucket| !self.held.contains_key(&(*bucket as u32)))
+            .filter(|bucket| {
+                let state = &states[*bucket];
+                state.owner.is_empty() || state.owner == me || state.until <= members.now_ms
+            })
+            .map(|bucket| bucket as u32)
+            .take(share.saturating_sub(staying))
+            .collect();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let (sent, from) = (Instant::now(), (self.shared.now)());
+        let is_limited = self.settings.max_pages.is_some();
+        let acquired = self.client.acquire(&free, self.times.lease_ms(), is_limited)?;
+        if self.held.is_empty() && !acquired.is_empty() {
+            self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
+            self.last_renewal = sent;
+        }
+        for Acquired { bucket, epoch, queued, had_owner } in acquired {
+            let quota = is_limited.then_some(0);
+            let held = Held { epoch, hosts: HashMap::new(), queued, wants: queued > 0, leaving: false, quota };
+            self.held.insert(bucket, held);
+            self.shared.tell(Event::Acquired { bucket, epoch, had_owner });
+        }
+        Ok(())
+    }
+
+    /// Releases everything, so that others can go on at once.
+    fn close(&mut self) {
+        let tokens: Vec<Token> =
+            self.held.iter().map(|(bucket, held)| Token { bucket: *bucket, epoch: held.epoch }).collect();
+        // Leases that could not be released end by themselves.
+        let _ = self.client.release(&tokens);
+        let _ = Members::leave(&mut self.client);
+    }
+}
+
+impl Held {
+    fn note_queued(&mut self, queued: u64) {
+        self.queued = queued;
+        let known: u64 = self.hosts.values().map(|host| host.left).sum();
+        let is_low = self.hosts.values().any(|host| host.links < LOW && host.left > 0);
+        self.wants |= queued > known || (queued > 0 && is_low);
+    }
+}

@@ -1,0 +1,11 @@
+-- owner, milliseconds, whether pages are limited -> 1, epoch, queued, pages, the previous owner | 0, owner, milliseconds left
+local head = redis.call('HMGET', HEAD, 'owner', 'epoch', 'until', 'queued', 'pages')
+local now = clock()
+if head[1] and head[1] ~= '' and head[1] ~= ARGV[1] and number(head[3]) > now then
+  return { 0, head[1], number(head[3]) - now }
+end
+requeue()
+if ARGV[3] == '1' then redis.call('HSETNX', HEAD, 'quota', 0) end
+local epoch = redis.call('HINCRBY', HEAD, 'epoch', 1)
+redis.call('HSET', HEAD, 'owner', ARGV[1], 'until', text(now + tonumber(ARGV[2])))
+return { 1, epoch, number(redis.call('HGET', HEAD, 'queued')), number(head[5]), head[1] or '' }

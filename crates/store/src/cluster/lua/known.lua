@@ -1,0 +1,12 @@
+-- fingerprint -> 1 where it is in the seen set, 0 where not
+local head = redis.call('HMGET', HEAD, 'level', 'split')
+local low = struct.unpack('>I4', ARGV[1], 5)
+local index = low % 2 ^ number(head[1])
+if index < number(head[2]) then index = low % 2 ^ (number(head[1]) + 1) end
+local block, from = redis.call('HGET', SEEN, text(index)) or '', 1
+while true do
+  local at = string.find(block, ARGV[1], from, true)
+  if not at then return 0 end
+  if (at - 1) % 8 == 0 then return 1 end
+  from = at + 1
+end

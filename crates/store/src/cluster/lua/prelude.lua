@@ -1,0 +1,141 @@
+-- Shared by all scripts of a bucket. The six keys of a bucket have one hash tag and are declared by every script, so
+-- that a slot can be moved between nodes at any time.
+--   head   hash  owner, epoch, until; known, queued, leased, settled, pages; level and split of the seen set;
+--                e<epoch>:<owner> = last settled sequence number; quota and its transfers
+--   seen   hash  block number -> fingerprints, 8 bytes each
+--   host   hash  host -> depth:first block:last block:links, one for each depth, shallow first
+--   queue  hash  depth:block:host -> links, each with its length and fingerprint
+--   run    hash  fingerprint -> depth, host and link of what is leased
+--   note   hash  host -> what its next owner must know
+local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+-- A block of the queue is closed at this many bytes.
+local BLOCK = 4096
+
+local function clock()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+local function number(text)
+  return tonumber(text or 0) or 0
+end
+
+local function text(value)
+  return string.format('%.0f', value)
+end
+
+-- Whether the caller still holds the bucket: the fencing token is owner and epoch.
+local function is_held(owner, epoch)
+  local held = redis.call('HMGET', HEAD, 'owner', 'epoch')
+  return held[1] == owner and held[2] == epoch
+end
+
+local function levels_of(host)
+  local levels, found = {}, redis.call('HGET', HOST, host)
+  if found then
+    for depth, first, last, links in string.gmatch(found, '(%d+):(%d+):(%d+):(%d+)') do
+      levels[#levels + 1] = { tonumber(depth), tonumber(first), tonumber(last), tonumber(links) }
+    end
+  end
+  return levels
+end
+
+local function keep_levels(host, levels)
+  if #levels == 0 then
+    redis.call('HDEL', HOST, host)
+    return 0
+  end
+  local parts, links = {}, 0
+  for index, level in ipairs(levels) do
+    parts[index] = string.format('%.0f:%.0f:%.0f:%.0f', level[1], level[2], level[3], level[4])
+    links = links + level[4]
+  end
+  redis.call('HSET', HOST, host, table.concat(parts, ';'))
+  return links
+end
+
+local function field_of(level, block, host)
+  return text(level) .. ':' .. text(block) .. ':' .. host
+end
+
+-- Queues packed links of one host and depth, behind those that are there.
+local function push(host, depth, links)
+  local levels = levels_of(host)
+  local at = 1
+  while levels[at] and levels[at][1] < depth do at = at + 1 end
+  if not levels[at] or levels[at][1] ~= depth then
+    table.insert(levels, at, { depth, 0, 0, 0 })
+  end
+  local level = levels[at]
+  local field = field_of(depth, level[3], host)
+  local parts = { redis.call('HGET', QUEUE, field) or '' }
+  local size = #parts[1]
+  for _, link in ipairs(links) do
+    if size >= BLOCK then
+      redis.call('HSET', QUEUE, field, table.concat(parts))
+      level[3] = level[3] + 1
+      field = field_of(depth, level[3], host)
+      parts, size = {}, 0
+    end
+    parts[#parts + 1] = link
+    size = size + #link
+  end
+  redis.call('HSET', QUEUE, field, table.concat(parts))
+  level[4] = level[4] + #links
+  keep_levels(host, levels)
+end
+
+-- Takes up to `room` links of a host from its queue: fingerprint, depth, link each. Also how many are left.
+local function pull(host, room)
+  local levels, taken = levels_of(host), {}
+  while #taken < room and levels[1] do
+    local level = levels[1]
+    local field = field_of(level[1], level[2], host)
+    local block = redis.call('HGET', QUEUE, field) or ''
+    local at = 1
+    while #taken < room and at <= #block do
+      local size = struct.unpack('>I4', block, at)
+      taken[#taken + 1] = { string.sub(block, at + 4, at + 11), level[1], string.sub(block, at + 12, at + 11 + size) }
+      at = at + 12 + size
+      level[4] = level[4] - 1
+    end
+    if at <= #block then
+      redis.call('HSET', QUEUE, field, string.sub(block, at))
+    else
+      redis.call('HDEL', QUEUE, field)
+      if level[2] < level[3] then
+        level[2] = level[2] + 1
+      else
+        table.remove(levels, 1)
+      end
+    end
+  end
+  return taken, keep_levels(host, levels)
+end
+
+local function pack(fingerprint, link)
+  return struct.pack('>I4', #link) .. fingerprint .. link
+end
+
+-- Puts everything that is leased back into its queue. What was handed out first comes out first again only by depth.
+local function requeue()
+  local run = redis.call('HGETALL', RUN)
+  local groups = {}
+  for index = 1, #run, 2 do
+    local depth, size = struct.unpack('>I4I2', run[index + 1])
+    local host = string.sub(run[index + 1], 7, 6 + size)
+    local link = string.sub(run[index + 1], 7 + size)
+    local key = text(depth) .. ':' .. host
+    groups[key] = groups[key] or { host, depth, {} }
+    table.insert(groups[key][3], pack(run[index], link))
+  end
+  for _, group in pairs(groups) do
+    push(group[1], group[2], group[3])
+  end
+  local count = #run / 2
+  if count > 0 then
+    redis.call('UNLINK', RUN)
+    redis.call('HINCRBY', HEAD, 'queued', count)
+    redis.call('HSET', HEAD, 'leased', 0)
+  end
+end

@@ -1,0 +1,74 @@
+-- { host, depth, count, { fingerprint, link } x count } ... -> '1' for each new link, '0' for each known one; known, queued
+-- Idempotent. The seen set is a linear hash table: one block more for every SPLIT fingerprints.
+local SPLIT = 224
+local head = redis.call('HMGET', HEAD, 'known', 'queued', 'level', 'split')
+local known, queued, level, split = number(head[1]), number(head[2]), number(head[3]), number(head[4])
+local blocks, dirty = {}, {}
+
+local function block_of(fingerprint)
+  local low = struct.unpack('>I4', fingerprint, 5)
+  local index = low % 2 ^ level
+  if index < split then index = low % 2 ^ (level + 1) end
+  return index
+end
+
+local function read(index)
+  if not blocks[index] then blocks[index] = redis.call('HGET', SEEN, text(index)) or '' end
+  return blocks[index]
+end
+
+local function holds(block, fingerprint)
+  local from = 1
+  while true do
+    local at = string.find(block, fingerprint, from, true)
+    if not at then return false end
+    if (at - 1) % 8 == 0 then return true end
+    from = at + 1
+  end
+end
+
+local function grow()
+  local block, stay, move = read(split), {}, {}
+  for at = 1, #block, 8 do
+    local fingerprint = string.sub(block, at, at + 7)
+    local low = struct.unpack('>I4', fingerprint, 5)
+    local part = (low % 2 ^ (level + 1) == split) and stay or move
+    part[#part + 1] = fingerprint
+  end
+  local other = split + 2 ^ level
+  blocks[split], blocks[other] = table.concat(stay), table.concat(move)
+  dirty[split], dirty[other] = true, true
+  split = split + 1
+  if split == 2 ^ level then level, split = level + 1, 0 end
+end
+
+local answer, at = {}, 1
+while at <= #ARGV do
+  local host, depth, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local links = {}
+  at = at + 3
+  for _ = 1, count do
+    local fingerprint = ARGV[at]
+    local index = block_of(fingerprint)
+    local block = read(index)
+    if holds(block, fingerprint) then
+      answer[#answer + 1] = '0'
+    else
+      blocks[index], dirty[index] = block .. fingerprint, true
+      known = known + 1
+      links[#links + 1] = pack(fingerprint, ARGV[at + 1])
+      answer[#answer + 1] = '1'
+      if known > SPLIT * (2 ^ level + split) then grow() end
+    end
+    at = at + 2
+  end
+  if #links > 0 then
+    push(host, depth, links)
+    queued = queued + #links
+  end
+end
+for index in pairs(dirty) do
+  redis.call('HSET', SEEN, text(index), blocks[index])
+end
+redis.call('HSET', HEAD, 'known', text(known), 'queued', text(queued), 'level', level, 'split', text(split))
+return { table.concat(answer), known, queued }

@@ -1,0 +1,23 @@
+-- owner, epoch, sequence number, pages, count, fingerprint x count, { host, note } ... -> 1 | 0 and why
+-- All or nothing. The same number again is answered as before.
+if not is_held(ARGV[1], ARGV[2]) then return { 0, 'epoch' } end
+local position = 'e' .. ARGV[2] .. ':' .. ARGV[1]
+local last, sequence = number(redis.call('HGET', HEAD, position)), tonumber(ARGV[3])
+if sequence == last then return { 1, 'again' } end
+if sequence ~= last + 1 then return { 0, 'sequence' } end
+local count = tonumber(ARGV[5])
+for at = 6, 5 + count do
+  if redis.call('HEXISTS', RUN, ARGV[at]) == 0 then return { 0, 'not leased' } end
+end
+for at = 6, 5 + count do
+  redis.call('HDEL', RUN, ARGV[at])
+end
+for at = 6 + count, #ARGV, 2 do
+  redis.call('HSET', NOTE, ARGV[at], ARGV[at + 1])
+end
+redis.call('HINCRBY', HEAD, 'leased', -count)
+redis.call('HINCRBY', HEAD, 'settled', count)
+redis.call('HINCRBY', HEAD, 'pages', ARGV[4])
+if redis.call('HEXISTS', HEAD, 'quota') == 1 then redis.call('HINCRBY', HEAD, 'quota', -tonumber(ARGV[4])) end
+redis.call('HSET', HEAD, position, ARGV[3])
+return { 1, 'settled' }

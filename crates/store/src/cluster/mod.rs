@@ -1,0 +1,35 @@
+//! One crawl on many machines: a Redis or Valkey cluster holds what the processes share.
+//!
+//! The unit of ownership is the bucket, a hash of the host name. All keys of a bucket have one hash tag, so they are on
+//! one node, and a script is one atomic step. A bucket is leased to one process at a time; the fencing token (owner and
+//! epoch) is checked by every script that leases or settles.
+//!
+//! This folder is the only one that names the client crate.
+
+mod client;
+mod codec;
+mod connection;
+mod crawl;
+mod fleet;
+mod frontier;
+mod lease_thread;
+mod session;
+mod settle_thread;
+mod shared;
+
+pub use client::{
+    Acquired, BucketState, FleetClient, PutResult, SettleRequest, TakeRequest, TakeResult, TakenHost, Token,
+};
+pub use codec::StoredLink;
+pub use connection::{Nodes, Unreachable};
+pub use crawl::{FleetSettings, FleetState, MemberInfo, Members};
+pub use fleet::FleetFrontier;
+pub use frontier::BlockingFrontier;
+pub use lease_thread::LeaseTimes;
+pub use session::{FleetSession, SessionSetup};
+pub use shared::FleetTotals;
+
+/// The bucket of a host name.
+pub fn bucket_of(host: &str, buckets: u32) -> u32 {
+    (xxhash_rust::xxh3::xxh3_64(host.as_bytes()) % u64::from(buckets.max(1))) as u32
+}

@@ -1,0 +1,87 @@
+//! [`FleetSession`]: the threads of one process of a fleet, from joining to leaving.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+
+use argiope_core::Time;
+use argiope_core::lease::Lease;
+
+use super::client::FleetClient;
+use super::crawl::FleetSettings;
+use super::fleet::FleetFrontier;
+use super::lease_thread::{LeaseThread, LeaseTimes};
+use super::settle_thread::SettleThread;
+use super::shared::{LeaseCommand, Shared};
+use crate::segments::SegmentStore;
+
+/// What a session needs.
+pub struct SessionSetup {
+    /// One for each thread: each has connections of its own.
+    pub clients: [FleetClient; 2],
+    pub settings: FleetSettings,
+    pub segments: SegmentStore,
+    pub times: LeaseTimes,
+    /// The crawl's own time, and the lease that its workers look at.
+    pub now: Box<dyn Fn() -> Time + Send + Sync>,
+    pub lease: Lease,
+    /// Told what people should know.
+    pub notice: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A process's part in a fleet. Everything that it holds is forgotten when this is dropped without [`close`]: its
+/// leases end by themselves, and what was not settled is crawled again.
+///
+/// [`close`]: FleetSession::close
+pub struct FleetSession {
+    shared: Arc<Shared>,
+    leases: Option<JoinHandle<()>>,
+    settles: Option<JoinHandle<()>>,
+}
+
+impl FleetSession {
+    pub fn start(setup: SessionSetup) -> io::Result<(Self, FleetFrontier)> {
+        let SessionSetup { clients: [leasing, settling], settings, segments, times, now, lease, notice } = setup;
+        let (to_leases, commands) = channel();
+        lease.renew(now() + times.lease, now());
+        let shared = Shared::new(now, lease, to_leases, notice);
+        let frontier = FleetFrontier::new(Arc::clone(&shared), settings.key, settings.buckets);
+        let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times);
+        let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
+        let settles = SettleThread::new(settling, Arc::clone(&shared), segments);
+        let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;
+        Ok((Self { shared, leases: Some(leases), settles: Some(settles) }, frontier))
+    }
+
+    /// Calls this whenever the frontier has news.
+    pub fn set_waker(&self, waker: impl Fn() + Send + 'static) {
+        self.shared.set_waker(Box::new(waker));
+    }
+
+    /// Settles what is done and releases everything, so that other processes can go on at once.
+    pub fn close(mut self) {
+        self.shared.outgoing().close = true;
+        self.shared.outgoing_changed.notify_all();
+        join(self.settles.take());
+        self.shared.tell_leases(LeaseCommand::Close);
+        join(self.leases.take());
+    }
+}
+
+fn join(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        // A thread that panicked has settled nothing that it should not have.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for FleetSession {
+    fn drop(&mut self) {
+        self.shared.outgoing().abandon = true;
+        self.shared.outgoing_changed.notify_all();
+        self.shared.tell_leases(LeaseCommand::Abandon);
+        join(self.settles.take());
+        join(self.leases.take());
+    }
+}

@@ -1,0 +1,193 @@
+//! The thread that makes results last: it puts links into their buckets, writes records into segments, and settles.
+//!
+//! The order is what makes a crash harmless. Links are put and replicated before the page that they were found on is
+//! settled; records are durable before their settle; and a settle has the next number of its bucket and epoch, so a
+//! reader keeps exactly the records that were settled.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::StoredLink;
+use super::client::{FleetClient, SettleRequest, Token};
+use super::shared::{Event, LeaseCommand, Outgoing, SettledRecord, Shared};
+use crate::segments::{SegmentGroup, SegmentStore};
+
+/// A segment is closed at this size, ...
+const SEGMENT_BYTES: usize = 64 << 20;
+/// ... or when its first record is this old.
+pub const SEGMENT_AGE: Duration = Duration::from_secs(10);
+/// Links wait for others at most this long before they are put.
+const PUT_AFTER: Duration = Duration::from_millis(20);
+
+pub struct SettleThread {
+    client: FleetClient,
+    shared: Arc<Shared>,
+    segments: SegmentStore,
+    /// The last sequence number of each token.
+    sequences: HashMap<Token, u64>,
+    records: Vec<SettledRecord>,
+    bytes: usize,
+    since: Option<Instant>,
+    notes: HashMap<(u32, Box<str>), Vec<u8>>,
+    number: u64,
+    is_silent: bool,
+}
+
+impl SettleThread {
+    pub fn new(client: FleetClient, shared: Arc<Shared>, segments: SegmentStore) -> Self {
+        Self {
+            client,
+            shared,
+            segments,
+            sequences: HashMap::new(),
+            records: Vec::new(),
+            bytes: 0,
+            since: None,
+            notes: HashMap::new(),
+            number: 0,
+            is_silent: false,
+        }
+    }
+
+    pub fn run(mut self) {
+        if let Err(why) = self.work() {
+            self.shared.tell(Event::Lost(why));
+        }
+    }
+
+    fn work(&mut self) -> Result<(), String> {
+        loop {
+            let shared = Arc::clone(&self.shared);
+            let mut outgoing = shared.outgoing();
+            if outgoing.links.is_empty() && outgoing.settled.is_empty() && !outgoing.close && !outgoing.abandon {
+                let age = self.since.map_or(SEGMENT_AGE, |since| SEGMENT_AGE.saturating_sub(since.elapsed()));
+                let wait = if outgoing.flush && self.since.is_some() { Duration::ZERO } else { age };
+                outgoing = shared
+                    .outgoing_changed
+                    .wait_timeout(outgoing, wait.min(SEGMENT_AGE))
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+            if !outgoing.links.is_empty() && outgoing.settled.is_empty() && !outgoing.close && !outgoing.abandon {
+                // The links of one page come one by one.
+                outgoing =
+                    shared.outgoing_changed.wait_timeout(outgoing, PUT_AFTER).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let Outgoing { links, settled, notes, flush, close, abandon } = std::mem::take(&mut *outgoing);
+            drop(outgoing);
+            if abandon {
+                return Ok(());
+            }
+            self.put(links.into_iter().collect())?;
+            self.notes.extend(notes);
+            for record in settled {
+                self.since.get_or_insert_with(Instant::now);
+                self.bytes += record.line.len();
+                self.records.push(record);
+            }
+            let is_old = self.since.is_some_and(|since| since.elapsed() >= SEGMENT_AGE);
+            if flush || close || is_old || self.bytes >= SEGMENT_BYTES {
+                self.close_segment()?;
+            }
+            if close {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts links and waits until they are replicated, for as long as the lease lasts.
+    fn put(&mut self, batches: Vec<(u32, Vec<StoredLink>)>) -> Result<(), String> {
+        for batch in batches.chunks(256) {
+            let results = self.repeat(|client| client.put(batch))?;
+            for ((bucket, _), result) in batch.iter().zip(results) {
+                if result.queued > 0 {
+                    self.shared.tell_leases(LeaseCommand::Queued { bucket: *bucket, queued: result.queued });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the records as one segment, and settles their links.
+    fn close_segment(&mut self) -> Result<(), String> {
+        let records = std::mem::take(&mut self.records);
+        (self.bytes, self.since) = (0, None);
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut groups: BTreeMap<(u32, u64), Vec<SettledRecord>> = BTreeMap::new();
+        for record in records {
+            groups.entry((record.bucket, record.epoch)).or_default().push(record);
+        }
+        let mut requests = Vec::new();
+        let mut segment = Vec::new();
+        let mut counts = Vec::new();
+        for ((bucket, epoch), records) in groups {
+            let token = Token { bucket, epoch };
+            let sequence = self.sequences.get(&token).copied().unwrap_or(0) + 1;
+            let lines = records.iter().flat_map(|record| record.line.iter().copied()).collect();
+            segment.push(SegmentGroup { bucket, epoch, sequence, lines });
+            let hosts: Vec<(u32, Box<str>)> = self.notes.keys().filter(|(of, _)| *of == bucket).cloned().collect();
+            let notes = hosts.into_iter().filter_map(|key| {
+                let note = self.notes.remove(&key)?;
+                Some((key.1, note))
+            });
+            requests.push(SettleRequest {
+                token,
+                sequence,
+                pages: records.iter().filter(|record| record.is_page).count() as u64,
+                notes: notes.collect(),
+                fingerprints: records.iter().filter_map(|record| record.fingerprint).collect(),
+            });
+            counts.push((bucket, records.len() as u64));
+        }
+        self.number += 1;
+        let owner = self.client.owner().to_owned();
+        self.segments
+            .write(&owner, self.number, &segment)
+            .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
+        let answers = self.repeat(|client| client.settle(&requests))?;
+        for (request, answer) in requests.iter().zip(answers) {
+            answer.map_err(|why| format!("the store refused a settle of bucket {}: {why}", request.token.bucket))?;
+            self.sequences.insert(request.token, request.sequence);
+        }
+        let positions: Vec<_> = requests
+            .iter()
+            .map(|request| (request.token.bucket, request.token.epoch, owner.clone(), request.sequence))
+            .collect();
+        self.segments
+            .write_positions(&format!("{owner}-{:06}", self.number), &positions)
+            .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
+        for (bucket, count) in counts {
+            self.shared.tell(Event::Settled { bucket, count });
+        }
+        Ok(())
+    }
+
+    /// Repeats until the store answers, for as long as the lease lasts.
+    fn repeat<T>(
+        &mut self,
+        mut call: impl FnMut(&mut FleetClient) -> Result<T, super::Unreachable>,
+    ) -> Result<T, String> {
+        loop {
+            match call(&mut self.client) {
+                Ok(result) => {
+                    self.is_silent = false;
+                    return Ok(result);
+                }
+                Err(fault) if fault.is_final => return Err(fault.message),
+                Err(fault) if self.shared.has_ended() || self.shared.outgoing().abandon => return Err(fault.message),
+                Err(fault) => {
+                    if !std::mem::replace(&mut self.is_silent, true) {
+                        let words = format!(
+                            "the store does not take results ({}): they are kept and sent again",
+                            fault.message
+                        );
+                        self.shared.say(&words);
+                    }
+                }
+            }
+        }
+    }
+}

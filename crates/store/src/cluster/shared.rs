@@ -1,0 +1,161 @@
+//! What the threads of a fleet's process share, and how they hand work to each other.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use argiope_core::Time;
+use argiope_core::lease::Lease;
+
+use super::client::TakenHost;
+use super::codec::StoredLink;
+
+/// Where the frontier, the lease thread and the settle thread meet.
+pub struct Shared {
+    /// Until when this process may start requests.
+    pub lease: Lease,
+    /// The crawl's own time.
+    pub now: Box<dyn Fn() -> Time + Send + Sync>,
+    outgoing: Mutex<Outgoing>,
+    /// Told when there is something to put or to settle.
+    pub outgoing_changed: Condvar,
+    events: Mutex<Vec<Event>>,
+    waker: Mutex<Option<Box<dyn Fn() + Send>>>,
+    to_leases: Mutex<Sender<LeaseCommand>>,
+    /// Told what people should know.
+    notice: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What the keeper left for the settle thread.
+#[derive(Default)]
+pub struct Outgoing {
+    pub links: HashMap<u32, Vec<StoredLink>>,
+    pub settled: Vec<SettledRecord>,
+    pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
+    /// Write and settle everything now.
+    pub flush: bool,
+    /// The same, and end.
+    pub close: bool,
+    /// Forget everything, and end.
+    pub abandon: bool,
+}
+
+/// A record, and the link that it settles.
+pub struct SettledRecord {
+    pub bucket: u32,
+    pub epoch: u64,
+    /// None for a robots.txt, which is not a link of the frontier.
+    pub fingerprint: Option<u64>,
+    pub is_page: bool,
+    /// The record with its line feed.
+    pub line: Vec<u8>,
+}
+
+/// What the threads tell the frontier.
+pub enum Event {
+    Acquired {
+        bucket: u32,
+        epoch: u64,
+        had_owner: bool,
+    },
+    Taken {
+        bucket: u32,
+        host: TakenHost,
+        note: Option<Vec<u8>>,
+    },
+    Leaving {
+        bucket: u32,
+    },
+    Released {
+        bucket: u32,
+    },
+    /// So many records of a bucket are settled.
+    Settled {
+        bucket: u32,
+        count: u64,
+    },
+    Totals(FleetTotals),
+    /// The crawl is over.
+    Over {
+        max_pages: bool,
+    },
+    Lost(String),
+}
+
+/// The fleet as the last survey saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FleetTotals {
+    pub known: u64,
+    pub queued: u64,
+    pub leased: u64,
+    pub settled: u64,
+    pub processes: u64,
+}
+
+/// What the lease thread is asked to do.
+pub enum LeaseCommand {
+    /// The keeper took so many links of a host.
+    Consumed { bucket: u32, host: Box<str>, count: usize },
+    /// A put left so many links queued in a bucket.
+    Queued { bucket: u32, queued: u64 },
+    /// Nothing of this bucket is under way or unsettled any more.
+    Release { bucket: u32 },
+    /// Release everything, and end.
+    Close,
+    /// End without a word to the store.
+    Abandon,
+}
+
+impl Shared {
+    pub fn new(
+        now: Box<dyn Fn() -> Time + Send + Sync>,
+        lease: Lease,
+        to_leases: Sender<LeaseCommand>,
+        notice: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            lease,
+            now,
+            outgoing: Mutex::default(),
+            outgoing_changed: Condvar::new(),
+            events: Mutex::default(),
+            waker: Mutex::default(),
+            to_leases: Mutex::new(to_leases),
+            notice,
+        })
+    }
+
+    pub fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn tell_leases(&self, command: LeaseCommand) {
+        // A thread that has ended has nothing more to do.
+        let _ = self.to_leases.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+    }
+
+    /// Hands an event to the frontier, and wakes the keeper.
+    pub fn tell(&self, event: Event) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker();
+        }
+    }
+
+    /// Says something to people.
+    pub fn say(&self, words: &str) {
+        (self.notice)(words);
+    }
+
+    pub fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn set_waker(&self, waker: Box<dyn Fn() + Send>) {
+        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.lease.has_ended((self.now)())
+    }
+}

@@ -1,0 +1,236 @@
+//! Results of a fleet: immutable segments of records, and the positions that say which of them count.
+//!
+//! A segment is a zstd file of JSON lines, one frame for each bucket, epoch and sequence number, and a skippable frame
+//! with the index at the end. A reader keeps a group where its sequence number is at or below the last settled one of
+//! its bucket, epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+const RECORDS: &str = "records";
+const SETTLED: &str = "settled";
+/// The name of the positions that are written when the crawl is over.
+const FINAL: &str = "final";
+/// The file that makes a folder a fleet's results.
+pub const FLEET_FILE: &str = "fleet.json";
+/// A skippable frame of zstd.
+const SKIPPABLE: u32 = 0x184D_2A50;
+const LEVEL: i32 = 3;
+
+/// The records that one settle brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentGroup {
+    pub bucket: u32,
+    pub epoch: u64,
+    pub sequence: u64,
+    /// Records, each with its line feed.
+    pub lines: Vec<u8>,
+}
+
+/// Where a group is in its segment.
+#[derive(Serialize, Deserialize)]
+struct IndexEntry {
+    bucket: u32,
+    epoch: u64,
+    sequence: u64,
+    offset: u64,
+    length: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SegmentIndex {
+    owner: String,
+    groups: Vec<IndexEntry>,
+}
+
+/// The last settled sequence number of a bucket, an epoch and an owner.
+pub type Position = (u32, u64, String, u64);
+
+/// A folder with the results of a fleet. Nothing in it is ever changed or overwritten.
+#[derive(Clone, Debug)]
+pub struct SegmentStore {
+    folder: PathBuf,
+}
+
+impl fmt::Display for SegmentStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.folder.display())
+    }
+}
+
+impl SegmentStore {
+    /// Opens the folder of a crawl, or makes it. `about` is what the crawl is; another crawl's folder is refused.
+    pub fn create(folder: &Path, about: &str) -> io::Result<Self> {
+        let store = Self { folder: folder.to_owned() };
+        for part in [RECORDS, SETTLED] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+        store.create_new(FLEET_FILE, about.as_bytes())?;
+        let found = fs::read_to_string(folder.join(FLEET_FILE))?;
+        if found != about {
+            return Err(io::Error::other("it holds the results of another crawl"));
+        }
+        Ok(store)
+    }
+
+    /// Whether a folder holds the results of a fleet.
+    pub fn is_there(folder: &Path) -> bool {
+        folder.join(FLEET_FILE).is_file()
+    }
+
+    pub fn open(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Writes one segment. One that is there already is the same one.
+    pub fn write(&self, owner: &str, number: u64, groups: &[SegmentGroup]) -> io::Result<()> {
+        self.create_new(&format!("{RECORDS}/{owner}-{number:06}.jsonl.zst"), &encode(owner, groups)?)
+    }
+
+    pub fn write_positions(&self, name: &str, positions: &[Position]) -> io::Result<()> {
+        let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
+        self.create_new(&format!("{SETTLED}/{name}.json"), &text)
+    }
+
+    /// The positions of the whole crawl, once it is over.
+    pub fn write_final_positions(&self, positions: &[Position]) -> io::Result<()> {
+        self.write_positions(FINAL, positions)
+    }
+
+    /// Whether the crawl is over and all positions are written.
+    pub fn is_final(&self) -> bool {
+        self.folder.join(SETTLED).join(format!("{FINAL}.json")).is_file()
+    }
+
+    /// Hands every record that counts to `each`, segment by segment.
+    pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
+        for path in files(&self.folder.join(SETTLED), "json")? {
+            let positions: Vec<Position> = serde_json::from_slice(&fs::read(path)?).map_err(io::Error::other)?;
+            for (bucket, epoch, owner, last) in positions {
+                let known = settled.entry((bucket, epoch, owner)).or_default();
+                *known = last.max(*known);
+            }
+        }
+        for path in files(&self.folder.join(RECORDS), "zst")? {
+            let bytes = fs::read(&path)?;
+            let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+            let index = index_of(&bytes).ok_or_else(damaged)?;
+            for group in index.groups {
+                let key = (group.bucket, group.epoch, index.owner.clone());
+                if settled.get(&key).is_none_or(|last| group.sequence > *last) {
+                    continue;
+                }
+                let end = group.offset.saturating_add(group.length);
+                let frame = bytes.get(group.offset as usize..end as usize).ok_or_else(damaged)?;
+                let mut lines = Vec::new();
+                zstd::Decoder::new(frame)?.read_to_end(&mut lines)?;
+                for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                    each(line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a file with this content, all of it or nothing. One that exists is left as it is.
+    fn create_new(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let path = self.folder.join(name);
+        if path.exists() {
+            return Ok(());
+        }
+        let mut partial = path.clone().into_os_string();
+        partial.push(format!(".{}.partial", std::process::id()));
+        let partial = PathBuf::from(partial);
+        let mut file = File::create(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        let linked = fs::hard_link(&partial, &path);
+        fs::remove_file(&partial)?;
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+}
+
+fn files(folder: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut index = SegmentIndex { owner: owner.to_owned(), groups: Vec::new() };
+    for SegmentGroup { bucket, epoch, sequence, lines } in groups {
+        let offset = bytes.len() as u64;
+        let mut encoder = zstd::Encoder::new(&mut bytes, LEVEL)?;
+        encoder.write_all(lines)?;
+        encoder.finish()?;
+        let length = bytes.len() as u64 - offset;
+        index.groups.push(IndexEntry { bucket: *bucket, epoch: *epoch, sequence: *sequence, offset, length });
+    }
+    let text = serde_json::to_vec(&index).map_err(io::Error::other)?;
+    bytes.extend(SKIPPABLE.to_le_bytes());
+    bytes.extend((text.len() as u32 + 4).to_le_bytes());
+    bytes.extend(&text);
+    bytes.extend((text.len() as u32).to_le_bytes());
+    Ok(bytes)
+}
+
+fn index_of(bytes: &[u8]) -> Option<SegmentIndex> {
+    let (rest, length) = bytes.split_last_chunk::<4>()?;
+    let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
+    serde_json::from_slice(rest.get(start..)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_keeps_what_was_settled_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = SegmentStore::create(folder.path(), "{}").expect("made");
+        let group = |bucket, epoch, sequence, text: &str| SegmentGroup {
+            bucket,
+            epoch,
+            sequence,
+            lines: format!("{text}\n").into_bytes(),
+        };
+        store.write("one", 1, &[group(1, 1, 1, "a"), group(2, 1, 1, "b")]).expect("written");
+        store.write("one", 2, &[group(1, 1, 2, "never settled")]).expect("written");
+        store.write("two", 1, &[group(1, 2, 1, "c")]).expect("written");
+        store.write("two", 1, &[group(1, 2, 1, "another")]).expect("the first one stays");
+        store.write_positions("one-1", &[(1, 1, "one".into(), 1), (2, 1, "one".into(), 1)]).expect("written");
+        assert!(!store.is_final());
+        store.write_final_positions(&[(1, 2, "two".into(), 1), (1, 1, "one".into(), 1)]).expect("written");
+        let mut lines = Vec::new();
+        store
+            .read(|line| {
+                lines.push(String::from_utf8_lossy(line).into_owned());
+                Ok(())
+            })
+            .expect("read");
+        assert_eq!(lines, ["a\n", "b\n", "c\n"]);
+        assert!(store.is_final() && SegmentStore::is_there(folder.path()));
+        assert!(SegmentStore::create(folder.path(), "another crawl").is_err());
+        // Any zstd tool reads a segment.
+        let path = folder.path().join("records/one-000001.jsonl.zst");
+        let text = zstd::decode_all(File::open(path).expect("there")).expect("zstd");
+        assert_eq!(text, b"a\nb\n");
+    }
+}

@@ -1,0 +1,325 @@
+//! A model of the protocol by which many processes share one crawl: buckets, leases with fencing tokens, links before
+//! pages, numbered settles, quotas, and the end found by counting.
+//!
+//! A simulated network delays, reorders, duplicates and drops messages; nodes fail over and lose what was not
+//! replicated; processes are killed, paused past their leases and continued. A schedule is drawn from a seed. After
+//! each one the oracle checks that nothing is lost, that every record is there once, that no process starts a request
+//! after another one has taken over, that the end is found only when it is true, and that the limit on pages is exact.
+//!
+//! [`FleetProtocol`] can leave out one rule at a time: the oracle must notice each of them, or the rule is not needed.
+
+mod process;
+mod store;
+
+use std::collections::BTreeMap;
+
+use process::{Process, Task};
+use store::{Bucket, Node, Page, Pool, ProcessId, Reply, Request, Store, Token};
+
+use crate::sim::rng::SimRng;
+
+/// How long a lease lasts, in ticks.
+pub const TTL: u64 = 30;
+/// The store ends a lease this much later than its owner does.
+pub const SKEW: u64 = 2;
+
+/// The rules of the protocol. Each can be left out.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetProtocol {
+    /// `take`, `settle` and `renew` are refused where another process or epoch holds the bucket.
+    pub fence: bool,
+    /// A page is settled after its links are in their buckets.
+    pub links_first: bool,
+    /// A page is settled after its record is durable.
+    pub record_first: bool,
+    /// A write counts once a replica has it.
+    pub wait: bool,
+    /// A record is known by the process that wrote it, beside the epoch and number.
+    pub owner_in_token: bool,
+    /// A settle is refused unless it has the next number.
+    pub next_number_only: bool,
+    /// A lease is counted from before its renewal was sent.
+    pub lease_from_request: bool,
+    /// The count of known pages must be the same in both passes.
+    pub count_known: bool,
+    /// The end needs a second pass.
+    pub second_pass: bool,
+    /// A transfer of quota is credited once.
+    pub number_transfers: bool,
+}
+
+impl FleetProtocol {
+    /// The protocol as it is implemented.
+    pub const FULL: Self = Self {
+        fence: true,
+        links_first: true,
+        record_first: true,
+        wait: true,
+        owner_in_token: true,
+        next_number_only: true,
+        lease_from_request: true,
+        count_known: true,
+        second_pass: true,
+        number_transfers: true,
+    };
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelSetup {
+    pub buckets: usize,
+    pub pages: u32,
+    pub processes: u32,
+    pub max_pages: Option<u32>,
+    /// Events of the part in which things go wrong.
+    pub events: usize,
+    pub protocol: FleetProtocol,
+}
+
+impl ModelSetup {
+    pub const SMALL: Self =
+        Self { buckets: 3, pages: 14, processes: 3, max_pages: None, events: 4_000, protocol: FleetProtocol::FULL };
+}
+
+/// What a schedule showed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScheduleReport {
+    pub events: usize,
+    pub kills: usize,
+    pub failovers: usize,
+    pub fetches: usize,
+}
+
+/// Plays the schedule of a seed. `Err` says which promise was broken.
+pub fn run(setup: ModelSetup, seed: u64) -> Result<ScheduleReport, String> {
+    World::new(setup, seed).play()
+}
+
+/// A record in a segment: where it stands, and of which page it is.
+struct Written {
+    bucket: usize,
+    token: Token,
+    number: u32,
+    page: Page,
+}
+
+/// A request or a reply under way.
+struct Message {
+    process: ProcessId,
+    task: Task,
+    call: u64,
+    content: Content,
+}
+
+enum Content {
+    Request(Request),
+    Reply(Reply),
+}
+
+struct World {
+    setup: ModelSetup,
+    rng: SimRng,
+    now: u64,
+    store: Store,
+    processes: Vec<Process>,
+    net: Vec<Message>,
+    segments: Vec<Written>,
+    /// The token that started a request last, per bucket.
+    started: BTreeMap<usize, Token>,
+    report: ScheduleReport,
+    links: Vec<Vec<Page>>,
+}
+
+impl World {
+    fn new(setup: ModelSetup, seed: u64) -> Self {
+        let mut rng = SimRng::new(seed);
+        let links = (0..setup.pages)
+            .map(|page| {
+                let mut links: Vec<Page> = (0..2).map(|_| rng.below(setup.pages as usize) as Page).collect();
+                // A chain makes every page reachable from the first.
+                links.push((page + 1) % setup.pages);
+                links
+            })
+            .collect();
+        let quota = if setup.max_pages.is_some() { 0 } else { 10_000 };
+        let bucket = Bucket { quota, ..Bucket::default() };
+        let mut buckets = vec![bucket; setup.buckets];
+        buckets[0].known.insert(0);
+        buckets[0].queued.push_back(0);
+        let pool = Pool { left: setup.max_pages.unwrap_or(0), ..Pool::default() };
+        let store = Store {
+            buckets: buckets.into_iter().map(Node::new).collect(),
+            pool: Node::new(pool),
+            protocol: setup.protocol,
+        };
+        let processes = (0..setup.processes).map(|id| Process::new(id, setup.buckets)).collect();
+        Self {
+            setup,
+            rng,
+            now: 0,
+            store,
+            processes,
+            net: Vec::new(),
+            segments: Vec::new(),
+            started: BTreeMap::new(),
+            report: ScheduleReport::default(),
+            links,
+        }
+    }
+
+    fn play(mut self) -> Result<ScheduleReport, String> {
+        let faulty = self.setup.events;
+        let limit = faulty + 400_000;
+        loop {
+            self.report.events += 1;
+            if self.report.events > limit {
+                return Err("the crawl does not end once faults have stopped".into());
+            }
+            let is_faulty = self.report.events < faulty;
+            self.now += u64::from(self.rng.below(12) == 0);
+            match self.rng.below(100) {
+                0..35 => self.step_process()?,
+                35..75 => self.deliver(is_faulty),
+                75..92 => self.replicate(),
+                _ if is_faulty => self.fault(),
+                92..96 => self.continue_all(),
+                _ => {}
+            }
+            if self.processes.iter().any(Process::has_found_end) {
+                self.check_end()?;
+                return Ok(self.report);
+            }
+        }
+    }
+
+    fn replicate(&mut self) {
+        let nodes = self.store.buckets.len() + 1;
+        match self.rng.below(nodes) {
+            0 => self.store.pool.replicate(),
+            bucket => self.store.buckets[bucket - 1].replicate(),
+        };
+    }
+
+    /// A message arrives, is lost, or arrives and stays on its way a second time.
+    fn deliver(&mut self, is_faulty: bool) {
+        if self.net.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.net.len());
+        let message = self.net.swap_remove(at);
+        let fate = if is_faulty { self.rng.below(40) } else { 2 };
+        if fate == 0 {
+            return;
+        }
+        match message.content {
+            Content::Request(request) => {
+                let reply = self.store.execute(&request, self.now);
+                let (process, task, call) = (message.process, message.task, message.call);
+                self.net.push(Message { process, task, call, content: Content::Reply(reply) });
+                if fate == 1 {
+                    self.net.push(Message { process, task, call, content: Content::Request(request) });
+                }
+            }
+            Content::Reply(reply) => {
+                if let Some(process) = self.processes.iter_mut().find(|process| process.id == message.process) {
+                    process.receive(message.task, message.call, reply, self.now, self.setup.protocol);
+                }
+            }
+        }
+    }
+
+    fn fault(&mut self) {
+        let pick = self.rng.below(self.processes.len());
+        match self.rng.below(12) {
+            0 => {
+                // Killed; another process takes its place.
+                let id = self.processes.iter().map(|process| process.id).max().unwrap_or(0) + 1;
+                self.processes[pick] = Process::new(id, self.setup.buckets);
+                self.report.kills += 1;
+            }
+            1 => self.processes[pick].paused = true,
+            2..5 => self.continue_all(),
+            5 => {
+                self.report.failovers += 1;
+                match self.rng.below(self.store.buckets.len() + 1) {
+                    0 => self.store.pool.fail_over(),
+                    bucket => self.store.buckets[bucket - 1].fail_over(),
+                }
+            }
+            6 => self.now += self.rng.below(TTL as usize + 10) as u64,
+            7 => self.processes[pick].release_soon(),
+            _ => {}
+        }
+    }
+
+    fn continue_all(&mut self) {
+        for process in &mut self.processes {
+            process.paused = false;
+        }
+    }
+
+    fn step_process(&mut self) -> Result<(), String> {
+        let pick = self.rng.below(self.processes.len());
+        if self.processes[pick].paused {
+            return Ok(());
+        }
+        let ModelSetup { protocol, max_pages, .. } = self.setup;
+        let mut turn = process::Turn { now: self.now, links: &self.links, protocol, max_pages, out: Vec::new() };
+        let task = self.rng.below(self.setup.buckets * 2 + 1);
+        let resend = self.rng.below(20) == 0;
+        self.processes[pick].step(task, resend, &mut turn);
+        let out = turn.out;
+        let id = self.processes[pick].id;
+        for effect in out {
+            match effect {
+                process::Effect::Send { task, call, request } => {
+                    self.net.push(Message { process: id, task, call, content: Content::Request(request) });
+                }
+                process::Effect::Start { bucket, token } => self.check_start(bucket, token)?,
+                process::Effect::Write { bucket, token, number, page } => {
+                    let token = if self.setup.protocol.owner_in_token { token } else { Token { owner: 0, ..token } };
+                    self.segments.push(Written { bucket, token, number, page });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A request goes to a host: its bucket must not have been taken over.
+    fn check_start(&mut self, bucket: usize, token: Token) -> Result<(), String> {
+        self.report.fetches += 1;
+        match self.started.insert(bucket, token) {
+            Some(last) if last != token && last.epoch >= token.epoch => {
+                Err(format!("bucket {bucket}: {token:?} started a request after {last:?} had taken over"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges the results as a reader sees them, from what is replicated.
+    fn check_end(&self) -> Result<(), String> {
+        let mut count = vec![0_u32; self.setup.pages as usize];
+        for Written { bucket, token, number, page } in &self.segments {
+            let positions = &self.store.buckets[*bucket].replica.positions;
+            let is_settled = positions.iter().any(|(settled, last)| {
+                let settled =
+                    if self.setup.protocol.owner_in_token { *settled } else { Token { owner: 0, ..*settled } };
+                settled == *token && last >= number
+            });
+            count[*page as usize] += u32::from(is_settled);
+        }
+        let records: u32 = count.iter().sum();
+        let expected = self.setup.max_pages.unwrap_or(u32::MAX).min(self.setup.pages);
+        if let Some(page) = count.iter().position(|count| *count > 1) {
+            return Err(format!("page {page} has {} records", count[page]));
+        }
+        if records != expected {
+            return Err(format!("the end was found with {records} of {expected} records"));
+        }
+        let all_known: usize = self.store.buckets.iter().map(|node| node.replica.known.len()).sum();
+        if self.setup.max_pages.is_none() && all_known != self.setup.pages as usize {
+            return Err(format!("{all_known} of {} pages are known at the end", self.setup.pages));
+        }
+        Ok(())
+    }
+}

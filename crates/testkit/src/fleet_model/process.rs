@@ -1,0 +1,518 @@
+//! A simulated process: for every bucket one task that works and one that renews its lease, and one task that looks for
+//! the end.
+//!
+//! A process that is surprised (a refusal, a lost reply to `take`, a lease that ended) forgets what it holds of the
+//! bucket and acquires it anew: the same path as after a kill.
+
+use std::collections::VecDeque;
+
+use super::store::{BucketCounts, Page, ProcessId, Reply, Request, Token, Version};
+use super::{FleetProtocol, TTL};
+
+/// Which task of a process a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    Work(usize),
+    Renew(usize),
+    End,
+}
+
+/// What a step does to the world.
+pub enum Effect {
+    Send {
+        task: Task,
+        call: u64,
+        request: Request,
+    },
+    /// A request to a host of the bucket goes out.
+    Start {
+        bucket: usize,
+        token: Token,
+    },
+    /// A record becomes durable.
+    Write {
+        bucket: usize,
+        token: Token,
+        number: u32,
+        page: Page,
+    },
+}
+
+/// What a step knows of the world.
+pub struct Turn<'a> {
+    pub now: u64,
+    pub links: &'a [Vec<Page>],
+    pub protocol: FleetProtocol,
+    pub max_pages: Option<u32>,
+    pub out: Vec<Effect>,
+}
+
+pub struct Process {
+    pub id: ProcessId,
+    pub paused: bool,
+    calls: u64,
+    work: Vec<Work>,
+    end: EndTask,
+}
+
+#[derive(Default)]
+struct Work {
+    own: Option<Own>,
+    step: Step,
+    call: Option<(u64, Request)>,
+    renewal: Option<Renewal>,
+    renewal_call: Option<(u64, Request)>,
+    release: bool,
+    turns: u32,
+}
+
+struct Own {
+    token: Token,
+    until: u64,
+    /// The number of the last settle.
+    number: u32,
+    taken: VecDeque<Page>,
+}
+
+struct Renewal {
+    sent: u64,
+    version: Option<Version>,
+}
+
+#[derive(Clone, Default)]
+enum Step {
+    #[default]
+    Idle,
+    Acquire {
+        sent: u64,
+    },
+    AcquireWait {
+        token: Token,
+        sent: u64,
+        version: Version,
+    },
+    Release,
+    Take,
+    TakeWait {
+        pages: Vec<Page>,
+        version: Version,
+    },
+    Fetch(Page),
+    /// Without `links_first`: settled, and its links are not put yet.
+    Fetched(Page),
+    /// Without `record_first`: settled, and its record is not written yet.
+    LateWrite(Page),
+    Put {
+        page: Page,
+        targets: Vec<(usize, Vec<Page>)>,
+    },
+    PutWait {
+        page: Page,
+        targets: Vec<(usize, Vec<Page>)>,
+        version: Version,
+    },
+    Write(Page),
+    Settle(Page),
+    SettleWait {
+        page: Page,
+        version: Version,
+    },
+    Quota(Quota),
+}
+
+/// The steps by which quota moves between the pool and the bucket.
+#[derive(Clone, Copy)]
+enum Quota {
+    Grant,
+    GrantWait(u32, u32, Version),
+    Credit(u32, u32),
+    CreditWait(u32, u32, Version),
+    Clear(u32),
+    Refund,
+    RefundWait(u32, u32, Version),
+    Accept(u32, u32),
+    AcceptWait(u32, u32, Version),
+    ClearRefund(u32),
+}
+
+#[derive(Default)]
+struct EndTask {
+    call: Option<(u64, Request)>,
+    first: Vec<BucketCounts>,
+    second: Vec<BucketCounts>,
+    version: Option<Version>,
+    found: bool,
+}
+
+impl Process {
+    pub fn new(id: ProcessId, buckets: usize) -> Self {
+        let work = (0..buckets).map(|_| Work::default()).collect();
+        Self { id, paused: false, calls: 0, work, end: EndTask::default() }
+    }
+
+    pub fn has_found_end(&self) -> bool {
+        self.end.found
+    }
+
+    /// The surplus over the fair share is released once nothing is under way.
+    pub fn release_soon(&mut self) {
+        let at = self.calls as usize % self.work.len();
+        self.work[at].release = true;
+    }
+
+    fn send(&mut self, task: Task, request: Request, turn: &mut Turn<'_>) {
+        self.calls += 1;
+        let call = Some((self.calls, request.clone()));
+        match task {
+            Task::Work(bucket) => self.work[bucket].call = call,
+            Task::Renew(bucket) => self.work[bucket].renewal_call = call,
+            Task::End => self.end.call = call,
+        }
+        turn.out.push(Effect::Send { task, call: self.calls, request });
+    }
+
+    /// One step of one task. `resend`: the reply to what is under way is given up on.
+    pub fn step(&mut self, number: usize, resend: bool, turn: &mut Turn<'_>) {
+        let buckets = self.work.len();
+        match number {
+            n if n < buckets => self.step_work(n, resend, turn),
+            n if n < 2 * buckets => self.step_renewal(n - buckets, resend, turn),
+            _ => self.step_end(resend, turn),
+        }
+    }
+
+    fn step_work(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
+        let (task, buckets) = (Task::Work(bucket), self.work.len());
+        let work = &mut self.work[bucket];
+        if work.own.as_ref().is_some_and(|own| turn.now >= own.until) {
+            work.forget();
+        }
+        if let Some((_, request)) = &work.call {
+            if !resend {
+                return;
+            }
+            match request {
+                // Whether links were leased is not known: a new epoch puts them back.
+                Request::Take { .. } => work.forget(),
+                Request::Acquire { .. } => work.step = Step::Idle,
+                request => {
+                    let request = request.clone();
+                    self.send(task, request, turn);
+                    return;
+                }
+            }
+            work.call = None;
+        }
+        let Some(own) = &mut work.own else {
+            match work.step {
+                Step::AcquireWait { version, .. } => self.send(task, Request::Wait { bucket, version }, turn),
+                _ => {
+                    work.step = Step::Acquire { sent: turn.now };
+                    let owner = self.id;
+                    self.send(task, Request::Acquire { bucket, owner }, turn);
+                }
+            }
+            return;
+        };
+        let token = own.token;
+        match work.step.clone() {
+            Step::Idle if own.taken.is_empty() && work.release => {
+                work.step = Step::Release;
+                self.send(task, Request::Release { bucket, token }, turn);
+            }
+            Step::Idle => match own.taken.pop_front() {
+                Some(page) => {
+                    work.step = Step::Fetch(page);
+                    turn.out.push(Effect::Start { bucket, token });
+                }
+                None => {
+                    work.step = Step::Take;
+                    self.send(task, Request::Take { bucket, token }, turn);
+                }
+            },
+            Step::Fetch(page) if !turn.protocol.links_first => work.step = Step::Write(page),
+            Step::Fetch(page) | Step::Fetched(page) => work.step = work.put(page, turn, buckets),
+            Step::Put { targets, page } => match targets.first() {
+                Some((target, pages)) => {
+                    let request = Request::Put { bucket: *target, pages: pages.clone() };
+                    self.send(task, request, turn);
+                }
+                None => work.step = if turn.protocol.links_first { Step::Write(page) } else { Step::Idle },
+            },
+            Step::PutWait { targets, version, .. } => {
+                let Some((target, _)) = targets.first() else { return };
+                self.send(task, Request::Wait { bucket: *target, version }, turn);
+            }
+            Step::Write(page) => {
+                own.number += 1;
+                let number = own.number;
+                if turn.protocol.record_first {
+                    turn.out.push(Effect::Write { bucket, token, number, page });
+                }
+                work.step = Step::Settle(page);
+            }
+            Step::Settle(page) => {
+                let number = own.number;
+                self.send(task, Request::Settle { bucket, token, number, page }, turn);
+            }
+            Step::LateWrite(page) => {
+                let number = own.number;
+                turn.out.push(Effect::Write { bucket, token, number, page });
+                work.step = if turn.protocol.links_first { Step::Idle } else { Step::Fetched(page) };
+            }
+            Step::TakeWait { version, .. } | Step::SettleWait { version, .. } => {
+                self.send(task, Request::Wait { bucket, version }, turn);
+            }
+            Step::Quota(quota) => {
+                let request = match quota {
+                    Quota::Grant => Request::Grant { bucket },
+                    Quota::GrantWait(.., version) | Quota::AcceptWait(.., version) => Request::WaitGrant { version },
+                    Quota::Credit(number, amount) => Request::Credit { bucket, number, amount },
+                    Quota::CreditWait(.., version) | Quota::RefundWait(.., version) => {
+                        Request::Wait { bucket, version }
+                    }
+                    Quota::Clear(number) => Request::Clear { bucket, number },
+                    Quota::Refund => Request::Refund { bucket, token },
+                    Quota::Accept(number, amount) => Request::Accept { bucket, number, amount },
+                    Quota::ClearRefund(number) => Request::ClearRefund { bucket, number },
+                };
+                self.send(task, request, turn);
+            }
+            Step::Acquire { .. } | Step::AcquireWait { .. } | Step::Take | Step::Release => work.forget(),
+        }
+    }
+
+    fn step_renewal(&mut self, bucket: usize, resend: bool, turn: &mut Turn<'_>) {
+        let task = Task::Renew(bucket);
+        let work = &mut self.work[bucket];
+        let Some(own) = work.own.as_ref().filter(|own| turn.now < own.until) else {
+            (work.renewal, work.renewal_call) = (None, None);
+            return;
+        };
+        if work.renewal_call.is_some() && !resend {
+            return;
+        }
+        if let Some(Renewal { version: Some(version), .. }) = work.renewal {
+            self.send(task, Request::Wait { bucket, version }, turn);
+        } else if own.until < turn.now + TTL * 2 / 3 {
+            let token = own.token;
+            work.renewal = Some(Renewal { sent: turn.now, version: None });
+            self.send(task, Request::Renew { bucket, token }, turn);
+        }
+    }
+
+    fn step_end(&mut self, resend: bool, turn: &mut Turn<'_>) {
+        let buckets = self.work.len();
+        if self.end.call.is_some() {
+            if resend {
+                self.end = EndTask::default();
+            }
+            return;
+        }
+        if self.end.first.len() < buckets {
+            self.send(Task::End, Request::Survey { bucket: self.end.first.len() }, turn);
+            return;
+        }
+        let is_end = |counts: &[BucketCounts]| {
+            let pages: u32 = counts.iter().map(|counts| counts.pages).sum();
+            counts.iter().all(|counts| counts.open == 0) || turn.max_pages.is_some_and(|most| pages >= most)
+        };
+        if !is_end(&self.end.first) {
+            self.end = EndTask::default();
+        } else if !turn.protocol.second_pass {
+            self.end.found = true;
+        } else if let Some(version) = self.end.version {
+            self.send(Task::End, Request::Wait { bucket: self.end.second.len() - 1, version }, turn);
+        } else if self.end.second.len() < buckets {
+            self.send(Task::End, Request::Confirm { bucket: self.end.second.len() }, turn);
+        } else {
+            let same = self.end.first.iter().zip(&self.end.second).all(|(first, second)| first.known == second.known);
+            let is_spent = turn.max_pages.is_some();
+            let found = is_end(&self.end.second) && (same || is_spent || !turn.protocol.count_known);
+            self.end = EndTask { found, ..EndTask::default() };
+        }
+    }
+
+    /// A reply arrives. One to an earlier call is ignored.
+    pub fn receive(&mut self, task: Task, call: u64, reply: Reply, now: u64, protocol: FleetProtocol) {
+        match task {
+            Task::Work(bucket) => {
+                let work = &mut self.work[bucket];
+                if work.call.take_if(|(expected, _)| *expected == call).is_some() {
+                    work.receive(reply, now, protocol);
+                }
+            }
+            Task::Renew(bucket) => {
+                let work = &mut self.work[bucket];
+                if work.renewal_call.take_if(|(expected, _)| *expected == call).is_some() {
+                    work.renewed(reply, now, protocol);
+                }
+            }
+            Task::End => {
+                if self.end.call.take_if(|(expected, _)| *expected == call).is_some() {
+                    self.end.receive(reply, protocol);
+                }
+            }
+        }
+    }
+}
+
+impl EndTask {
+    fn receive(&mut self, reply: Reply, protocol: FleetProtocol) {
+        match reply {
+            Reply::Counts(counts) => self.first.push(counts),
+            Reply::Confirmed(counts, version) => {
+                self.second.push(counts);
+                self.version = protocol.wait.then_some(version);
+            }
+            Reply::Replicated(Some(true)) => self.version = None,
+            Reply::Replicated(Some(false)) => {}
+            _ => *self = Self::default(),
+        }
+    }
+}
+
+impl Work {
+    /// Everything about the bucket is forgotten; acquiring it puts back what was leased.
+    fn forget(&mut self) {
+        let release = self.release;
+        *self = Self { release, ..Self::default() };
+    }
+
+    /// The links of a page, by the buckets that they belong to.
+    fn put(&self, page: Page, turn: &Turn<'_>, buckets: usize) -> Step {
+        let mut targets: Vec<(usize, Vec<Page>)> = Vec::new();
+        for link in &turn.links[page as usize] {
+            let bucket = *link as usize % buckets;
+            match targets.iter_mut().find(|(target, _)| *target == bucket) {
+                Some((_, pages)) => pages.push(*link),
+                None => targets.push((bucket, vec![*link])),
+            }
+        }
+        Step::Put { page, targets }
+    }
+
+    fn renewed(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
+        let (Some(renewal), Some(own)) = (&mut self.renewal, &mut self.own) else { return };
+        let from = if protocol.lease_from_request { renewal.sent } else { now };
+        match reply {
+            Reply::Renewed(version) if protocol.wait => {
+                renewal.version = Some(version);
+                return;
+            }
+            Reply::Renewed(_) | Reply::Replicated(Some(true)) => own.until = own.until.max(from + TTL),
+            Reply::Replicated(Some(false)) => return,
+            Reply::Refused => self.forget(),
+            _ => {}
+        }
+        self.renewal = None;
+    }
+
+    /// Goes on after a reply. What is not replicated because of a failover is sent once more.
+    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
+        if let (None, false) = (&self.own, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
+            return;
+        }
+        let again = matches!(reply, Reply::Replicated(Some(false)));
+        let replicated = matches!(reply, Reply::Replicated(Some(true)));
+        self.step = match (std::mem::take(&mut self.step), reply) {
+            (step, _) if again => step,
+            (Step::Acquire { sent }, Reply::Acquired(token, version)) => {
+                let sent = if protocol.lease_from_request { sent } else { now };
+                if protocol.wait { Step::AcquireWait { token, sent, version } } else { self.acquired(token, sent) }
+            }
+            (Step::AcquireWait { token, sent, .. }, _) if replicated => self.acquired(token, sent),
+            (Step::Take, Reply::Taken(pages, version)) => {
+                if protocol.wait {
+                    Step::TakeWait { pages, version }
+                } else {
+                    self.taken(pages)
+                }
+            }
+            (Step::TakeWait { pages, .. }, _) if replicated => self.taken(pages),
+            (Step::Put { page, targets }, Reply::Done(version)) => {
+                if protocol.wait {
+                    Step::PutWait { page, targets, version }
+                } else {
+                    next_target(page, targets)
+                }
+            }
+            (Step::PutWait { page, targets, .. }, _) if replicated => next_target(page, targets),
+            (Step::PutWait { page, targets, .. }, _) => Step::Put { page, targets },
+            (Step::Settle(page), Reply::Done(version)) => {
+                if protocol.wait {
+                    Step::SettleWait { page, version }
+                } else {
+                    settled(page, protocol)
+                }
+            }
+            (Step::SettleWait { page, .. }, _) if replicated => settled(page, protocol),
+            (Step::SettleWait { page, .. }, _) => Step::Settle(page),
+            (Step::Quota(_), Reply::Refused) => return self.forget(),
+            (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
+            _ => {
+                self.release &= self.own.is_none();
+                self.forget();
+                return;
+            }
+        };
+    }
+
+    fn acquired(&mut self, token: Token, sent: u64) -> Step {
+        self.own = Some(Own { token, until: sent + TTL, number: 0, taken: VecDeque::new() });
+        Step::Idle
+    }
+
+    /// Without links, quota may be missing, or be of no use here.
+    fn taken(&mut self, pages: Vec<Page>) -> Step {
+        let Some(own) = &mut self.own else { return Step::Idle };
+        own.taken.extend(pages);
+        self.turns += 1;
+        match own.taken.is_empty() {
+            false => Step::Idle,
+            true if self.turns.is_multiple_of(2) => Step::Quota(Quota::Grant),
+            true => Step::Quota(Quota::Refund),
+        }
+    }
+}
+
+fn next_target(page: Page, mut targets: Vec<(usize, Vec<Page>)>) -> Step {
+    targets.remove(0);
+    Step::Put { page, targets }
+}
+
+fn settled(page: Page, protocol: FleetProtocol) -> Step {
+    match (protocol.record_first, protocol.links_first) {
+        (false, _) => Step::LateWrite(page),
+        (true, false) => Step::Fetched(page),
+        (true, true) => Step::Idle,
+    }
+}
+
+impl Quota {
+    /// The next step; `None` when the transfer is complete or there is none to make.
+    fn receive(self, reply: &Reply, wait: bool) -> Option<Self> {
+        let lost = matches!(reply, Reply::Replicated(None));
+        Some(match (self, reply) {
+            (Self::Grant, Reply::Granted { number, amount, version }) if wait => {
+                Self::GrantWait(*number, *amount, *version)
+            }
+            (Self::Grant, Reply::Granted { number, amount, .. }) => Self::Credit(*number, *amount),
+            (Self::GrantWait(..), _) if lost => Self::Grant,
+            (Self::GrantWait(number, amount, _), _) => Self::Credit(number, amount),
+            (Self::Credit(number, amount), Reply::Done(version)) if wait => Self::CreditWait(number, amount, *version),
+            (Self::CreditWait(number, amount, _), _) if lost => Self::Credit(number, amount),
+            (Self::Credit(number, _) | Self::CreditWait(number, ..), _) => Self::Clear(number),
+            (Self::Refund, Reply::Granted { number, amount, version }) if wait => {
+                Self::RefundWait(*number, *amount, *version)
+            }
+            (Self::Refund, Reply::Granted { number, amount, .. }) => Self::Accept(*number, *amount),
+            (Self::RefundWait(..), _) if lost => Self::Refund,
+            (Self::RefundWait(number, amount, _), _) => Self::Accept(number, amount),
+            (Self::Accept(number, amount), Reply::Done(version)) if wait => Self::AcceptWait(number, amount, *version),
+            (Self::AcceptWait(number, amount, _), _) if lost => Self::Accept(number, amount),
+            (Self::Accept(number, _) | Self::AcceptWait(number, ..), _) => Self::ClearRefund(number),
+            (Self::Grant | Self::Refund | Self::Clear(_) | Self::ClearRefund(_), _) => return None,
+        })
+    }
+}

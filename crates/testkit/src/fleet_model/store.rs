@@ -1,0 +1,391 @@
+//! The simulated store: one primary and one replica per bucket, with asynchronous replication and failover.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{FleetProtocol, SKEW, TTL};
+
+/// A page of the simulated web.
+pub type Page = u32;
+/// A process, by the order in which processes were started.
+pub type ProcessId = u32;
+
+/// What a lease is known by: the epoch, and the process that acquired it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token {
+    pub epoch: u32,
+    pub owner: ProcessId,
+}
+
+/// The state of one bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Bucket {
+    pub owner: Option<ProcessId>,
+    pub epoch: u32,
+    pub until: u64,
+    pub known: BTreeSet<Page>,
+    pub queued: VecDeque<Page>,
+    pub leased: BTreeSet<Page>,
+    /// The last settled sequence number of every token that settled anything.
+    pub positions: BTreeMap<Token, u32>,
+    /// Pages that were settled.
+    pub pages: u32,
+    /// Pages that may still be settled here.
+    pub quota: u32,
+    /// The number of the last transfer of quota that was credited.
+    pub credited: u32,
+    /// Quota on its way back to the pool, under this number.
+    pub refund: Option<(u32, u32)>,
+    pub last_refund: u32,
+}
+
+/// The counter of `--max-pages`, and the transfers that are not credited yet.
+#[derive(Clone, Debug, Default)]
+pub struct Pool {
+    pub left: u32,
+    pub transfers: BTreeMap<usize, (u32, u32)>,
+    pub last_transfer: BTreeMap<usize, u32>,
+    pub last_refund: BTreeMap<usize, u32>,
+}
+
+/// A node: a value with a replica that follows behind.
+#[derive(Clone, Debug, Default)]
+pub struct Node<T> {
+    pub value: T,
+    pub replica: T,
+    version: u64,
+    replicated: u64,
+    behind: VecDeque<(u64, T)>,
+    /// BucketCounts failovers: a version of an earlier primary says nothing about this one.
+    generation: u64,
+}
+
+/// Where in a node's history a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    generation: u64,
+    number: u64,
+}
+
+impl<T: Clone> Node<T> {
+    pub fn new(value: T) -> Self {
+        Self { replica: value.clone(), value, version: 0, replicated: 0, behind: VecDeque::new(), generation: 0 }
+    }
+
+    /// Changes the primary; the replica learns of it later.
+    pub fn write<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> (R, Version) {
+        let result = change(&mut self.value);
+        self.version += 1;
+        self.behind.push_back((self.version, self.value.clone()));
+        (result, Version { generation: self.generation, number: self.version })
+    }
+
+    /// The replica takes up the next write. Says whether there was one.
+    pub fn replicate(&mut self) -> bool {
+        let Some((version, value)) = self.behind.pop_front() else { return false };
+        self.replica = value;
+        self.replicated = version;
+        true
+    }
+
+    /// `WAIT 1`: `None` where the primary that was written to is gone.
+    pub fn is_replicated(&self, version: Version) -> Option<bool> {
+        (version.generation == self.generation).then_some(self.replicated >= version.number)
+    }
+
+    /// The primary dies, and the replica takes its place: what was not replicated is lost.
+    pub fn fail_over(&mut self) {
+        self.value = self.replica.clone();
+        self.version = self.replicated;
+        self.behind.clear();
+        self.generation += 1;
+    }
+}
+
+/// What a process asks of the store. Each touches one node.
+#[derive(Clone, Debug)]
+pub enum Request {
+    Acquire {
+        bucket: usize,
+        owner: ProcessId,
+    },
+    Renew {
+        bucket: usize,
+        token: Token,
+    },
+    Release {
+        bucket: usize,
+        token: Token,
+    },
+    Put {
+        bucket: usize,
+        pages: Vec<Page>,
+    },
+    Take {
+        bucket: usize,
+        token: Token,
+    },
+    Settle {
+        bucket: usize,
+        token: Token,
+        number: u32,
+        page: Page,
+    },
+    /// The counts of a bucket, for the first pass over all buckets.
+    Survey {
+        bucket: usize,
+    },
+    /// The same with a write, so that `WAIT` covers everything before it: the second pass.
+    Confirm {
+        bucket: usize,
+    },
+    Wait {
+        bucket: usize,
+        version: Version,
+    },
+    Grant {
+        bucket: usize,
+    },
+    WaitGrant {
+        version: Version,
+    },
+    Credit {
+        bucket: usize,
+        number: u32,
+        amount: u32,
+    },
+    Clear {
+        bucket: usize,
+        number: u32,
+    },
+    Refund {
+        bucket: usize,
+        token: Token,
+    },
+    Accept {
+        bucket: usize,
+        number: u32,
+        amount: u32,
+    },
+    ClearRefund {
+        bucket: usize,
+        number: u32,
+    },
+}
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Acquired(Token, Version),
+    Renewed(Version),
+    Done(Version),
+    Taken(Vec<Page>, Version),
+    /// Another epoch, another sequence number, or a page that is not leased.
+    Refused,
+    Counts(BucketCounts),
+    Confirmed(BucketCounts, Version),
+    Replicated(Option<bool>),
+    Granted {
+        number: u32,
+        amount: u32,
+        version: Version,
+    },
+    /// There is nothing to grant or to refund.
+    Empty,
+}
+
+/// What the end is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketCounts {
+    /// Queued or leased.
+    pub open: usize,
+    pub known: usize,
+    pub pages: u32,
+}
+
+/// All nodes: one per bucket, and one for the pool.
+#[derive(Clone)]
+pub struct Store {
+    pub buckets: Vec<Node<Bucket>>,
+    pub pool: Node<Pool>,
+    pub protocol: FleetProtocol,
+}
+
+impl Store {
+    /// Executes one request. Every request is one atomic step of one node.
+    pub fn execute(&mut self, request: &Request, now: u64) -> Reply {
+        let protocol = self.protocol;
+        match *request {
+            Request::Acquire { bucket, owner } => {
+                let node = &mut self.buckets[bucket];
+                let is_free = node.value.owner.is_none_or(|holder| holder == owner || node.value.until <= now);
+                if !is_free {
+                    return Reply::Refused;
+                }
+                let (epoch, version) = node.write(|bucket| {
+                    bucket.owner = Some(owner);
+                    bucket.epoch += 1;
+                    bucket.until = now + TTL + SKEW;
+                    bucket.requeue();
+                    bucket.epoch
+                });
+                Reply::Acquired(Token { epoch, owner }, version)
+            }
+            Request::Renew { bucket, token } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                Reply::Renewed(node.write(|bucket| bucket.until = now + TTL + SKEW).1)
+            }
+            Request::Release { bucket, token } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                let release = |bucket: &mut Bucket| {
+                    bucket.requeue();
+                    bucket.owner = None;
+                };
+                Reply::Done(node.write(release).1)
+            }
+            Request::Put { bucket, ref pages } => {
+                let put = |bucket: &mut Bucket| {
+                    for page in pages {
+                        if bucket.known.insert(*page) {
+                            bucket.queued.push_back(*page);
+                        }
+                    }
+                };
+                Reply::Done(self.buckets[bucket].write(put).1)
+            }
+            Request::Take { bucket, token } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                let (taken, version) = node.write(|bucket| {
+                    let room = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
+                    let count = room.min(bucket.queued.len());
+                    let taken: Vec<Page> = bucket.queued.drain(..count).collect();
+                    bucket.leased.extend(&taken);
+                    taken
+                });
+                Reply::Taken(taken, version)
+            }
+            Request::Settle { bucket, token, number, page } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                let last = node.value.positions.get(&token).copied().unwrap_or(0);
+                if number == last {
+                    return Reply::Done(node.write(|_| ()).1);
+                }
+                let is_next = number == last + 1 || !protocol.next_number_only;
+                if !is_next || !node.value.leased.contains(&page) {
+                    return Reply::Refused;
+                }
+                let settle = |bucket: &mut Bucket| {
+                    bucket.leased.remove(&page);
+                    bucket.quota = bucket.quota.saturating_sub(1);
+                    bucket.pages += 1;
+                    bucket.positions.insert(token, number);
+                };
+                Reply::Done(node.write(settle).1)
+            }
+            Request::Survey { bucket } => Reply::Counts(self.buckets[bucket].value.counts()),
+            Request::Confirm { bucket } => {
+                let (counts, version) = self.buckets[bucket].write(|bucket| bucket.counts());
+                Reply::Confirmed(counts, version)
+            }
+            Request::Wait { bucket, version } => Reply::Replicated(self.buckets[bucket].is_replicated(version)),
+            Request::WaitGrant { version } => Reply::Replicated(self.pool.is_replicated(version)),
+            Request::Grant { bucket } => {
+                let node = &mut self.pool;
+                if !node.value.transfers.contains_key(&bucket) && node.value.left == 0 {
+                    return Reply::Empty;
+                }
+                let ((number, amount), version) = node.write(|pool| {
+                    if let Some(transfer) = pool.transfers.get(&bucket) {
+                        return *transfer;
+                    }
+                    let amount = pool.left.min(2);
+                    pool.left -= amount;
+                    let number = pool.last_transfer.entry(bucket).or_default();
+                    *number += 1;
+                    pool.transfers.insert(bucket, (*number, amount));
+                    (*number, amount)
+                });
+                Reply::Granted { number, amount, version }
+            }
+            Request::Credit { bucket, number, amount } => {
+                let credit = |bucket: &mut Bucket| {
+                    if bucket.credited < number || !protocol.number_transfers {
+                        bucket.credited = number;
+                        bucket.quota += amount;
+                    }
+                };
+                Reply::Done(self.buckets[bucket].write(credit).1)
+            }
+            Request::Clear { bucket, number } => {
+                let clear = |pool: &mut Pool| {
+                    if pool.transfers.get(&bucket).is_some_and(|(pending, _)| *pending == number) {
+                        pool.transfers.remove(&bucket);
+                    }
+                };
+                Reply::Done(self.pool.write(clear).1)
+            }
+            Request::Refund { bucket, token } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                let is_idle = node.value.queued.is_empty() && node.value.leased.is_empty();
+                if node.value.refund.is_none() && (!is_idle || node.value.quota == 0) {
+                    return Reply::Empty;
+                }
+                let ((number, amount), version) = node.write(|bucket| {
+                    if bucket.refund.is_none() {
+                        bucket.last_refund += 1;
+                        bucket.refund = Some((bucket.last_refund, std::mem::take(&mut bucket.quota)));
+                    }
+                    bucket.refund.unwrap_or_default()
+                });
+                Reply::Granted { number, amount, version }
+            }
+            Request::Accept { bucket, number, amount } => {
+                let accept = |pool: &mut Pool| {
+                    let last = pool.last_refund.entry(bucket).or_default();
+                    if *last < number || !protocol.number_transfers {
+                        *last = number;
+                        pool.left += amount;
+                    }
+                };
+                Reply::Done(self.pool.write(accept).1)
+            }
+            Request::ClearRefund { bucket, number } => {
+                let clear = |bucket: &mut Bucket| {
+                    bucket.refund.take_if(|(pending, _)| *pending == number);
+                };
+                Reply::Done(self.buckets[bucket].write(clear).1)
+            }
+        }
+    }
+}
+
+impl Bucket {
+    fn is_held_by(&self, token: Token, protocol: FleetProtocol) -> bool {
+        !protocol.fence || (self.owner == Some(token.owner) && self.epoch == token.epoch)
+    }
+
+    /// What an earlier owner had leased goes back to the queue.
+    fn requeue(&mut self) {
+        for page in std::mem::take(&mut self.leased).into_iter().rev() {
+            self.queued.push_front(page);
+        }
+    }
+
+    fn counts(&self) -> BucketCounts {
+        BucketCounts { open: self.queued.len() + self.leased.len(), known: self.known.len(), pages: self.pages }
+    }
+}

@@ -1,0 +1,196 @@
+//! [`RedisCluster`]: real Redis servers on loopback for the tests of a fleet, with data folders of their own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Servers that run until this is dropped.
+pub struct RedisCluster {
+    servers: Vec<Server>,
+    folder: tempfile::TempDir,
+    is_cluster: bool,
+}
+
+struct Server {
+    port: u16,
+    child: Option<Child>,
+}
+
+impl RedisCluster {
+    /// Three primaries with one replica each.
+    pub fn start() -> Self {
+        let cluster = Self::launch(6, true);
+        let addresses: Vec<String> =
+            cluster.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        let created = Command::new("redis-cli")
+            .args(["--cluster", "create"])
+            .args(&addresses)
+            .args(["--cluster-replicas", "1", "--cluster-yes"])
+            .output()
+            .expect("redis-cli is installed with redis-server");
+        assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
+        cluster.wait_until_ready();
+        cluster
+    }
+
+    /// One server without cluster mode.
+    pub fn single() -> Self {
+        Self::launch(1, false)
+    }
+
+    fn launch(count: usize, is_cluster: bool) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let servers = free_ports(count).into_iter().map(|port| Server { port, child: None }).collect();
+        let mut cluster = Self { servers, folder, is_cluster };
+        for index in 0..count {
+            cluster.start_node(index);
+        }
+        cluster
+    }
+
+    /// `redis://host:port,...` with all servers.
+    pub fn address(&self) -> String {
+        let servers: Vec<String> = self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        format!("redis://{}", servers.join(","))
+    }
+
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// Starts a server, with the data that it had where it ran before.
+    pub fn start_node(&mut self, index: usize) {
+        let port = self.servers[index].port;
+        let folder = self.folder.path().join(port.to_string());
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+        command.arg("--dir").arg(&folder).args(["--logfile", "log", "--repl-diskless-sync-delay", "0"]);
+        if self.is_cluster {
+            command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+        }
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("redis-server starts");
+        self.servers[index].child = Some(child);
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.call(index, &["PING"]).is_none() {
+            assert!(Instant::now() < until, "redis-server on port {port} does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends a server without warning.
+    pub fn kill_node(&mut self, index: usize) {
+        if let Some(mut child) = self.servers[index].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// The process of a server, for signals.
+    pub fn pid(&self, index: usize) -> Option<u32> {
+        self.servers[index].child.as_ref().map(Child::id)
+    }
+
+    /// Whether a server is a primary now.
+    pub fn is_primary(&self, index: usize) -> bool {
+        self.call(index, &["ROLE"]).is_some_and(|reply| reply.contains("master"))
+    }
+
+    /// Whether every slot can be written and every primary has a replica.
+    pub fn is_ready(&self) -> bool {
+        !self.is_cluster
+            || (0..self.len()).all(|index| {
+                let state = self.call(index, &["CLUSTER", "INFO"]).unwrap_or_default();
+                let replication = self.call(index, &["INFO", "replication"]).unwrap_or_default();
+                let is_linked = if replication.contains("role:master") {
+                    replication.contains("connected_slaves:1")
+                } else {
+                    replication.contains("master_link_status:up")
+                };
+                state.contains("cluster_state:ok") && is_linked
+            })
+    }
+
+    pub fn wait_until_ready(&self) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !self.is_ready() {
+            assert!(Instant::now() < until, "the cluster does not become ready");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// One command to one server; `None` where it does not answer.
+    pub fn call(&self, index: usize, parts: &[&str]) -> Option<String> {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.servers[index].port));
+        let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+        let mut request = format!("*{}\r\n", parts.len());
+        for part in parts {
+            request += &format!("${}\r\n{part}\r\n", part.len());
+        }
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut reader = BufReader::new(socket);
+        let mut text = String::new();
+        read_reply(&mut reader, &mut text)?;
+        Some(text)
+    }
+}
+
+/// Reads one reply as text, its parts separated by line feeds.
+fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
+    let mut line = String::new();
+    if reader.read_line(&mut line).ok()? == 0 {
+        return None;
+    }
+    let line = line.trim_end();
+    match line.split_at_checked(1)? {
+        ("*", count) => {
+            for _ in 0..count.parse::<i64>().ok()?.max(0) {
+                read_reply(reader, text)?;
+            }
+        }
+        ("$", length) => {
+            let Ok(length) = length.parse::<usize>() else { return Some(()) };
+            let mut bytes = vec![0; length + 2];
+            reader.read_exact(&mut bytes).ok()?;
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            text.push('\n');
+        }
+        (_, rest) => {
+            text.push_str(rest);
+            text.push('\n');
+        }
+    }
+    Some(())
+}
+
+/// Ports that are free now, as their bus ports 10,000 above are.
+fn free_ports(count: usize) -> Vec<u16> {
+    let mut held = Vec::new();
+    let mut ports = Vec::new();
+    let start = 20_000 + (std::process::id() % 2_000) as u16 * 10;
+    for port in (start..45_000).chain(20_000..start) {
+        if ports.len() == count {
+            break;
+        }
+        let free = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        if free.iter().all(Option::is_some) {
+            ports.push(port);
+            held.push(free);
+        }
+    }
+    ports
+}
+
+impl Drop for RedisCluster {
+    fn drop(&mut self) {
+        for index in 0..self.len() {
+            self.kill_node(index);
+        }
+    }
+}
