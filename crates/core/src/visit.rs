@@ -8,7 +8,7 @@ use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::warc::WarcExchange;
 use crate::page::follow_list::FollowList;
 use crate::page::link::{Link, LinkList};
-use crate::page::reader::{Body, PageContent};
+use crate::page::reader::{HeldBody, PageContent};
 use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
 use crate::schedule::job::{Job, LaneId, Purpose};
@@ -29,7 +29,7 @@ pub struct Visit {
     /// The exact bytes of request and response, where the rules ask for them.
     pub wire: Option<Box<Wire>>,
     /// The decoded body, where the rules ask for it.
-    pub body: Option<Box<Body>>,
+    pub body: Option<Box<HeldBody>>,
     pub message: VisitMessage,
 }
 

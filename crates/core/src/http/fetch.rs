@@ -21,7 +21,7 @@ use crate::output::warc;
 use crate::page::examine::{self, ExamineLimits, Examiner, Findings};
 use crate::page::follow;
 use crate::page::link::{Link, LinkKind, LinkList};
-use crate::page::reader::{Body, DeliveredBodies};
+use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::page::robots;
 use crate::page::sitemap;
 use crate::page::url::Url;
@@ -84,7 +84,7 @@ struct Answer {
     head: Head,
     reader: Reader,
     /// The decoded body, where the rules ask for it.
-    body: Option<Box<Body>>,
+    body: Option<Box<HeldBody>>,
     /// The large windows of decoders, charged to the budget.
     windows: Option<Held>,
     /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
@@ -325,7 +325,7 @@ impl Receiver for Page {
             let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
             self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
         };
-        let body = body.then(|| Box::new(Body::new(self.rules.budget.hold())));
+        let body = body.then(|| Box::new(HeldBody::new(self.rules.budget.hold())));
         self.answer = Some(Box::new(Answer { head: head.clone(), reader, body, windows: None, rest: None }));
         want
     }
@@ -501,7 +501,7 @@ fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
 }
 
 /// Passes the body to the content readers, and delivers it if the rules ask for it.
-fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: &Rules) {
+fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
     let delivers = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
     let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
     let mut content = None;
@@ -512,7 +512,7 @@ fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<Body>>, rules: 
     });
     // Headers are delivered even without the body.
     visit.body = delivers.then(|| {
-        let mut body = body.unwrap_or_else(|| Box::new(Body::new(rules.budget.hold())));
+        let mut body = body.unwrap_or_else(|| Box::new(HeldBody::new(rules.budget.hold())));
         body.headers = headers(head);
         body
     });

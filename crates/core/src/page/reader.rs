@@ -100,7 +100,7 @@ pub struct FieldCount {
 
 /// A body as decoded from its content codings, with its share of the budget.
 #[derive(Debug)]
-pub struct Body {
+pub struct HeldBody {
     /// Empty where it was not held.
     pub bytes: Vec<u8>,
     /// The response headers, in order.
@@ -108,7 +108,7 @@ pub struct Body {
     pub held: Held,
 }
 
-impl Body {
+impl HeldBody {
     /// An empty body that begins to be held.
     pub(crate) fn new(held: Held) -> Self {
         Self { bytes: Vec::new(), headers: Vec::new(), held }
@@ -171,7 +171,7 @@ impl BodyRules {
         status: u16,
         content_type: Option<&str>,
         charset: Option<&str>,
-        body: &Body,
+        body: &HeldBody,
         mut held: Held,
     ) -> Option<Box<PageContent>> {
         let reader = self.reader.as_ref()?;
