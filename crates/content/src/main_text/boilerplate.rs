@@ -97,8 +97,6 @@ static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
         "jump-?links?",
         "toc",
         "table-?of-?contents",
-        "hidden",
-        "hide",
         "collapsed-?content",
         "video-?player",
         "media-?player",
@@ -195,13 +193,40 @@ pub(super) fn mark(page: &Document, removed: &mut [bool]) {
         if name == crate::document::TEXT || matches!(name, names::HTML | names::BODY) {
             continue;
         }
-        if is_noise(element, name) || (surrounds(element, name) && measure.text(element) * 2 < all) {
+        if is_noise(element, name) || (surrounds(element, name) && !holds_content(element, &measure, all)) {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
             }
             next = element.end().max(next);
         }
     }
+}
+
+/// Names of what is long and still not content.
+static LONG_BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("comment|disqus|respond|related|recommend|footer|cookie|consent|newsletter|sidebar$|side-bar$")
+        .expect("a constant pattern")
+});
+
+/// Whether an element that is called boilerplate holds a large part of the page's sentences all the same: sites give
+/// such names to wrappers too.
+fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
+    let text = measure.text(element);
+    if text * 2 >= all {
+        return true;
+    }
+    if text < 250 || measure.link_density(element) > 0.3 {
+        return false;
+    }
+    let declares = |inner: Element<'_>| {
+        matches!(inner.id_name(), names::MAIN)
+            || inner.written_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
+            || (matches!(inner.id_name(), names::DIV | names::SECTION) && speaks_for_content(words_of(inner).trim()))
+    };
+    if element.descendants().take(2000).any(declares) {
+        return true;
+    }
+    text * 4 >= all && !LONG_BOILERPLATE.is_match(words_of(element).trim())
 }
 
 /// Elements that never hold content.

@@ -18,7 +18,9 @@ pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -
     let roots = scored(body, measure, removed);
     let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
     // Where sentences are a small part of the page, it is an index or a shop: all that does not surround content is kept.
-    if found >= SHORTEST_ARTICLE && found * 5 >= all * 2 {
+    let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
+    let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
+    if is_article || (found >= SHORTEST_ARTICLE && found * 5 >= all * 2) {
         for &root in &roots {
             prune(page.element(root), measure, removed);
         }
@@ -62,10 +64,12 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
             best = Some((weight, element));
         }
     }
-    if let Some((_, element)) = best
-        && measure.text(element) * 2 >= all
-    {
-        return Some(element);
+    if let Some((_, element)) = best {
+        let is_body = element.written_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
+        let share = if is_body { 8 } else { 3 };
+        if measure.text(element) * share >= all {
+            return Some(element);
+        }
     }
     articles.retain(|article| !is_removed(*article, removed));
     let outer: Vec<Element<'a>> = articles
@@ -75,7 +79,8 @@ fn declared<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u3
         .collect();
     let largest = outer.iter().max_by_key(|article| measure.text(**article))?;
     let text = measure.text(*largest);
-    (text >= SHORTEST_ARTICLE && text * 2 >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
+    let share = if outer.len() == 1 { 3 } else { 2 };
+    (text >= SHORTEST_ARTICLE && text * share >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
 }
 
 fn starting_score(element: Element<'_>) -> f32 {
