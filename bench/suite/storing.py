@@ -14,7 +14,7 @@ def s6(suite):
     """Frontier: 100 million offered links, 90 % known, 10 million distinct, a million hosts (Zipf), no network."""
     small, large = (10_000, 100_000) if suite.quick else (1_000_000, 10_000_000)
     subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-p", "argiope-rigs", "--bin", "frontier"], cwd=suite.root, check=True
+        ["cargo", "build", "--profile", "dist", "--locked", "-p", "argiope-rigs", "--bin", "frontier"], cwd=suite.root, check=True
     )
     entries = {}
     for distinct in (small, large):
