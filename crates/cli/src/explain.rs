@@ -1,7 +1,7 @@
-//! Why a URL was or was not fetched, from what the crawl directory remembers.
+//! Why a URL was or was not fetched, from the log of a crawl directory.
 //!
-//! The log is read from front to back once for the URL itself, and once more for each page on the way from a seed to it,
-//! each time only up to where the last one was found: constant memory, whatever the crawl's size.
+//! The log is read once for the URL itself and once for each page on the discovery path to it, each time only as far as
+//! needed. Memory use is constant.
 
 use std::path::Path;
 
@@ -18,62 +18,62 @@ use serde::Deserialize;
 
 use crate::records::{self, ReadError, StoredRecord};
 
-/// All that can be said about one URL.
+/// Everything that is known about one URL.
 #[derive(Debug)]
 pub struct Explanation {
-    /// In normal form, as the crawler would ask for it.
+    /// In normal form, as the crawler would request it.
     pub url: Url,
     pub scope: ScopeExplanation,
     pub robots: RobotsExplanation,
     pub lane: HostExplanation,
-    /// From a seed to the URL, both included; empty where it was never seen.
+    /// The discovery path from a root to the URL, both included; empty if the URL was never seen.
     pub chain: Vec<DiscoveryStep>,
     pub fate: UrlState,
-    /// Who is crawling just now: then all this may change.
+    /// The process that is crawling now, if any: the explanation may change.
     pub crawled_by: Option<String>,
-    /// Where it was never seen: the places where links like it were left out as endless.
+    /// If the URL was never seen: places where similar links were skipped as endless.
     pub cuts: Vec<Cut>,
 }
 
-/// Whether it belongs to the crawl.
+/// Whether the URL is in scope.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScopeExplanation {
-    /// The rule that rejects it; none where it is in scope.
+    /// The rule that rejects it; `None` if it is in scope.
     pub rejected: Option<ScopeRule>,
-    /// The pattern that decides, where one does.
+    /// The pattern that decides, if one does.
     pub pattern: Option<String>,
-    /// What kind of link it was judged as, and at which depth.
+    /// The link kind and depth it was judged with.
     pub kind: LinkKind,
     pub depth: u32,
     /// `host`, `domain` and so on.
     pub breadth: &'static str,
 }
 
-/// What robots.txt says about it.
+/// What robots.txt says about the URL.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RobotsExplanation {
-    /// The crawl does not ask for it.
+    /// The crawl ignores robots.txt.
     Ignored,
     /// It was not read, or could not be.
     Unknown,
-    /// The file has nothing to say to us, or there is none.
+    /// There is no robots.txt, or it has no rules for this crawler.
     NoRules,
     Judged(RobotsVerdict),
 }
 
-/// Its host, as the crawl knows it.
+/// The state of the URL's host.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HostExplanation {
     pub host: String,
-    /// URLs of the host that are known, and of these how many have their fate.
+    /// Known URLs of the host, and how many of them are finished.
     pub known: u64,
     pub settled: u64,
-    /// The host wants to be left alone until then, in milliseconds since the Unix epoch.
+    /// Time until which the host must not be contacted, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
     pub crawl_delay: Option<std::time::Duration>,
 }
 
-/// A page on the way.
+/// A page on the discovery path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryStep {
     pub url: String,
@@ -82,23 +82,23 @@ pub struct DiscoveryStep {
     pub depth: u32,
 }
 
-/// What became of it.
+/// The state of the URL.
 #[derive(Debug, PartialEq)]
 pub enum UrlState {
     NeverSeen,
-    /// Known and not settled.
+    /// Known, not finished.
     Queued {
         /// Attempts so far.
         tries: u8,
     },
-    /// Its record; the last one where there are several.
+    /// Finished: its last record, and the number of its records.
     Settled(Box<StoredRecord>, u64),
 }
 
-/// A text that is no URL, or a directory that tells nothing.
+/// Why a URL cannot be explained: it is invalid, or the crawl directory cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    #[error("'{0}' is no URL that could be fetched: {1}")]
+    #[error("'{0}' is not a URL that can be fetched: {1}")]
     Url(String, argiope_core::BadUrl),
     #[error(transparent)]
     Records(#[from] ReadError),
@@ -135,7 +135,7 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by, cuts })
 }
 
-/// What the text may mean: one address, or https and http where no scheme was written, as with roots.
+/// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
 fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     if text.contains("://") {
         return Ok(vec![Url::parse(text)?]);
@@ -160,25 +160,25 @@ fn first_roots(directory: &Path) -> Result<Vec<Url>, ReadError> {
     Ok(roots)
 }
 
-/// What a path alone can mean: a URL on the host of these roots.
+/// The URLs that a path alone may stand for: on the host of these roots.
 fn at_path(roots: &[Url], path: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     let found: Vec<Url> = roots.iter().map(|root| root.join(path)).collect::<Result<_, _>>()?;
     if found.is_empty() { Err(argiope_core::BadUrl::Syntax) } else { Ok(found) }
 }
 
-/// What one reading of the log brings.
+/// What one pass over the log finds.
 struct Found {
     url: Url,
-    /// How it was found first.
+    /// How it was first found.
     step: Option<DiscoveryStep>,
     tries: u8,
     line: Option<StoredRecord>,
-    /// How many records it has.
+    /// The number of its records.
     records: u64,
     lane: HostExplanation,
     note: Option<Vec<u8>>,
     config: Option<Config>,
-    /// Of the last run that has any.
+    /// From the last run that has any.
     cuts: Vec<Cut>,
 }
 
@@ -202,7 +202,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                 if host_of(url) == found.lane.host {
                     found.lane.known += u64::from(!again);
                 }
-                // Of a name without a scheme the address that was seen is the one that was meant.
+                // If no scheme was given, the URL that the crawl has seen is meant.
                 if found.step.is_none()
                     && let Some(other) = candidates.iter().position(|other| other.as_str() == url)
                 {
@@ -231,7 +231,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                 }
                 if head.url == found.url.as_str() {
                     let line = StoredRecord::read(line)?;
-                    // The page at an address counts, not the sitemap or robots.txt that may be there as well.
+                    // Page records take precedence over robots.txt and sitemap records of the same URL.
                     if line.is_page() || found.line.as_ref().is_none_or(|line| !line.is_page()) {
                         found.line = Some(line);
                         found.records += 1;
@@ -254,11 +254,11 @@ fn host_of(url: &str) -> &str {
     UrlRef::from_normal(url).map_or("", |url| url.host())
 }
 
-/// The way from a seed: each page was found before those that were found on it.
+/// The discovery path from a root. Every page was found before the pages that it links to.
 fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
     let mut chain = vec![last];
     while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
-        // A redirect may lead back to where it came from.
+        // A redirect may lead back to its origin.
         if chain.iter().any(|step| step.url == via) {
             break;
         }
@@ -266,7 +266,7 @@ fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, Re
         let ended = records::walk(directory, |event| match event {
             HistoryEvent::Link { url, via: before, depth, kind, .. } if url == via => {
                 found = Some(DiscoveryStep { url: url.to_owned(), via: before.map(Into::into), kind, depth });
-                // Enough is read.
+                // Stop reading.
                 Err(ReadError::Refused(String::new()))
             }
             _ => Ok(()),
@@ -274,7 +274,7 @@ fn chain(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, Re
         match (ended, found) {
             (_, Some(step)) => chain.push(step),
             (Ok(_), None) => {
-                // robots.txt leads to sitemaps, and is nobody's link itself.
+                // robots.txt leads to sitemaps and was not found as a link.
                 chain.push(DiscoveryStep { url: via, via: None, kind: LinkKind::Other, depth: 0 });
             }
             (Err(fault), None) => return Err(fault),
@@ -324,7 +324,7 @@ fn robots(url: &Url, note: &LaneNote, rules: Option<&Rules>) -> (RobotsExplanati
 }
 
 impl Explanation {
-    /// One word for the whole: the outcome, or where it is on the way to one.
+    /// A one-word verdict: the outcome, or the state before it.
     pub fn verdict(&self) -> String {
         match &self.fate {
             UrlState::Settled(line, _) if line.is_skip() => "excluded".to_owned(),

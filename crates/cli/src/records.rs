@@ -1,7 +1,7 @@
-//! What a crawl directory tells of its past: records as they were written, read from front to back.
+//! Reading the records of a crawl directory, in the order in which they were written.
 //!
-//! Invariant: nothing here writes, locks or waits, so it works while the directory is being crawled too; then the past
-//! ends with the last commit.
+//! Invariant: nothing here writes, locks or waits. It works while the directory is being crawled and then ends with the
+//! last commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 #[serde(default)]
 pub struct StoredRecord {
     pub r#type: String,
-    /// What an `aux` record is for.
+    /// The purpose of an `aux` record.
     pub r#for: Option<String>,
     pub url: String,
     pub status: Option<u16>,
@@ -60,7 +60,7 @@ pub struct StoredRecord {
     pub warc: Option<WarcLocation>,
     pub data: Option<serde_json::Map<String, serde_json::Value>>,
     pub link_list: Option<Vec<StoredLink>>,
-    // Of `run` records.
+    // Fields of `run` records.
     pub settings: Option<Config>,
     pub reason: Option<String>,
     pub seconds: Option<f64>,
@@ -68,7 +68,7 @@ pub struct StoredRecord {
     pub traps: Vec<Cut>,
 }
 
-/// How long each phase took.
+/// The duration of each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StoredTimings {
@@ -79,7 +79,7 @@ pub struct StoredTimings {
     pub total: Option<u64>,
 }
 
-/// A link of a page, where the records hold them.
+/// A link of a page, if the records contain links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct StoredLink {
     pub url: String,
@@ -89,7 +89,7 @@ pub struct StoredLink {
 }
 
 impl StoredRecord {
-    /// Reads a record; the error names what is wrong with it.
+    /// Parses a record; the error describes what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Self, StoreError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let start = String::from_utf8_lossy(bytes.get(..80).unwrap_or(bytes)).into_owned();
@@ -112,15 +112,15 @@ impl StoredRecord {
     }
 }
 
-/// Why reading the past, or telling it, came to an end.
+/// Why reading records, or writing them elsewhere, ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was read could not be written on.
+    /// The data could not be written to its target.
     #[error(transparent)]
     Output(#[from] std::io::Error),
-    /// It cannot be had in that form, for the reason given.
+    /// The requested form is not possible, for the given reason.
     #[error("{0}")]
     Refused(String),
     /// What was asked for needs another flag or another crawl.
@@ -129,13 +129,13 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Whether whoever was to read it has left: `| head`, say. Nobody is to blame for that.
+    /// Whether the reader closed its end of the pipe (`| head`), which is not an error.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }
 
-/// Tells all events of a crawl directory, in order.
+/// Calls `each` with every event of a crawl directory, in order.
 pub fn walk(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -160,7 +160,7 @@ pub fn walk(
     }
 }
 
-/// Tells the events of a crawl on many machines. Which page led to another one is told with the other one's record.
+/// Calls `each` with the events of a crawl on many machines. The page that led to another one is in the other one's record.
 fn walk_segments(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -196,12 +196,12 @@ fn walk_segments(
     }
 }
 
-/// How the fate of a URL begins that was excluded while the crawl was running.
+/// The start of the record of a URL that was excluded while the crawl was running.
 const EXCLUDED: &[u8] = br#"{"v":1,"type":"skip""#;
 
-/// Tells all events of a crawl directory in order, without records that a later one of the same round replaces.
+/// Calls `each` with every event of a crawl directory in order, without records that a later one of the same round replaces.
 ///
-/// A root that failed is queued again when the same command runs again: its last record is the one that counts.
+/// A failed root is queued again when the same command runs again: its last record counts.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -236,7 +236,7 @@ fn is_of_root(line: &[u8]) -> bool {
 
 const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 
-/// Tells all records of a crawl directory, in order.
+/// Calls `each` with every record of a crawl directory, in order.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk_latest(directory, |event| match event {
         // A URL that was excluded while the crawl was running has no record.
@@ -246,7 +246,7 @@ pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadErr
     })
 }
 
-/// Tells the records of pages of the latest round: those since the last `--recrawl` began, or all.
+/// Calls `each` with the page records of the latest round: those since the last `--recrawl`, or all.
 pub fn latest_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,
@@ -269,7 +269,7 @@ pub fn latest_pages(
     })
 }
 
-/// Tells the records of pages, of all rounds.
+/// Calls `each` with the page records of all rounds.
 pub fn pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>,

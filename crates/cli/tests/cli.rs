@@ -25,7 +25,7 @@ fn help_goes_to_standard_output() {
     let output = argiope(&["--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let help = text(&output.stdout);
-    for command in ["crawl", "fetch", "robots", "demo", "exhibition", "explain", "report", "export", "completions"] {
+    for command in ["crawl", "fetch", "robots", "demo", "exhibition", "explain", "report", "export", "completions", "man"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is missing:\n{help}");
     }
 }
@@ -35,9 +35,42 @@ fn help_on_crawl_has_groups_and_examples() {
     let output = argiope(&["crawl", "--help"]);
     assert!(output.status.success());
     let help = text(&output.stdout);
-    for part in ["Where:", "Scope:", "Pace:", "Fetch:", "Trust:", "Keep:", "Tell:", "Examples:", "--max-pages <N>"] {
+    for part in [
+        "Input and directory:",
+        "Scope:",
+        "Pace:",
+        "Fetch:",
+        "Trust:",
+        "Output and resources:",
+        "Messages:",
+        "Examples:",
+        "--max-pages <N>",
+    ] {
         assert!(help.contains(part), "{part} is missing:\n{help}");
     }
+}
+
+#[test]
+fn the_help_command_shows_the_help_of_a_command() {
+    let (help, flag) = (argiope(&["help", "crawl"]), argiope(&["crawl", "--help"]));
+    assert!(help.status.success() && help.stderr.is_empty());
+    assert_eq!(text(&help.stdout), text(&flag.stdout));
+}
+
+#[test]
+fn man_pages_are_written_for_every_command() {
+    let page = argiope(&["man"]);
+    assert!(page.status.success() && text(&page.stdout).contains(".TH argiope 1"), "{}", text(&page.stdout));
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let output = argiope(&["man", pages.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for command in ["argiope", "argiope-crawl", "argiope-export", "argiope-man"] {
+        let page = std::fs::read_to_string(pages.join(format!("{command}.1"))).expect(command);
+        assert!(page.contains(&format!(".TH {command} 1")), "{page}");
+    }
+    let crawl = std::fs::read_to_string(pages.join("argiope-crawl.1")).expect("a page");
+    assert!(crawl.contains("max\\-pages"), "{crawl}");
 }
 
 #[test]
@@ -58,7 +91,7 @@ fn the_version_names_the_public_suffix_list_that_is_built_in() {
     assert_eq!(
         text(&output.stdout),
         format!("argiope {}\npublic suffix list: psl {psl}\n", env!("CARGO_PKG_VERSION")),
-        "after an update of psl, change the constant in cli/args.rs"
+        "after an update of psl, change the constant in cli/src/flags/mod.rs"
     );
 }
 

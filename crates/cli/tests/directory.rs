@@ -26,7 +26,7 @@ fn a_finished_crawl_says_so_and_adds_nothing() {
     }
     let (before, requests) = (fs::read(bench.path("p.jsonl")).expect("records"), practice.web.requests());
     let said = bench.succeed(&[]);
-    assert!(said.contains("d.crawl: this crawl is finished, 60 URLs in all"), "{said}");
+    assert!(said.contains("d.crawl: this crawl is finished, with 60 URLs"), "{said}");
     assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), before);
     assert_eq!(practice.web.requests(), requests);
 }

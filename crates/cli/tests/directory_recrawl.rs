@@ -18,8 +18,8 @@ fn pages(records: &[Value]) -> Vec<(String, String)> {
 
 /// What the report says about changes.
 fn changes(said: &str) -> [(&'static str, u64); 4] {
-    ["new", "changed", "gone", "the same"].map(|what| {
-        let (_, section) = said.split_once("Since the last time\n").expect("a section");
+    ["new", "changed", "gone", "unchanged"].map(|what| {
+        let (_, section) = said.split_once("Changes since the last round\n").expect("a section");
         let count = section.lines().find_map(|line| line.trim_start().strip_prefix(what)).expect(what);
         (what, count.trim().parse().expect("a number"))
     })
@@ -50,7 +50,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
 
     let said = bench.succeed(&["--recrawl"]);
     assert!(said.contains("asking again for 7 URLs"), "{said}");
-    assert_eq!(changes(&said), [("new", 1), ("changed", 2), ("gone", 1), ("the same", 4)], "{said}");
+    assert_eq!(changes(&said), [("new", 1), ("changed", 2), ("gone", 1), ("unchanged", 4)], "{said}");
     let records = bench.records();
     let second = &records[first.len()..];
     let expected = [
@@ -74,7 +74,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     let requests = web.requests();
     let said = bench.succeed(&["--recrawl"]);
     assert!(said.contains("asking again for 8 URLs"), "{said}");
-    assert_eq!(changes(&said), [("new", 0), ("changed", 0), ("gone", 0), ("the same", 8)], "{said}");
+    assert_eq!(changes(&said), [("new", 0), ("changed", 0), ("gone", 0), ("unchanged", 8)], "{said}");
     let third: Vec<_> = web.log().into_iter().skip(usize::try_from(requests).expect("few")).collect();
     let conditional = |seen: &&argiope_practice::SeenRequest| {
         seen.headers.iter().any(|(name, _)| {

@@ -47,15 +47,15 @@ fn every_part_of_an_answer_is_there() {
         format!("url         {base}/missing\n"),
         "verdict     http_error\n".into(),
         ", 404 ".into(),
-        "; asked for once, the last time at 2".into(),
+        "; requested once, last at 2".into(),
         "in scope (--scope host)\n".into(),
         "allowed by line 4: ".into(),
-        ": 6 URLs known, 6 settled, 0 to do".into(),
+        ": 6 URLs known, 6 finished, 0 queued".into(),
         format!("found       {base}/: a root, links (anchor) to\n"),
         format!("            {base}/one: links (anchor) to\n"),
         format!("            {base}/two: redirects to\n"),
         format!("            {base}/three: links (anchor) to\n"),
-        format!("            {base}/missing: the URL in question\n"),
+        format!("            {base}/missing: this URL\n"),
     ] {
         assert!(missing.contains(&part), "{part:?} is missing:\n{missing}");
     }

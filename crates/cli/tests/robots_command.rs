@@ -91,9 +91,9 @@ fn an_answer_without_rules_is_put_into_words() {
     let _web = PracticeWeb::new().site(missing).site(broken).start().expect("the practice web starts");
     let one = |root: &str| lines(&run(&[root, "--max-tries", "1", "/x"])).remove(0);
     let line = one(&missing_root);
-    assert!(line.starts_with("allowed\t/x\t") && line.contains("answered 404: there is none"), "{line}");
+    assert!(line.starts_with("allowed\t/x\t") && line.contains("responded with 404: no robots.txt"), "{line}");
     let line = one(&broken_root);
-    assert!(line.starts_with("disallowed\t/x\t") && line.contains("answered 501; until it can be read"), "{line}");
+    assert!(line.starts_with("disallowed\t/x\t") && line.contains("responded with 501; nothing is allowed"), "{line}");
     let line = one(&gone_root);
     assert!(line.starts_with("disallowed\t/x\t") && line.contains("could not be fetched"), "{line}");
 }

@@ -112,7 +112,7 @@ fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(said.contains("WARNING: certificates are NOT checked"), "{said}");
+    assert!(said.contains("WARNING: certificates are NOT verified"), "{said}");
     let (text, said) = shown(&["fetch", &root]);
     assert!(text.contains("unknown issuer") || text.contains("expired since"), "{text}");
     assert!(!text.contains("insecure") && said.is_empty(), "{text}{said}");

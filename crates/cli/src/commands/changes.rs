@@ -1,4 +1,4 @@
-//! What has changed since the last time, for people: `--recrawl`.
+//! The summary of what changed since the last round of a crawl (`--recrawl`).
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use argiope_core::schedule::keeper::{Change, Changes};
 use crate::screen::wording;
 use argiope_core::output::escape::visible;
 
-/// Pages that are named of each kind.
+/// Pages listed per kind of change.
 const NAMED: usize = 10;
 
-/// The pages that are worth naming.
+/// Pages to list, by kind of change.
 #[derive(Default)]
 pub struct ChangeList {
     new: Vec<Box<str>>,
@@ -31,15 +31,15 @@ impl ChangeList {
         }
     }
 
-    /// The counts are those of the whole round; the names are those of this run.
+    /// Renders the summary. The counts cover the whole round; the listed pages are those of this run.
     pub fn render(&self, counts: Changes) -> String {
         let Changes { new, changed, gone, same } = counts;
-        let mut text = String::from("\nSince the last time\n");
+        let mut text = String::from("\nChanges since the last round\n");
         for (what, count, named) in [
             ("new", new, self.new.as_slice()),
             ("changed", changed, &self.changed),
             ("gone", gone, &self.gone),
-            ("the same", same, &[]),
+            ("unchanged", same, &[]),
         ] {
             let _ = writeln!(text, "  {what:<12}{:>24}", wording::count(count));
             for url in named {

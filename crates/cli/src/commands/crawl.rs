@@ -35,7 +35,7 @@ const BROKEN: u8 = 3;
 /// No root has given a page.
 const NO_ROOT: u8 = 4;
 
-/// Crawls as the settings say, in the crawl directory that belongs to them.
+/// Crawls as configured, in the crawl directory that belongs to the settings.
 pub fn run(config: Config) -> Result<ExitCode, UsageError> {
     let rules = argiope_runtime::rules(&config)?;
     Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
@@ -65,20 +65,21 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
         let failed = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
         if failed == 0 {
             let settled = wording::plural(counts.settled, "URL");
-            let hint = "nothing was done; --recrawl asks what has changed, --fresh starts over";
-            say(config, &format!("{}: this crawl is finished, {settled} in all; {hint}", path.display()));
+            let hint = "use --recrawl to check for changes, or --fresh to start over";
+            say(config, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
             return Ok(state_code(config, &report));
         }
         let roots = wording::plural(failed, "failed root");
         say(config, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
     } else if finished {
         let urls = wording::plural(directory.begin_round()?, "URL");
-        say(config, &format!("{}: asking again for {urls}", path.display()));
+        say(config, &format!("{}: recrawling {urls}", path.display()));
     } else if directory.resumed {
         let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
-        say(config, &format!("{}: resuming, {settled} settled, {queued} queued", path.display()));
+        say(config, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
     }
-    // A file belongs to the crawl, and is cut back with it. Standard output, devices and pipes cannot be.
+    // A regular file belongs to the crawl directory and is truncated to the last commit on resume. Standard output, devices
+    // and pipes cannot be truncated.
     let (output, jsonl) = match config.jsonl.as_deref() {
         None => (None, None),
         Some(jsonl) if RecordStream::is_stream(jsonl) => match RecordStream::open(jsonl) {
@@ -95,21 +96,22 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
     crawl(config, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier, started })
 }
 
-/// What a crawl works on, and where it tells of it.
+/// What a crawl runs on and where its results go.
 pub(super) struct CrawlParts<'a, F> {
     pub frontier: F,
     pub target: OutputTarget,
-    /// Where records are printed, once they are durable.
+    /// Where records are printed after they are durable.
     pub output: Option<RecordStream>,
-    /// The folder that gets the report.
+    /// The crawl directory, which also receives the report.
     pub report: Option<&'a Path>,
-    /// How many URLs earlier runs have settled.
+    /// URLs that earlier runs have finished.
     pub earlier: u64,
-    /// Called once the crawl runs.
+    /// Called when the crawl has started.
     pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
 
-/// Where earlier runs have settled more than this, reading their records again would keep people waiting.
+/// Above this number of URLs from earlier runs, the final report covers only this run: reading all records again would
+/// take too long.
 const READ_AGAIN: u64 = 100_000;
 
 fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
@@ -126,7 +128,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
-        // Whom to trust is no matter of tone: this is said even with --quiet.
+        // A security warning: printed even with --quiet.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
     }
     let handle = CrawlHandle::new(folder.map(Path::to_owned));
@@ -178,7 +180,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     on_start(&keeping);
     let draining = handle.clone();
     let drain = move || {
-        // A crawl that has ended needs no telling.
+        // Ignored: the crawl has ended.
         let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
     };
     let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), config.log_json);
@@ -188,7 +190,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             live.say(if tone { json_log::progress(&status) } else { view::plain(&status) });
         }
     };
-    // The thread for it begins when the crawl has: the first request does not wait for it.
+    // Started after the crawl so that the first request does not wait for the thread.
     let interrupt = match Interrupt::watch(signals, drain, say_status) {
         Ok(interrupt) => interrupt,
         Err(error) => return Ok(fail(config, &format!("signals could not be watched: {error}"))),
@@ -220,8 +222,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     }
     let (mut report, changes, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
-    // The report is of the whole crawl. All of it is committed now, and nobody else holds the directory.
-    // The exit code describes the directory, so it is read again where this run alone does not decide the code.
+    // The report covers the whole crawl. Everything is committed at this point, and no other process holds the directory.
+    // The exit code describes the directory, so the directory is read again if this run alone does not determine the code.
     let is_undecided = !report.root_answered || (config.fail_on.is_some() && report.broken_total == 0);
     let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
     let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
@@ -236,7 +238,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(folder) = folder.filter(|_| !is_whole) {
         let folder = escape::visible(&folder.display().to_string()).into_owned();
         text += &format!(
-            "\nOf this run alone; earlier ones settled {}: argiope report {folder} tells of all\n",
+            "\nThis report covers this run only; earlier runs finished {}. For the whole crawl: argiope report {folder}\n",
             wording::plural(earlier, "URL")
         );
     }
@@ -246,7 +248,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     }
     if !config.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
         let said = if config.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
-        // Where standard error is closed there is nobody left to tell.
+        // Ignored: if standard error is closed, the message has no reader.
         let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
@@ -284,10 +286,13 @@ pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
     let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => {
-            return Ok(fail(&config, &format!("the practice web could not be served on loopback addresses: {error}")));
+            return Ok(fail(
+                &config,
+                &format!("the demonstration web could not be served on loopback addresses: {error}"),
+            ));
         }
     };
-    // A name that nobody can have taken, and a file that is made here or not at all.
+    // An unpredictable name and `create_new`: never follows or overwrites an existing file.
     let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
     let written = std::fs::OpenOptions::new()
         .write(true)
@@ -301,13 +306,13 @@ pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
     config.roots = roots;
     config.ca_cert = Some(authority.clone());
     let done = in_memory(&config);
-    // What is left in the temporary folder does no harm.
+    // Ignored: a leftover file in the temporary folder is harmless.
     let _ = std::fs::remove_file(&authority);
     drop(web);
     done
 }
 
-/// Crawls without a crawl directory: nothing of it is worth going on with.
+/// Crawls without a crawl directory: the crawl cannot be resumed.
 fn in_memory(config: &Config) -> Result<ExitCode, UsageError> {
     let rules = argiope_runtime::rules(config)?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
@@ -351,7 +356,7 @@ fn state_code(config: &Config, report: &CrawlReport) -> ExitCode {
     }
 }
 
-/// The crawl directory cannot be used, or not any more.
+/// Reports that the crawl directory cannot be used (any more).
 pub(super) fn refuse(config: &Config, error: &Error) -> ExitCode {
     if config.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
@@ -362,15 +367,15 @@ pub(super) fn refuse(config: &Config, error: &Error) -> ExitCode {
     ExitCode::from(if is_other_crawl { USAGE } else { FAILED })
 }
 
-/// A line for people, unless they want none.
+/// Prints a line for the user, unless `--quiet`.
 pub(super) fn say(config: &Config, line: &str) {
     tell(config, "", line);
 }
 
-/// The same, with what kind of word it is: a note, a warning.
+/// Prints a line with its kind (`note`, `WARNING`), unless `--quiet`.
 pub(super) fn tell(config: &Config, kind: &str, line: &str) {
     if !config.quiet {
-        // Where standard error is closed there is nobody left to tell.
+        // Ignored: if standard error is closed, the message has no reader.
         let _ = writeln!(std::io::stderr(), "{}", in_tone(config, kind, line));
     }
 }

@@ -1,4 +1,5 @@
-//! `argiope exhibition`: what waiting costs: a chess exhibition, and four engines side by side on slow servers.
+//! `argiope exhibition`: compares the engines on slow servers, and plays the chess exhibition that explains why waiting
+//! concurrently pays.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,13 +17,13 @@ use clap::Args;
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 
-/// The order in which the engines appear: that of their history.
+/// Engines in the order of their history.
 const ENGINES: [EngineName; 4] =
     [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio];
 
-/// In how many hosts, pages and fetches the exhibition makes sense on one machine.
+/// Upper limits for hosts, pages and fetches on one machine.
 const MOST: usize = 1_000_000;
-/// Threads are dear: their memory is measured with fewer of them.
+/// Threads use much memory: theirs is measured with fewer fetches.
 const MOST_THREADS_WEIGHED: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
@@ -35,52 +36,52 @@ const MOST_THREADS_WEIGHED: usize = 2_000;
     allow_negative_numbers = true
 )]
 pub struct ExhibitionArgs {
-    /// How many slow hosts
+    /// Number of slow hosts
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
     pub hosts: usize,
-    /// Pages on each host
+    /// Pages per host
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole_number)]
     pub pages: usize,
-    /// How long an answer takes: one time, or from one to another
+    /// Response time of the hosts: one value, or a range
     #[arg(long, value_name = "TIME[-TIME]", default_value = "200ms-600ms", value_parser = latency)]
     pub latency: Latency,
     /// Fetches in flight
     #[arg(short, long, value_name = "N", default_value_t = 1_000, value_parser = whole_number)]
     pub concurrency: usize,
-    /// Connections to one host
+    /// Connections per host
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number)]
     pub per_host: usize,
-    /// Only these engines (repeatable)
+    /// Compare only these engines (repeatable)
     #[arg(long, value_name = "NAME")]
     pub engine: Vec<EngineName>,
-    /// Over HTTPS
+    /// Use HTTPS
     #[arg(long)]
     pub tls: bool,
-    /// Draw the race
+    /// Write the comparison as an SVG chart
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// The figures as JSON
+    /// Print the figures as JSON
     #[arg(long)]
     pub json: bool,
-    /// Show two requests on the coroutine engine, event by event
+    /// Trace two requests on the coroutine engine, event by event
     #[arg(long, conflicts_with_all = ["json", "svg", "memory", "crowd"])]
     pub trace: bool,
-    /// Measure what one fetch in flight costs, with 10,000 of them (2,000 threads)
+    /// Measure the memory of one fetch in flight, with 10,000 of them (2,000 with threads)
     #[arg(long, conflicts_with_all = ["svg", "crowd"])]
     pub memory: bool,
-    /// How often --memory measures: the middle counts
+    /// Number of measurements for --memory; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole_number)]
     pub runs: usize,
-    /// Keep this many fetches in flight, over as many processes as that takes
+    /// Keep this many fetches in flight, over as many processes as needed
     #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = whole_number)]
     pub crowd: Option<usize>,
 }
 
-/// The least and the greatest time that an answer takes.
+/// The range of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency(pub Span, pub Span);
 
-/// What the program calls itself with. They are no commands for people.
+/// Runs a hidden subcommand, by which the program starts itself as a child process.
 pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let (command, rest) = words.split_first()?;
@@ -96,7 +97,8 @@ pub fn child(arguments: &[OsString]) -> Option<ExitCode> {
 
 fn crawl(words: &[String]) -> Result<(), String> {
     let words = words.first().map_or("", String::as_str);
-    let task: CrawlTask = serde_json::from_str(words).map_err(|error| format!("no task for a child: {error}"))?;
+    let task: CrawlTask =
+        serde_json::from_str(words).map_err(|error| format!("invalid task for a child process: {error}"))?;
     let cost = child::crawl(&task).map_err(|error| error.to_string())?;
     say(&serde_json::to_string(&cost).map_err(|error| error.to_string())?)
 }
@@ -120,7 +122,7 @@ fn told(result: Result<(), String>) -> ExitCode {
 }
 
 fn show(args: &ExhibitionArgs) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("the path of the program is unknown: {error}"))?;
     let engines: Vec<EngineName> =
         ENGINES.into_iter().filter(|engine| args.engine.is_empty() || args.engine.contains(engine)).collect();
     if args.trace {
@@ -193,9 +195,9 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, json: bool) 
         let most = if engine == EngineName::Threads { room.min(MOST_THREADS_WEIGHED) } else { room };
         let (held, processes, bytes) = match memory::measure_processes(program, engine, count, most) {
             Ok(crowd) => crowd,
-            // Threads for so many may be more than the system has: the other engines go on.
+            // The system may not allow that many threads: continue with the other engines.
             Err(error) => {
-                faults.push(format!("{engine}: this system cannot hold {count} fetches with it: {error}"));
+                faults.push(format!("{engine}: this system cannot run {count} fetches with this engine: {error}"));
                 continue;
             }
         };
@@ -320,7 +322,7 @@ fn row(result: &EngineResult) -> String {
     line
 }
 
-/// Hours, minutes and seconds, as far as they are needed.
+/// Hours, minutes and seconds, without leading zero units.
 fn clock(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -333,7 +335,7 @@ fn clock(span: Duration) -> String {
 fn whole_number(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(number) if (1..=MOST).contains(&number) => Ok(number),
-        _ => Err(format!("say a number from 1 to {MOST}")),
+        _ => Err(format!("write a number from 1 to {MOST}")),
     }
 }
 
@@ -343,9 +345,9 @@ fn latency(text: &str) -> Result<Latency, String> {
         Some((least, greatest)) => Latency(span(least)?, span(greatest)?),
         None => Latency(span(text)?, span(text)?),
     };
-    // Longer ones would only make people wait.
+    // A longer simulation would only make the user wait.
     if latency.1.0 > Duration::from_secs(3600) {
-        return Err("an hour is slow enough for any host".to_owned());
+        return Err("write at most 1h".to_owned());
     }
     Ok(latency)
 }
@@ -358,7 +360,7 @@ fn say(line: &str) -> Result<(), String> {
     write(&format!("{line}\n"))
 }
 
-/// To standard output. A reader that has seen enough is no fault.
+/// Prints to standard output. A closed pipe is not an error.
 fn write(text: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -368,7 +370,7 @@ fn write(text: &str) -> Result<(), String> {
 }
 
 fn note(message: &str) {
-    // Where standard error is closed there is nobody left to tell.
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "note: {}", argiope_core::output::escape::visible(message));
 }
 

@@ -21,12 +21,12 @@ pub struct ExplainArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// The URL in question; a path alone is one of the first root's host
+    /// The URL; a path alone is taken on the host of the first root
     #[arg(value_name = "URL")]
     pub url: String,
 }
 
-/// Says all that is known of it.
+/// Prints everything that is known about the URL.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     match explain(&args.directory, &args.url) {
         Ok(explanation) => Ok(super::standard_output::print(render(&explanation).as_bytes())),
@@ -39,7 +39,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// The explanation, a line for each part of it.
+/// Renders the explanation, one line per part.
 pub fn render(explanation: &Explanation) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -47,32 +47,35 @@ pub fn render(explanation: &Explanation) -> String {
     };
     line("url", visible(explanation.url.as_str()).into_owned());
     line("verdict", explanation.verdict());
-    line("fate", fate(&explanation.fate));
+    line("state", state(&explanation.fate));
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
         let words = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
-        line("endless", format!("links like it were left out: {words}; to go on, {}", cut.rule.advice()));
+        line("endless", format!("similar links were skipped: {words}; to follow them: {}", cut.rule.advice()));
     }
     line("robots", robots(explanation));
-    line("lane", lane(explanation));
+    line("host", host(explanation));
     for (number, step) in explanation.chain.iter().enumerate() {
         line(if number == 0 { "found" } else { "" }, found(step, explanation.chain.get(number + 1)));
     }
     if let Some(holder) = &explanation.crawled_by {
-        line("note", format!("{} is crawling just now: this is the last commit", visible(holder)));
+        line(
+            "note",
+            format!("{} is crawling this directory now; this is the state of the last commit", visible(holder)),
+        );
     }
     text
 }
 
-fn fate(fate: &UrlState) -> String {
-    match fate {
+fn state(state: &UrlState) -> String {
+    match state {
         UrlState::NeverSeen => {
-            "never seen: no root, and no page that was read links to it in a way that is followed".into()
+            "never seen: it is not a root, and no fetched page has a link to it that is followed".into()
         }
-        UrlState::Queued { tries: 0 } => "queued: found, and not asked for yet".into(),
-        UrlState::Queued { tries } => format!("queued: asked for {}, and to be asked again", times((*tries).into())),
+        UrlState::Queued { tries: 0 } => "queued: found, not requested yet".into(),
+        UrlState::Queued { tries } => format!("queued: requested {}, to be retried", times((*tries).into())),
         UrlState::Settled(line, _) if line.is_skip() => {
-            "excluded while the crawl was running: found, and not fetched".into()
+            "excluded while the crawl was running: found, not fetched".into()
         }
         UrlState::Settled(line, records) => {
             let mut text = settled(line);
@@ -96,13 +99,13 @@ fn settled(line: &StoredRecord) -> String {
         let _ = write!(text, " ({}: {})", error.kind, visible(&error.message));
     }
     if let Some(truncated) = line.truncated {
-        let _ = write!(text, ", not whole ({truncated})");
+        let _ = write!(text, ", truncated ({truncated})");
     }
     if line.tries > 0 {
-        let _ = write!(text, "; asked for {}", times(line.tries.into()));
+        let _ = write!(text, "; requested {}", times(line.tries.into()));
     }
     if let Some(started) = &line.started {
-        let _ = write!(text, ", the last time at {}", visible(started));
+        let _ = write!(text, ", last at {}", visible(started));
     }
     text
 }
@@ -115,7 +118,7 @@ fn scope(explanation: &Explanation) -> String {
     let answer = &explanation.scope;
     let pattern = answer.pattern.as_deref().map(|pattern| format!(": {}", visible(pattern))).unwrap_or_default();
     match answer.rejected {
-        // A root is in scope whatever its address; so is everything that somebody feeds in.
+        // Roots and URLs that the user feeds in are in scope whatever their address.
         None if answer.kind == LinkKind::Root => "in scope: it is a root".into(),
         None if answer.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", answer.breadth),
         None => format!("in scope (--scope {})", answer.breadth),
@@ -127,7 +130,7 @@ fn robots(explanation: &Explanation) -> String {
     match &explanation.robots {
         RobotsExplanation::Ignored => "ignored by this crawl (--robots ignore)".into(),
         RobotsExplanation::Unknown => "the robots.txt of this host is not known".into(),
-        RobotsExplanation::NoRules => "allowed: no robots.txt, or none that speaks to us".into(),
+        RobotsExplanation::NoRules => "allowed: no robots.txt, or no rules for this crawler".into(),
         RobotsExplanation::Judged(verdict) => {
             let word = if verdict.allowed { "allowed" } else { "disallowed" };
             match &verdict.line {
@@ -138,14 +141,14 @@ fn robots(explanation: &Explanation) -> String {
     }
 }
 
-fn lane(explanation: &Explanation) -> String {
+fn host(explanation: &Explanation) -> String {
     let lane = &explanation.lane;
     if lane.known == 0 {
         return format!("{}: this host was never seen", visible(&lane.host));
     }
     let left = lane.known.saturating_sub(lane.settled);
     let mut text = format!(
-        "{}: {} known, {} settled, {} to do",
+        "{}: {} known, {} finished, {} queued",
         visible(&lane.host),
         wording::plural(lane.known, "URL"),
         wording::count(lane.settled),
@@ -157,7 +160,7 @@ fn lane(explanation: &Explanation) -> String {
     if let Some(rest) = lane.rest.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
         && left > 0
     {
-        let _ = write!(text, "; resting until {rest:.0}");
+        let _ = write!(text, "; paused until {rest:.0}");
         let wait = rest.duration_since(jiff::Timestamp::now()).as_secs();
         if let Ok(wait @ 1..) = u64::try_from(wait) {
             let _ = write!(text, " ({} more)", wording::span(Duration::from_secs(wait)));
@@ -166,14 +169,14 @@ fn lane(explanation: &Explanation) -> String {
     text
 }
 
-/// A page on the way, and how it leads to the next.
+/// A page on the discovery path, and how it leads to the next one.
 fn found(step: &DiscoveryStep, next: Option<&DiscoveryStep>) -> String {
     let how = match step.kind {
         LinkKind::Root => "a root, ".to_owned(),
         _ => String::new(),
     };
     let leads = match next.map(|next| next.kind) {
-        None => "the URL in question".to_owned(),
+        None => "this URL".to_owned(),
         Some(LinkKind::Redirect) => "redirects to".to_owned(),
         Some(LinkKind::Sitemap) => "lists".to_owned(),
         Some(LinkKind::SitemapFile) => "names the sitemap".to_owned(),

@@ -1,6 +1,6 @@
-//! `argiope export DIR --format F`: a crawl in the forms that other programs read.
+//! `argiope export DIR --format F`: writes a crawl in formats that other programs read.
 //!
-//! Invariant: a file that is there is replaced only by a whole export.
+//! Invariant: an existing file is replaced only by a complete export.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use argiope_content::Extraction;
 use argiope_core::output::escape::visible;
 use argiope_runtime::content_reader;
 
-/// Bytes are collected up to this before they are written.
+/// Size of the write buffer.
 const BUFFER: usize = 64 << 10;
 
 #[derive(Args, Debug, PartialEq, Eq)]
@@ -48,19 +48,19 @@ pub struct ExportArgs {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// One JSON object a line
+    /// JSON Lines, one object per record
     Jsonl,
-    /// A table, for spreadsheets
+    /// Table of pages for spreadsheets
     Csv,
-    /// A table, for DuckDB, Spark and the like
+    /// Table of pages for DuckDB, Spark and similar tools
     Parquet,
-    /// The graph: which page links to which, as CSV
+    /// Link graph as CSV
     Links,
-    /// The graph as GraphML
+    /// Link graph as GraphML
     Graphml,
-    /// A sitemap of what was found
+    /// Sitemap of the pages found
     Sitemap,
-    /// An index of the archives
+    /// Index of the WARC archives
     Cdxj,
     /// The main text of pages; one file a page with -o DIR/, JSON Lines otherwise
     Text,
@@ -68,7 +68,7 @@ pub enum ExportFormat {
     Markdown,
 }
 
-/// Writes the export where it was asked for.
+/// Writes the export to the requested place.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let rules = content_reader::extraction(&args.extract, args.extract_file.as_deref())?;
     let extracts = matches!(args.format, ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Parquet);
@@ -100,7 +100,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// Aside first, then under its name. Devices and pipes are written to as they are.
+/// Writes to a temporary file and renames it. Devices and pipes are written directly.
 fn to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);

@@ -1,4 +1,4 @@
-//! `argiope fetch`: one exchange in full, as text. An [`ExchangeView`] in, text out.
+//! `argiope fetch`: fetches one URL and prints the exchange.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -20,43 +20,43 @@ use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 use argiope_core::output::escape::{pretty_json, visible, visible_bytes};
 
-/// Headers whose values are secrets: they are shown to be there, and no more.
+/// Headers whose values are secret: only their presence is shown.
 const SECRET: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
 
-/// One exchange, as far as it came.
+/// One exchange, as far as it got.
 #[derive(Clone, Debug, Default)]
 pub struct ExchangeView {
     pub url: String,
-    /// What the name means, in the order of trying.
+    /// The addresses of the host, in the order of connecting.
     pub addresses: Vec<IpAddr>,
-    /// Which of them answered.
+    /// The address that was connected.
     pub connected: Option<SocketAddr>,
-    /// What TLS agreed on, and with whom.
+    /// The negotiated TLS parameters and the server's certificate.
     pub tls_info: Option<TlsInfo>,
-    /// Nobody checked with whom.
+    /// The certificate was not verified.
     pub insecure: bool,
-    /// The request as it was sent; empty where nothing was.
+    /// The request as sent; empty if none was sent.
     pub request: Vec<u8>,
-    /// The head of the answer as it came.
+    /// The head of the response as received.
     pub head: Vec<u8>,
     pub times: Times,
     pub failure: Option<Failure>,
-    /// What a crawl would record.
+    /// The record that a crawl would write.
     pub record: serde_json::Value,
 }
 
-/// How long each step took; none where it was not needed, or not reached.
+/// The duration of each phase; `None` if it was not needed or not reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     pub name: Option<Duration>,
     pub connect: Option<Duration>,
     pub tls: Option<Duration>,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     pub first_byte: Option<Duration>,
     pub total: Option<Duration>,
 }
 
-/// Fetches one address as a crawl would, and shows it.
+/// Fetches one URL as a crawl would, and prints the exchange.
 pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     config.scope = Breadth::Page;
     config.robots = RobotsPolicy::Ignore;
@@ -108,7 +108,7 @@ impl ExchangeView {
         let timings = &visit.facts.timings;
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
-        // Before there is a connection, and a secure one where it has to be, nothing is asked.
+        // Without a connection (and TLS where required) no request was sent.
         let ready = if url.is_https() { timings.tls } else { timings.connect };
         let asked = wire.filter(|_| ready.is_some());
         Self {
@@ -132,7 +132,7 @@ impl ExchangeView {
     }
 }
 
-/// The whole exchange, as a person reads it.
+/// Renders the exchange.
 pub fn render(exchange: &ExchangeView) -> String {
     let mut text = format!("{}\n\n", visible(&exchange.url));
     let mut line = |name: &str, value: &str| {
@@ -160,7 +160,7 @@ pub fn render(exchange: &ExchangeView) -> String {
         line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.message)));
     }
     message(&mut text, "Request", '>', &exchange.request);
-    message(&mut text, "Answer", '<', &exchange.head);
+    message(&mut text, "Response", '<', &exchange.head);
     if !exchange.record.is_null() {
         text.push_str("\nRecord\n");
         for line in pretty_json(&exchange.record).lines() {
@@ -170,7 +170,7 @@ pub fn render(exchange: &ExchangeView) -> String {
     text
 }
 
-/// What the server's certificate says; whether to believe it was the verifier's business.
+/// Describes the server's certificate. Verification happened during the handshake.
 fn certificate(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'static str, String)> {
     const SHOWN: usize = 5;
     let unknown = "unknown".to_owned();
@@ -186,7 +186,7 @@ fn certificate(certificate: &CertificateSummary, insecure: bool) -> Vec<(&'stati
         ("", format!("from {} to {}", or_unknown(&certificate.not_before), or_unknown(&certificate.not_after))),
     ];
     if insecure {
-        lines.push(("", "NOT CHECKED (--insecure): this may be anybody".to_owned()));
+        lines.push(("", "NOT VERIFIED (--insecure): this may be any server".to_owned()));
     }
     lines
 }
@@ -205,7 +205,7 @@ fn times(times: &Times) -> String {
     .join(", ")
 }
 
-/// A head as it went over the wire, a mark before each line.
+/// Renders a head as it went over the wire, with a marker before each line.
 fn message(text: &mut String, title: &str, mark: char, head: &[u8]) {
     if head.is_empty() {
         return;
@@ -273,7 +273,7 @@ tls_info     TLS 1.3, TLS13_AES_256_GCM_SHA384
 certificate of example\\x1b[2J, by Somebody
             for example.com, *.example.com
             from 2026-01-02T03:04:05Z to unknown
-            NOT CHECKED (--insecure): this may be anybody
+            NOT VERIFIED (--insecure): this may be any server
 times       name 3 ms, connection 11 ms, TLS 18 ms, first byte 90 ms, all 140 ms
 
 Request

@@ -1,4 +1,5 @@
-//! Signals: the first Ctrl-C or `kill` asks the crawl to drain, the second ends it at once; SIGUSR1 prints a status line.
+//! Signal handling: the first SIGINT or SIGTERM drains the crawl, the second ends the process; SIGUSR1 prints a status
+//! line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -6,18 +7,18 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Which signal came first; 0 while none has.
+/// The first signal received; 0 if none.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<AtomicI32>);
 
 impl Interrupt {
-    /// From here on signals are heard. They wait until somebody watches for them.
+    /// Registers the signals. They queue until [`watch`](Self::watch) is called.
     pub fn listen() -> std::io::Result<Signals> {
         Signals::new([SIGINT, SIGTERM, SIGUSR1])
     }
 
-    /// Calls `drain` at the first signal, and `say_status` at every SIGUSR1. At the second the process ends there and then: nothing that it holds needs
-    /// more than what a crash leaves behind.
+    /// Calls `drain` at the first SIGINT or SIGTERM and `say_status` at every SIGUSR1. The second SIGINT or SIGTERM ends the
+    /// process at once: a crawl directory survives that like any crash.
     pub fn watch(
         mut signals: Signals,
         drain: impl FnOnce() + Send + 'static,
@@ -44,7 +45,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The exit code, where the crawl was interrupted: 130 or 143, as shells have it.
+    /// The exit code of an interrupted crawl: 130 or 143, as shells do.
     pub fn code(&self) -> Option<u8> {
         match self.0.load(Ordering::SeqCst) {
             0 => None,
@@ -68,7 +69,7 @@ mod tests {
     fn the_first_signal_drains_and_is_remembered() {
         let (sender, drained) = channel();
         let signals = Interrupt::listen().unwrap();
-        // It waits for whoever watches.
+        // The signal queues until `watch` is called.
         signal_hook::low_level::raise(SIGTERM).unwrap();
         let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap(), || ()).unwrap();
         drained.recv_timeout(Duration::from_secs(10)).unwrap();

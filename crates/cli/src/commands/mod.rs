@@ -1,7 +1,7 @@
-//! The command: reads what the user says, starts what was asked for, tells what happened.
+//! The subcommands of `argiope`.
 //!
-//! Invariant: standard output carries data only; words go to standard error, and nothing from the web gets there
-//! without [`escape`].
+//! Invariant: standard output carries only data; messages go to standard error, and text from the web is escaped with
+//! [`escape`] before it is printed.
 //!
 //! [`escape`]: argiope_core::output::escape
 
@@ -17,6 +17,7 @@ mod fetch;
 pub mod fleet;
 mod handle;
 mod interrupt;
+mod man;
 mod record_stream;
 pub mod report;
 pub mod robots;
@@ -32,9 +33,9 @@ use std::process::ExitCode;
 use crate::flags::config_file::UsageError;
 use crate::flags::{self, Command, config_file};
 
-/// It could not start or go on.
+/// Exit code: the command could not start or could not continue.
 const FAILED: u8 = 1;
-/// Bad usage or configuration.
+/// Exit code: bad usage or configuration.
 const USAGE: u8 = 2;
 
 /// Runs one command line.
@@ -45,7 +46,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let arguments = match flags::parse(arguments) {
         Ok(arguments) => arguments,
-        // Help and version come this way too, with exit code 0.
+        // Help and version arrive here too, with exit code 0.
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
@@ -69,6 +70,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Merge(args) => fleet::merge(args),
         Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
+        Command::Man(args) => return man::run(args),
     };
     match done {
         Ok(code) => code,
@@ -85,16 +87,16 @@ fn completions(shell: clap_complete::Shell) -> ExitCode {
     standard_output::print(&script)
 }
 
-/// What `--insecure` means: it is never quiet about itself.
-const INSECURE: &str = "certificates are NOT checked (--insecure): every answer may come from anybody. Records say so: \
+/// The warning for `--insecure`.
+const INSECURE: &str = "certificates are NOT verified (--insecure): any server can impersonate any host. Records contain \
                         \"insecure\":true";
 
 fn warn_insecure() {
-    // Where standard error is closed there is nobody left to tell.
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(std::io::stderr(), "WARNING: {INSECURE}");
 }
 
-/// A word to standard error, in clap's form. Where even that is closed there is nobody left to tell.
+/// Prints an error in clap's format. Ignored if standard error is closed.
 fn print_error(message: &str) {
     let _ = writeln!(std::io::stderr(), "error: {message}");
 }

@@ -1,8 +1,7 @@
-//! Where records are printed: standard output (`--jsonl -`), a device or a pipe; or a file of a crawl without a
-//! directory. Files of a crawl directory are the writer's.
+//! The target of `--jsonl` where it is not a file of a crawl directory: standard output, a device, a pipe, or the file of
+//! a crawl without a directory.
 //!
-//! Invariant: it is opened before the crawl starts, so that a mistake costs nothing; what somebody else wrote is never
-//! overwritten.
+//! Invariant: it is opened before the crawl starts, so that a bad path fails early; existing files are never overwritten.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,7 +13,7 @@ use super::standard_output;
 
 use argiope_core::output::escape::visible;
 
-/// Lines are collected up to this before they are written.
+/// Size of the write buffer.
 const BUFFER: usize = 64 << 10;
 
 /// Why no more records can be written.
@@ -32,26 +31,26 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Whether what is written there cannot be taken back.
+    /// Whether data written there cannot be taken back.
     pub fn is_stream(path: &Path) -> bool {
         path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
     }
 
-    /// Opens it; the error is a sentence for the user.
+    /// Opens the target. The error is a message for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
             let out = standard_output::open().map_err(|error| format!("standard output cannot be written: {error}"))?;
             return Ok(Self::new(out, "standard output"));
         }
         let name = visible(&path.display().to_string()).into_owned();
-        // A device may be named by a link (`/dev/stdout`); a file may not.
+        // A device may be named by a symbolic link (`/dev/stdout`); a file may not.
         let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_new(path) };
         let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
-        // Devices and pipes have no length, and nothing to lose.
+        // Devices and pipes have no length.
         let length = file.metadata().map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
         if length > 0 {
             return Err(format!(
-                "{name} is there already, and this crawl did not write it; remove it or name another file"
+                "{name} already exists and does not belong to this crawl; remove it or choose another file"
             ));
         }
         Ok(Self::new(file, &name))
@@ -61,12 +60,12 @@ impl RecordStream {
         Self { to: Box::new(BufWriter::with_capacity(BUFFER, to)), name: name.to_owned() }
     }
 
-    /// Writes one record with its line feed.
+    /// Writes one record, which ends with a line feed.
     pub fn write(&mut self, line: &[u8]) -> Result<(), RecordStreamFault> {
         self.to.write_all(line).map_err(|error| self.fault(&error))
     }
 
-    /// Sends on what was collected: whoever reads along is waiting for it.
+    /// Flushes the buffer, for readers that follow the output.
     pub fn flush(&mut self) -> Result<(), RecordStreamFault> {
         self.to.flush().map_err(|error| self.fault(&error))
     }
@@ -92,7 +91,7 @@ mod tests {
         output.flush().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
         let refusal = RecordStream::open(&path).err().unwrap();
-        assert!(refusal.contains("pages.jsonl is there already"), "{refusal}");
+        assert!(refusal.contains("pages.jsonl already exists"), "{refusal}");
         assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
     }
 

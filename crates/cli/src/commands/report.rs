@@ -1,4 +1,4 @@
-//! The report at the end, and the line for each page: a [`CrawlReport`] or a [`PageSummary`] in, text out.
+//! The report at the end of a crawl and the line per page (`-v`), as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,11 +22,11 @@ use crate::screen::wording;
 use argiope_core::output::escape::visible;
 use serde_json::{Value, json};
 
-/// Lines of each list; `-v` shows all that was kept.
+/// Entries per list; `-v` shows all that were kept.
 const SHORT: usize = 10;
 const FEW: usize = 5;
 
-/// `argiope report DIR`: the summary again.
+/// `argiope report DIR`: prints the report of a crawl directory.
 #[derive(Args, Debug, PartialEq, Eq)]
 #[command(after_help = "Examples:\n  argiope report ./example.com.crawl --html report.html\n  \
                         argiope report ./example.com.crawl --list status:404\n\n\
@@ -36,7 +36,7 @@ pub struct ReportArgs {
     /// The crawl directory
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// Write a page for a browser instead (`-` is standard output)
+    /// Write the report as an HTML page to this file (`-` is standard output)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "list"])]
     pub html: Option<PathBuf>,
     /// Print the numbers as JSON instead
@@ -47,7 +47,7 @@ pub struct ReportArgs {
     pub list: Option<String>,
 }
 
-/// Prints the summary again, or writes it in another form.
+/// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     let output = |text: String| match &args.html {
         Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
@@ -88,7 +88,7 @@ fn list(directory: &Path, group: &str) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// The report of a crawl directory as one page for a browser.
+/// The report of a crawl directory as one HTML page.
 pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     let audit = Audit::of_directory(directory, &AuditOptions { keep: FIRST_URLS, ..AuditOptions::default() })?;
@@ -131,14 +131,14 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
     }))
 }
 
-/// What a crawl directory is called: its name without `.crawl`.
+/// The name of a crawl directory without `.crawl`.
 pub fn name_of(directory: &Path) -> String {
     let path = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.strip_suffix(".crawl").map(ToOwned::to_owned).unwrap_or(name)
 }
 
-/// The whole report. With `all`, lists are as long as they were kept.
+/// Renders the report. With `all`, lists show everything that was kept.
 pub fn render(report: &CrawlReport, all: bool) -> String {
     let mut text = String::new();
     text.push_str(&headline(report));
@@ -160,7 +160,7 @@ pub fn render_broken(report: &CrawlReport) -> String {
     text
 }
 
-/// One line for one page: what the founding crawler printed.
+/// Renders one page as a line (`-v`).
 pub fn page_line(page: &PageSummary<'_>) -> String {
     let url = visible(page.url);
     let status = page.status.map_or("-".to_owned(), |status| status.to_string());
@@ -186,20 +186,20 @@ pub fn page_line(page: &PageSummary<'_>) -> String {
     }
 }
 
-/// One line for a link that is not followed.
+/// Renders a link that is not followed as a line (`-vv`).
 pub fn skip_line(url: &str, reason: &str) -> String {
     format!("{} not followed: {reason}", visible(url))
 }
 
-/// How it went, in a line or two.
+/// Renders the headline: how the crawl ended, how long it took, how much it fetched.
 pub fn headline(report: &CrawlReport) -> String {
     let mut text = String::new();
     let verb = match report.end {
         _ if report.is_running => "Still running",
         End::Finished => "Finished",
-        End::MaxPages => "Reached the limit of pages",
-        End::MaxBytes => "Reached the limit of bytes",
-        End::MaxTime => "Reached the limit of time",
+        End::MaxPages => "Stopped at the page limit",
+        End::MaxBytes => "Stopped at the byte limit",
+        End::MaxTime => "Stopped at the time limit",
         End::Interrupted => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;
@@ -231,14 +231,14 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
             .filter(|(status, _)| outcome_of(**status) == outcome)
             .map(|(status, number)| format!("{} × {}", wording::count(*number), with_phrase(*status)))
             .collect();
-        // Where all of them are plain 200s there is nothing to add.
+        // A plain 200 is implied by `ok`.
         let plain = statuses.len() == 1 && outcome == Outcome::Ok && report.statuses.contains_key(&200);
         let statuses = if plain { String::new() } else { statuses.join(", ") };
         let line = format!("  {:<24}{:>12}   {statuses}", wording::outcome(outcome), wording::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for (name, number) in
-        [("not whole", report.truncated), ("same as another", report.duplicates), ("retries", report.retries)]
+        [("truncated", report.truncated), ("duplicates", report.duplicates), ("retries", report.retries)]
     {
         if number > 0 {
             let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
@@ -246,8 +246,8 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
     }
 }
 
-/// The outcome that a status usually means. A redirect without a target counts as an error; the counts by outcome above
-/// are exact, this only says beside which of them a status is shown.
+/// The outcome beside which a status is listed. The counts per outcome are exact; this only arranges the status counts
+/// (a redirect without a target is an error, for example).
 fn outcome_of(status: u16) -> Outcome {
     match status {
         200..300 => Outcome::Ok,
@@ -270,10 +270,10 @@ fn roots(text: &mut String, report: &CrawlReport) {
         let _ = match note {
             RootNote::Dead { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
             RootNote::Refused { url, fault } => writeln!(text, "  {}: {}", visible(url), in_words(fault)),
-            RootNote::Forbidden { url } => writeln!(text, "  {}: robots.txt forbids it", visible(url)),
+            RootNote::Forbidden { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
             RootNote::Elsewhere { url, to } => writeln!(
                 text,
-                "  {} leads to {to}, which is out of scope; to crawl that, use it as the root: argiope crawl {to}",
+                "  {} redirects to {to}, which is out of scope; to crawl that site: argiope crawl {to}",
                 visible(url),
                 to = visible(to)
             ),
@@ -281,16 +281,16 @@ fn roots(text: &mut String, report: &CrawlReport) {
     }
 }
 
-/// What was left out because there is no end to it, and what to do about that.
+/// Links that were skipped because they are part of an endless structure, with advice.
 fn cuts(text: &mut String, report: &CrawlReport, most: usize) {
     if report.cuts.is_empty() {
         return;
     }
-    text.push_str("\nLeft out as endless\n");
+    text.push_str("\nSkipped as endless\n");
     for cut in report.cuts.iter().take(most) {
         let left = wording::plural(cut.left, "link");
         let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
-        let _ = writeln!(text, "      such as {}; to go on, {}", visible(&cut.example), cut.rule.advice());
+        let _ = writeln!(text, "      for example {}; to follow them: {}", visible(&cut.example), cut.rule.advice());
     }
     rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
 }
@@ -299,7 +299,7 @@ fn failures(text: &mut String, report: &CrawlReport) {
     if report.failures.is_empty() {
         return;
     }
-    text.push_str("\nWhat went wrong\n");
+    text.push_str("\nFailures\n");
     let mut failures: Vec<_> = report.failures.iter().collect();
     failures.sort_by_key(|(kind, number)| (std::cmp::Reverse(**number), **kind));
     for (kind, number) in failures {
@@ -336,7 +336,7 @@ fn broken(text: &mut String, report: &CrawlReport, most: usize) {
             let _ = writeln!(text, "      and on {}", wording::plural(hidden, "more page"));
         }
         if on.is_empty() {
-            text.push_str("      given as a root\n");
+            text.push_str("      a root\n");
         }
     }
     rest(text, report.broken_total, report.broken.len().min(most));
@@ -355,7 +355,7 @@ fn redirects(text: &mut String, report: &CrawlReport, most: usize) {
     rest(text, total, report.redirects.len().min(most));
 }
 
-/// What a list leaves out.
+/// Appends how many entries a list omits.
 fn rest(text: &mut String, total: u64, shown: usize) {
     let hidden = total.saturating_sub(shown as u64);
     if hidden > 0 {

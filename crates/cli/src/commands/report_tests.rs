@@ -124,14 +124,14 @@ Finished after 3.5 s: 6 pages from 3 hosts, 40.6 kB, 1.7 pages/s
   redirects                          2   1 × 301 Moved Permanently, 1 × 302 Found
   HTTP errors                        1   1 × 404 Not Found
   failed                             1
-  forbidden by robots.txt            1
+  disallowed by robots.txt            1
   retries                            3
 
 Roots
   https://dead.example/: no such host
   https://moved.example/ leads to https://other.example/, which is out of scope; to crawl that, use it as the root: argiope crawl https://other.example/
 
-What went wrong
+Failures
          1  no such host (dns_nxdomain)
 
 Broken links (2)
@@ -139,7 +139,7 @@ Broken links (2)
       on https://example.com/
       on https://example.com/a
   https://dead.example/  no such host
-      given as a root
+      a root
 
 Redirects (2)
   301  https://example.com/old → https://example.com/a
@@ -168,13 +168,13 @@ Hosts (3)
 fn an_unfinished_crawl_says_what_is_left() {
     let mut report = CrawlReport::default();
     report.add(&page("https://example.com/"));
-    // These were never asked for, and do not count against the limit.
+    // These were never requested and do not count against the limit.
     for outcome in [Outcome::Robots, Outcome::Refused] {
         report.add(&PageSummary { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
     }
     report.close(Duration::from_secs(61), 1_200, End::MaxPages);
     let text = render(&report, false);
-    assert!(text.starts_with("Reached the limit of pages after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");
+    assert!(text.starts_with("Stopped at the page limit after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");
 }
 
 #[test]

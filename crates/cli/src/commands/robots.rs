@@ -1,7 +1,7 @@
-//! `argiope robots FILE|URL --agent NAME URL...`: `allowed` or `disallowed` per URL, with the deciding line.
+//! `argiope robots FILE|URL --agent NAME URL...`: prints `allowed` or `disallowed` per URL, with the deciding line.
 //!
-//! A robots.txt on the web is fetched as a crawl fetches it: same retries, same redirects, same refusals; what its
-//! answer means is decided by the same function.
+//! A robots.txt on the web is fetched as a crawl fetches it, with the same retries, redirects and address checks, and its
+//! response is interpreted by the same function.
 
 use std::io::Read;
 use std::path::Path;
@@ -36,13 +36,13 @@ Examples:
 
 One line a URL: the verdict, the URL, and why. The exit code is 0 either way.")]
 pub struct RobotsArgs {
-    /// A robots.txt, on disk or on the web; - reads it from standard input
+    /// A robots.txt file or URL; - reads standard input
     #[arg(value_name = "FILE|URL")]
     pub source: String,
-    /// The product name that the rules are searched for
+    /// The product name to look up in the rules
     #[arg(long, value_name = "NAME", default_value = "argiope")]
     pub agent: String,
-    /// URLs to judge; a path alone will do
+    /// URLs or paths to check
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     #[command(flatten)]
@@ -51,14 +51,14 @@ pub struct RobotsArgs {
     trust: TrustFlags,
 }
 
-/// What is known of a robots.txt.
+/// The rules to apply.
 struct RobotsFile {
     answer: RobotsAnswer,
-    /// What it was, where it was not read: for people.
+    /// Why there are no rules, if the file was not read. For the user.
     reason: String,
 }
 
-/// Judges URLs by a robots.txt.
+/// Checks URLs against a robots.txt.
 pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
     if product_token(&args.agent).is_empty() {
         let shown = visible(&args.agent);
@@ -69,7 +69,7 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         .iter()
         .map(|url| target_of(url).map(|target| (url.as_str(), target)))
         .collect::<Option<_>>()
-        .ok_or_else(|| UsageError("'<URL>...': there is one that cannot be parsed; write URLs or paths".to_owned()))?;
+        .ok_or_else(|| UsageError("'<URL>...': one of them cannot be parsed; write URLs or paths".to_owned()))?;
     let said = if args.source.contains("://") {
         match fetch(args) {
             Ok(said) => said,
@@ -112,7 +112,7 @@ fn verdict(said: &RobotsFile, target: &str) -> (bool, String) {
     }
 }
 
-/// Reads as much of a file as counts.
+/// Reads a file up to the size that counts.
 fn read(source: &str) -> std::io::Result<Vec<u8>> {
     let most = MAX_ROBOTS_BYTES as u64 + 1;
     let mut bytes = Vec::new();
@@ -161,7 +161,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     if config.insecure {
         warn_insecure();
     }
-    // Nothing else is asked of the host.
+    // Fetch nothing but robots.txt.
     let root = rules.roots.drain(..).next();
     let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(of_site) else {
         return Err(Error::internal("there is no URL to fetch").into());
@@ -176,7 +176,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
         target: OutputTarget::default(),
         open: true,
     })?;
-    // Where the keeper is gone, nothing will come, and the loop below ends.
+    // If the keeper has ended, no visit will arrive and the loop below ends.
     let _ = keeping.inbox.send(KeeperMessage::Robots(url));
     let mut said = None;
     for visit in &visited {
@@ -192,7 +192,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     said.ok_or_else(|| Error::internal("the fetch ended without a result").into())
 }
 
-/// The robots.txt of a site, where its front page was named.
+/// The robots.txt URL of a site whose front page was given.
 fn of_site(url: &Url) -> Url {
     if url.target() == "/" { Url::robots_of(&url.origin()) } else { url.clone() }
 }
@@ -204,16 +204,16 @@ fn meaning(visit: &Visit, agent: &str) -> RobotsFile {
     };
     let what = match (visit.facts.status, &visit.facts.error) {
         (_, Some(failure)) => format!("could not be fetched: {}", failure.message),
-        (Some(300..400), None) => "redirects without end".to_owned(),
-        (Some(status), None) => format!("answered {status}"),
-        (None, None) => "gave no answer".to_owned(),
+        (Some(300..400), None) => "redirects too often".to_owned(),
+        (Some(status), None) => format!("responded with {status}"),
+        (None, None) => "did not respond".to_owned(),
     };
     let answer = RobotsAnswer::of(visit, bytes, agent);
     let reason = match answer {
         RobotsAnswer::Rules(_) => String::new(),
-        RobotsAnswer::AllowAll => format!("{} {what}: there is none, everything is allowed", visit.link.url),
+        RobotsAnswer::AllowAll => format!("{} {what}: no robots.txt, everything is allowed", visit.link.url),
         RobotsAnswer::Unreachable { .. } => {
-            format!("{} {what}; until it can be read nothing is allowed", visit.link.url)
+            format!("{} {what}; nothing is allowed until it can be fetched", visit.link.url)
         }
     };
     RobotsFile { answer, reason }
@@ -223,7 +223,7 @@ struct ForwardVisits(Sender<Box<Visit>>);
 
 impl VisitConsumer for ForwardVisits {
     fn take(&mut self, settled: Settled) {
-        // Whoever waited has heard enough.
+        // Ignored: the receiver already has its result.
         let _ = self.0.send(settled.visit);
     }
 

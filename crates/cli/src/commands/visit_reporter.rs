@@ -1,9 +1,9 @@
-//! [`VisitReporter`]: takes every settled visit, prints its record, says its line, and gathers the report.
+//! [`VisitReporter`]: prints the record and the log line of every finished visit and builds the report.
 //!
-//! Records that go to a file are the writer's business, and durable before they come here.
+//! Records of files are written by the writer thread and are durable before they arrive here.
 //!
-//! Invariant: once a record could not be printed nothing more is, and the crawl is told to stop: a gap in the middle of
-//! the records would be worse than an end.
+//! Invariant: after a record could not be printed, no further record is, and the crawl is asked to stop: a gap within the
+//! records would be worse than an early end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use super::report;
 use crate::screen::json_log;
 use crate::screen::live::Live;
 
-/// What is said of visits, and how.
+/// What is logged about visits, and how.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verbosity {
-    /// A line for every page.
+    /// One line per page.
     pub pages: bool,
-    /// One for every link that is not followed, too.
+    /// One line per link that is not followed.
     pub skips: bool,
     /// As JSON objects.
     pub json: bool,
@@ -37,13 +37,13 @@ pub struct VisitReporter {
     live: Arc<Live>,
     report: CrawlReport,
     changes: ChangeList,
-    /// Why records cannot be written any more.
+    /// Why records can no longer be written.
     fault: Option<RecordStreamFault>,
     on_fault: Box<dyn FnMut() + Send>,
 }
 
 impl VisitReporter {
-    /// `on_fault` is called once, when records cannot be written any more.
+    /// `on_fault` is called once, when records can no longer be written.
     pub fn new(
         rules: Arc<Rules>,
         output: Option<RecordStream>,
@@ -64,7 +64,7 @@ impl VisitReporter {
         }
     }
 
-    /// Writes a line that is no visit: the first one of the run, say.
+    /// Writes a line that does not belong to a visit, such as the first `run` record.
     pub fn line(&mut self, line: &[u8]) {
         if self.fault.is_none()
             && let Some(output) = &mut self.output
@@ -74,7 +74,7 @@ impl VisitReporter {
         }
     }
 
-    /// Takes a settled visit.
+    /// Handles a finished visit.
     pub fn take(&mut self, settled: &Settled) {
         self.visit(&settled.visit, &settled.line);
         if let Some(change) = settled.change {
@@ -100,7 +100,7 @@ impl VisitReporter {
         self.report.add_links(page.url, links);
     }
 
-    /// A batch is over: whoever reads along gets it.
+    /// Flushes the output after a batch, for readers that follow it.
     pub fn flush(&mut self) {
         if self.fault.is_none()
             && let Some(output) = &mut self.output
@@ -110,7 +110,7 @@ impl VisitReporter {
         }
     }
 
-    /// The crawl is over: closes the report.
+    /// Closes the report at the end of the crawl.
     pub fn close(
         mut self,
         elapsed: Duration,

@@ -1,4 +1,4 @@
-//! An index of the archives, as CDXJ: key, time, and where the answer is; sorted, so that replay tools find by halving.
+//! The archive index as CDXJ: key, time and position of each response, sorted for binary search by replay tools.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// So much of a WARC record is looked at for its fields and the head of the answer.
+/// How much of a WARC record is read for its fields and the response head.
 const OPENING: u64 = 64 << 10;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct Entry<'a> {
     filename: &'a str,
 }
 
-/// One line per answer in the archive.
+/// One line per response in the archive.
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
     let mut archive = Archive { directory: directory.to_owned(), open: None };
@@ -73,7 +73,7 @@ struct Archive {
     open: Option<(String, File)>,
 }
 
-/// The beginning of a WARC record: its fields, and the head of the answer.
+/// The start of a WARC record: its fields and the response head.
 struct Opening {
     fields: String,
     head: String,
@@ -88,7 +88,7 @@ impl Archive {
         let file = match self.open.take() {
             Some((name, file)) if name == place.file => file,
             _ => {
-                // Names come from the log; one that leads out of the directory is none of ours.
+                // Names come from the log: refuse one that leads out of the directory.
                 let inside = Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)));
                 let path = self.directory.join(&place.file);
                 let opened = if inside { File::open(path) } else { Err(io::ErrorKind::InvalidInput.into()) };
@@ -105,7 +105,7 @@ fn read_opening(file: &File, place: &WarcLocation) -> io::Result<Opening> {
     let mut member = vec![0; usize::try_from(place.length.min(OPENING)).unwrap_or(0)];
     file.read_exact_at(&mut member, place.offset)?;
     let mut text = Vec::new();
-    // A long record's member is cut here: what comes before the cut is enough.
+    // A long record's gzip member is cut here; the part before the cut is sufficient.
     let read = GzDecoder::new(member.as_slice()).take(OPENING).read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     match text.split_once("\r\n\r\n") {
@@ -122,7 +122,7 @@ impl Opening {
         field(&self.fields, name)
     }
 
-    /// The media type that the answer claims.
+    /// The media type that the response declares.
     fn content_type(&self) -> Option<&str> {
         field(&self.head, "content-type")?.split([';', ' ', '\t']).next().filter(|kind| !kind.is_empty())
     }

@@ -1,8 +1,8 @@
-//! The columns of a table of pages: one list for every format that has columns.
+//! The columns of the page tables: one list for all tabular formats.
 
 use crate::records::StoredRecord;
 
-/// What stands in one field.
+/// The value of one field.
 pub enum Value<'a> {
     Text(Option<&'a str>),
     Number(Option<u64>),

@@ -1,8 +1,8 @@
 //! Pages as CSV (RFC 4180), for spreadsheets.
 //!
-//! Titles and headers come from strangers, and spreadsheets run what looks like a formula. So a text that begins with
-//! `=`, `+`, `-`, `@` (or their wide forms) gets an apostrophe before it, as OWASP advises, and characters that could act
-//! on a terminal are written out: tables are for people. JSON and Parquet have the text as it is.
+//! Titles and headers come from untrusted servers, and spreadsheets evaluate text that looks like a formula. Text that
+//! begins with `=`, `+`, `-`, `@` (or their full-width forms) gets a leading apostrophe, as OWASP advises, and terminal
+//! control characters are escaped. JSON and Parquet contain the text unchanged.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -48,13 +48,13 @@ fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -
     out.write_all(b"\r\n")
 }
 
-/// A field with a text from outside.
+/// Writes a field with untrusted text.
 pub fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    // A tab or a line feed before it does not hide a formula from a spreadsheet.
+    // Leading tabs and line feeds do not hide a formula from a spreadsheet.
     let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
     let text = &*visible(text);
     let guard = if is_formula { "'" } else { "" };
-    // Some spreadsheets take a semicolon for the end of a field.
+    // Some spreadsheets treat a semicolon as a separator.
     if is_formula || text.contains([',', ';', '"']) {
         write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
     } else {

@@ -1,8 +1,8 @@
-//! The graph: which page leads to which, as CSV and as GraphML.
+//! The link graph, as CSV and as GraphML.
 //!
-//! Where the crawl kept all links of its pages (`--with links`), these are the edges. Otherwise the log knows, for every
-//! address, the page on which it was found first: the edges are a tree then, from the roots to everything. Redirects are
-//! edges in both cases.
+//! If the crawl kept all links of its pages (`--with links`), these are the edges. Otherwise the log contains, for each URL,
+//! only the page on which it was first found: then the edges form a tree from the roots. Redirects are edges in both
+//! cases.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// The same as GraphML: first all nodes, each once, then the edges.
+/// GraphML: all nodes, each once, then the edges.
 pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -72,14 +72,14 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// A link that was new, until the record of its page says whether all links of that page are known.
+/// A newly found link, held until the record of its page shows whether all links of that page are known.
 struct Found {
     from: String,
     to: String,
     kind: LinkKind,
 }
 
-/// Tells all edges. The links that a page brought stand before its record in the log, so only one page's are held.
+/// Calls `each` with every edge. The log contains a page's new links before its record, so only one page's links are held.
 fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> Result<(), ReadError> {
     let mut found: Vec<Found> = Vec::new();
     records::walk(directory, |event| {
@@ -92,7 +92,7 @@ fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> 
                 let line = StoredRecord::read(line)?;
                 let all_known = line.link_list.is_some();
                 for link in found.drain(..).filter(|link| !(all_known && link.from == line.url)) {
-                    // Redirects are told by the record, whether their target was new or not.
+                    // Redirects come from the record, whether their target was new or not.
                     if link.kind != LinkKind::Redirect {
                         each(Edge { from: &link.from, to: &link.to, kind: link.kind, nofollow: false })?;
                     }

@@ -1,7 +1,7 @@
-//! A crawl in the forms that other programs read.
+//! Exports of a crawl.
 //!
-//! Invariant: every form streams. A crawl of any size is exported in the same few megabytes; what has to be sorted is
-//! sorted in pieces on disk (`sorted`). Nothing is locked: what is committed when the export begins is exported.
+//! Invariant: every format streams. A crawl of any size is exported in a few megabytes of memory; what must be sorted is
+//! sorted externally (`sorted`). Nothing is locked: an export contains what is committed when it begins.
 
 mod archived;
 mod cdxj;
@@ -61,12 +61,12 @@ pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write
     Ok(out.flush()?)
 }
 
-/// A text of many lines without characters that act on a terminal.
+/// A multi-line text without terminal control characters.
 fn harmless_lines(text: &str) -> String {
     text.chars().filter(|&character| matches!(character, '\n' | '\t') || !acts(character)).collect()
 }
 
-/// Text within XML, in or out of attributes. Characters that XML cannot hold are left out.
+/// Text within XML, in or out of attributes. Characters that XML does not allow are dropped.
 struct Xml<'a>(&'a str);
 
 impl std::fmt::Display for Xml<'_> {

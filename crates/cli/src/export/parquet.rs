@@ -1,6 +1,6 @@
-//! Pages as Parquet, for DuckDB, Spark and the like.
+//! Pages as Parquet, for DuckDB, Spark and similar tools.
 //!
-//! Pages are gathered column by column and written in groups, so that a group's texts are all that is in memory.
+//! Pages are buffered column by column and written in row groups; memory use is limited to one group.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,9 +18,9 @@ use super::data::{self, DataColumn, DataSource};
 use crate::records::{ReadError, StoredRecord};
 use argiope_content::Extraction;
 
-/// Pages in one group,
+/// Maximum number of pages in a row group.
 const ROWS: usize = 100_000;
-/// or bytes of text in it, whichever comes first.
+/// Maximum bytes of text in a row group.
 const BYTES: usize = 64 << 20;
 
 /// One row per page of the latest round, in the order of completion.
@@ -61,7 +61,7 @@ fn schema(data: &[DataColumn]) -> String {
     format!("message page {{ {} }}", columns.chain(data).collect::<Vec<_>>().join(" "))
 }
 
-/// A failure to write is the output's; anything else would be ours.
+/// Separates I/O errors of the output from internal ones.
 fn fault(error: ParquetError) -> ReadError {
     let error = match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
@@ -73,7 +73,7 @@ fn fault(error: ParquetError) -> ReadError {
     ReadError::Output(error)
 }
 
-/// The values of one column; a level of 0 is an absent one.
+/// The values of one column; definition level 0 means absent.
 enum Values {
     Texts(Vec<ByteArray>, Vec<i16>),
     Numbers(Vec<i64>, Vec<i16>),
@@ -140,7 +140,7 @@ impl Group {
                     numbers.extend(moment.map(jiff::Timestamp::as_millisecond));
                 }
                 (Value::Flag(flag), Values::Flags(flags)) => flags.push(flag),
-                // A column has one kind of value, whatever the page.
+                // A column has one type of value for all pages.
                 _ => {}
             }
         }

@@ -1,8 +1,7 @@
-//! A sitemap of what was found: the pages that a search engine should know.
+//! A sitemap of the crawled pages, for search engines.
 //!
-//! That is every address that answered 2xx with a document, that does not ask to be left out (`noindex`), and that does not
-//! name another address as the one to use (`canonical`). The protocol allows 50,000 addresses and 50 MiB a file; more
-//! become several files and an index.
+//! It lists every URL that responded with 2xx and a document, without `noindex`, and without a different `canonical`. The
+//! protocol allows 50,000 URLs and 50 MiB per file; larger sitemaps are split into several files and an index.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,15 +17,15 @@ const ADDRESSES: u64 = 50_000;
 const BYTES: u64 = 50 << 20;
 const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
 
-/// Writes the sitemap to `out`. Where it takes several files, they are written beside `file`, and `out` gets the index;
-/// without a `file` that is refused.
+/// Writes the sitemap to `out`. If it needs several files, they are written next to `file`, and `out` receives the index;
+/// without a `file` that is an error.
 pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
-    // Address, then the place in the log: of an address that was fetched again the last answer counts.
+    // URL, then position in the log: if a URL was fetched again, its last response counts.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
     records::pages(directory, |line| {
         if line.outcome == Some(Outcome::NotModified) {
-            // What was said of it before still holds.
+            // 304 Not Modified: the earlier entry still holds.
             return Ok(());
         }
         number += 1;
@@ -89,14 +88,14 @@ fn is_listed(line: &StoredRecord) -> bool {
 
 fn entry(line: &StoredRecord) -> String {
     let modified = line.last_modified.as_deref().and_then(|date| {
-        // HTTP's dates are mail's, but for the name of the zone.
+        // HTTP dates are RFC 2822 dates except for the name of the zone.
         jiff::fmt::rfc2822::parse(&date.replace("GMT", "+0000")).ok().map(|moment| moment.timestamp())
     });
     let modified = modified.map(|moment| format!("<lastmod>{moment:.0}</lastmod>")).unwrap_or_default();
     format!("<url><loc>{}</loc>{modified}</url>", Xml(&line.url))
 }
 
-/// Tells the entries, each with its line feed.
+/// Calls `each` with every entry, including its line feed.
 fn each_entry(
     sorted: &mut Sorted,
     mut tell: impl FnMut(&str, &[u8]) -> Result<(), ReadError>,
@@ -116,7 +115,7 @@ fn each_entry(
     last.map_or(Ok(()), give)
 }
 
-/// How full a file is.
+/// The fill level of one file.
 #[derive(Default)]
 struct Fill {
     addresses: u64,
@@ -124,9 +123,9 @@ struct Fill {
 }
 
 impl Fill {
-    /// Adds an entry; says whether it has to go to the next file.
+    /// Counts an entry; returns whether it must go to the next file.
     fn is_full_with(&mut self, entry: &[u8]) -> bool {
-        // What stands around the entries takes less than a kilobyte.
+        // The markup around the entries takes less than a kilobyte.
         let full = self.addresses == ADDRESSES || self.bytes + entry.len() as u64 + 1_024 > BYTES;
         if full {
             *self = Self::default();

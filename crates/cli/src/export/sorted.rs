@@ -1,16 +1,16 @@
-//! [`Sorted`]: lines in order, however many there are, in a fixed amount of memory.
+//! [`Sorted`]: external merge sort of lines in a fixed amount of memory.
 //!
-//! Lines are gathered up to a limit, sorted, and put aside in a nameless temporary file; at the end the files are merged.
+//! Lines are buffered up to a limit, sorted and written to an unnamed temporary file; finally the files are merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 
-/// How much is sorted in memory.
+/// Size of the sort buffer.
 const ROOM: usize = 32 << 20;
 
-/// Gathers lines to be sorted. A line holds no line feed.
+/// Collects lines to sort. A line must not contain a line feed.
 pub struct Sorted {
     room: usize,
     bytes: usize,
@@ -50,7 +50,7 @@ impl Sorted {
         Ok(())
     }
 
-    /// Tells all lines in order, each as often as it was pushed. May be asked again.
+    /// Calls `each` with all lines in order, including duplicates. May be called again.
     pub fn each<E: From<io::Error>>(&mut self, mut tell: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.runs.is_empty() {
             self.lines.sort_unstable();

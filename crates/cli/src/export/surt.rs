@@ -1,9 +1,9 @@
-//! SURT: the form of addresses that indexes of web archives are sorted by.
+//! SURT: the sort key for URLs in indexes of web archives.
 //!
-//! The host comes first, from the top-level domain down, so that a domain's pages stand together:
-//! `https://www.example.com/A?y&x` is `com,example)/a?x&y`. What rarely tells pages apart is dropped: scheme, `www.`,
-//! case, the order of the query, session ids. The rules are those of the Internet Archive's tools, since an index is only
-//! as good as its reader's idea of the key.
+//! The host comes first, from the top-level domain down, so that the pages of a domain are adjacent:
+//! `https://www.example.com/A?y&x` becomes `com,example)/a?x&y`. Parts that rarely distinguish pages are dropped: scheme,
+//! `www.`, case, order of the query, session ids. The rules follow the Internet Archive's tools, because writers and readers
+//! of an index must agree on the key.
 
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ static PATH_SESSIONS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The key of an address.
+/// The key of a URL.
 pub fn surt(url: UrlRef<'_>) -> String {
     let host = url.host();
     let digits = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -80,7 +80,7 @@ pub fn surt(url: UrlRef<'_>) -> String {
     key
 }
 
-/// What is before and behind a session id; all of it where there is none.
+/// The parts before and after a session id; the whole text if there is none.
 fn cut(session: &Regex, text: Vec<u8>) -> Vec<u8> {
     let Some(found) = session.captures(&text) else { return text };
     let part = |number| found.get(number).map_or(&b""[..], |part| part.as_bytes());
@@ -97,7 +97,7 @@ fn without_doubled_slashes(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Takes percent escapes away until there are none.
+/// Decodes percent escapes repeatedly until none are left.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut text = text.to_vec();
     loop {
@@ -130,7 +130,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Escapes what is not printable ASCII, the space, `#` and `%`.
+/// Escapes everything except printable ASCII, and also space, `#` and `%`.
 fn escape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for byte in text {

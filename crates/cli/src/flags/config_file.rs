@@ -1,4 +1,4 @@
-//! The configuration file and the file of roots: read, merged under the flags, and every complaint in one line.
+//! The configuration file and the file of roots: reading, merging with the flags, and error messages with line numbers.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,11 +8,11 @@ use argiope_core::rules::{Config, ConfigError, Root};
 use super::{CrawlArgs, DemoArgs, FetchArgs};
 use argiope_core::output::escape::visible;
 
-/// Bad usage: what to tell, before exit code 2.
+/// Bad usage: the message to print before exit code 2.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UsageError(pub String);
 
-/// The settings of a crawl: defaults, under the configuration file, under the flags.
+/// The settings of a crawl: flags override the configuration file, which overrides the defaults.
 pub fn of_crawl(args: &CrawlArgs) -> Result<Config, UsageError> {
     let mut config = match &args.place.config {
         Some(path) => from_file(path)?,
@@ -44,7 +44,7 @@ fn from_file(path: &Path) -> Result<Config, UsageError> {
     from_text(&text, &shown)
 }
 
-/// Reads TOML; `name` is what messages call the file.
+/// Parses TOML; `name` is the file's name in messages.
 fn from_text(text: &str, name: &str) -> Result<Config, UsageError> {
     let table: toml::Table = toml::from_str(text).map_err(|error| complaint(text, name, &error))?;
     if let Some(unknown) = table.keys().find(|key| !Config::keys().contains(&key.as_str())) {
@@ -61,7 +61,7 @@ fn from_text(text: &str, name: &str) -> Result<Config, UsageError> {
     toml::from_str(text).map_err(|error| complaint(text, name, &error))
 }
 
-/// Where a file is wrong, and how, in one line.
+/// Describes a TOML error with its line, in one line.
 fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
     let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -72,7 +72,7 @@ fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
     UsageError(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
 }
 
-/// What a value should have been, without the names that a programmer has for it.
+/// Replaces Rust type names in a message with words for users.
 fn in_plain_words(message: String) -> String {
     let Some((before, wanted)) = message.rsplit_once("expected ") else { return message };
     let plain = match wanted {
@@ -89,16 +89,16 @@ fn in_plain_words(message: String) -> String {
     format!("{before}expected {plain}")
 }
 
-/// The known key that was probably meant.
+/// The most similar known key.
 fn nearest(unknown: &str) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('_', "-");
     let distances = Config::keys().iter().map(|key| (strsim::osa_distance(&unknown, key), *key));
     let (distance, key) = distances.min()?;
-    // Further than a third of the word away, it is a guess and no help.
+    // More than a third of the characters different: too far for a suggestion.
     (distance <= 1 + unknown.chars().count() / 3).then_some(key)
 }
 
-/// Roots from a file or, with `-`, from standard input.
+/// Reads roots from a file or, with `-`, from standard input.
 fn roots_from(path: &Path, max_url: usize) -> Result<Vec<String>, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let mut bytes = Vec::new();
@@ -129,7 +129,7 @@ fn roots_in(text: &str, name: &str, max_url: usize) -> Result<Vec<String>, Usage
 }
 
 impl From<ConfigError> for UsageError {
-    /// In the words that clap uses for the values it checks itself.
+    /// Uses clap's wording for invalid values.
     fn from(error: ConfigError) -> Self {
         let problem = visible(&error.problem).into_owned();
         let what = if error.key == "roots" { "'<URL>...'".to_owned() } else { format!("'--{}'", error.key) };

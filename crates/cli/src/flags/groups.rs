@@ -1,7 +1,9 @@
-//! The flags, in groups. Each group can lay itself over a [`Config`]: what was said on the command line wins over the
-//! configuration file, what was said there over the defaults.
+//! The flags that commands share, in groups. Each group applies itself to a [`Config`]: flags override the configuration
+//! file, which overrides the defaults.
 //!
-//! Invariant: every flag fills the key of the same name; nothing is checked here that [`Config::compile`] checks.
+//! The first paragraph of a flag's documentation is its text in `-h`; `--help` shows all of it.
+//!
+//! Invariant: every flag sets the configuration key of the same name; validation happens in [`Config::compile`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,7 +16,7 @@ use argiope_core::rules::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 
-/// How one flag changes one setting.
+/// How a flag changes a setting.
 trait ApplyFlag<T> {
     fn set(&self, setting: &mut T);
 }
@@ -35,7 +37,7 @@ impl<T: Clone> ApplyFlag<Option<T>> for Option<T> {
     }
 }
 
-/// A list on the command line replaces that of the file: otherwise there would be no way to leave something out.
+/// A list on the command line replaces the one in the file; otherwise an entry could not be removed.
 impl<T: Clone> ApplyFlag<Vec<T>> for Vec<T> {
     fn set(&self, setting: &mut Vec<T>) {
         if !self.is_empty() {
@@ -54,7 +56,7 @@ macro_rules! lay {
     ($flags:expr, $config:expr, $($name:ident)*) => { $($flags.$name.set(&mut $config.$name);)* };
 }
 
-/// A parser for a closed set of words, so that help, completions and messages know them.
+/// A parser for a closed set of words, which help, completions and messages list.
 pub fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = BadValue> + Clone + Send + Sync + 'static,
@@ -62,7 +64,7 @@ where
     PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
 }
 
-/// Whole numbers, with a message that says so.
+/// Parses a whole number.
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| match text.parse::<i128>() {
         Ok(_) => "this number is out of range; write a whole number, such as 10".to_owned(),
@@ -75,21 +77,27 @@ fn socket(text: &str) -> Result<SocketAddr, String> {
 }
 
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Where")]
+#[command(next_help_heading = "Input and directory")]
 pub struct DirectoryFlags {
-    /// Read roots from a file, one a line (`-` is standard input; blank lines and # comments are skipped)
+    /// Read roots from a file, one per line (- is standard input)
+    ///
+    /// Blank lines and lines that start with # are skipped.
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The crawl directory [default: ./HOST.crawl, or ./HOST-PORT.crawl where the first root names a port]
+    /// The crawl directory [default: ./HOST.crawl]
+    ///
+    /// If the first root names a port, the default is ./HOST-PORT.crawl. If the directory exists, the crawl resumes.
     #[arg(short = 'd', long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Start over: remove what an earlier crawl left in the directory
+    /// Start over: remove the results of the earlier crawl in the directory
     #[arg(long)]
     fresh: bool,
-    /// Ask again for the pages of a finished crawl, to see what has changed
+    /// Request the pages of a finished crawl again and report what changed
     #[arg(long)]
     recrawl: bool,
-    /// Read settings from a TOML file; its keys are these long flags, and flags given here win
+    /// Read settings from a TOML file
+    ///
+    /// Its keys are the long flags of this command. Flags on the command line override it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -103,64 +111,73 @@ impl DirectoryFlags {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Scope")]
 pub struct ScopeFlags {
-    /// How far links are followed: only the roots; below their directory; on their host (www. counts as equal);
-    /// on their registrable domain; anywhere [default: host]
+    /// Which links to follow [default: host]
+    ///
+    /// page: only the roots. prefix: below their directory. host: on their host, with or without www. domain: on
+    /// their registrable domain. any: everywhere.
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
     scope: Option<Breadth>,
-    /// Stay on the roots' hosts: --scope host
+    /// Stay on the hosts of the roots: --scope host
     #[arg(long, conflicts_with_all = ["scope", "lenient"])]
     strict: bool,
     /// Follow links to other hosts of the same domain: --scope domain
     #[arg(long, conflicts_with = "scope")]
     lenient: bool,
-    /// Follow only links whose URL matches this regular expression, or another one given so (repeatable)
+    /// Follow only URLs that match this regular expression (repeatable: one of them must match)
     #[arg(long, value_name = "RE")]
     include: Vec<String>,
-    /// Never follow links whose URL matches this regular expression (repeatable; wins over everything)
+    /// Never follow URLs that match this regular expression (repeatable)
+    ///
+    /// Takes precedence over all other rules.
     #[arg(long, value_name = "RE")]
     exclude: Vec<String>,
-    /// Follow links at most N steps from a root (0 is the roots alone; redirects cost nothing)
+    /// Follow links at most N steps from a root (0: only the roots)
+    ///
+    /// Redirects do not count as steps.
     #[arg(long, value_name = "N", value_parser = number::<u32>)]
     depth: Option<u32>,
-    /// Fetch exactly N pages and no more
+    /// Stop after exactly N pages
     #[arg(long, value_name = "N", value_parser = number::<u64>)]
     max_pages: Option<u64>,
-    /// Start no fetch once this much has come over the wire
+    /// Start no new fetch after this many bytes were received
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
-    /// Stop after this time; what is in flight stays queued
+    /// Stop after this time; fetches in flight stay queued
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
     /// Also try /sitemap.xml where robots.txt names no sitemap
     #[arg(long, conflicts_with = "no_sitemap")]
     sitemap: bool,
-    /// Read no sitemaps, not even those that robots.txt names
+    /// Do not read sitemaps, not even those that robots.txt names
     #[arg(long)]
     no_sitemap: bool,
-    /// Also fetch what pages are made of: images, scripts, styles, media
+    /// Also fetch images, scripts, styles and media of pages
     #[arg(long)]
     assets: bool,
-    /// Take this parameter out of the query of every URL (repeatable); @sessions and @tracking stand for well-known
-    /// ones, @order sorts what is left
+    /// Remove this parameter from the query of every URL (repeatable)
+    ///
+    /// @sessions and @tracking stand for lists of well-known parameters; @order sorts the remaining ones.
     #[arg(long, value_name = "NAME")]
     strip_param: Vec<String>,
     /// Follow links that are marked nofollow
     #[arg(long)]
     follow_nofollow: bool,
-    /// Whether budgets keep the crawl out of what has no end: calendars, facets, mazes [default: avoid]
+    /// Whether to avoid endless structures: calendars, facets, mazes [default: avoid]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<TrapPolicy>(TrapPolicy::WORDS))]
     traps: Option<TrapPolicy>,
-    /// How many links may be followed of one pattern that bring nothing new; all budgets grow with it [default: 4096]
+    /// Links of one pattern that may be followed without new content [default: 4096]
+    ///
+    /// All budgets for endless structures scale with this number.
     #[arg(long, value_name = "N", value_parser = number::<u32>)]
     trap_budget: Option<u32>,
-    /// Take up at most N pages of one host
+    /// Fetch at most N pages per host
     #[arg(long, value_name = "N", value_parser = number::<u64>)]
     max_pages_per_host: Option<u64>,
 }
 
 impl ScopeFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        // One of these settles it, whichever the file had.
+        // A flag of this group overrides whichever of them the file sets.
         if self.scope.is_some() || self.strict || self.lenient {
             (config.strict, config.lenient) = (false, false);
         }
@@ -179,25 +196,29 @@ pub struct PaceFlags {
     /// Fetches in flight, over all hosts [default: 256]
     #[arg(short, long, visible_alias = "max-tasks", value_name = "N", value_parser = number::<usize>)]
     concurrency: Option<usize>,
-    /// Connections to one host at most [default: 6; with --pace full as many as --concurrency]
+    /// Connections per host at most [default: 6]
+    ///
+    /// With --pace full the default is the value of --concurrency.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_host: Option<usize>,
-    /// Connections to one IP address at most, however many hosts it serves (0 is no cap) [default: 12, or --per-host
-    /// where that is more]
+    /// Connections per IP address at most, for hosts that share one (0: no limit) [default: 12]
+    ///
+    /// The default is --per-host if that is larger.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_ip: Option<usize>,
-    /// Time from the start of one request to a host to the start of the next [default: 0s]
+    /// Minimum time between the starts of two requests to a host [default: 0s]
     #[arg(long, visible_alias = "wait", value_name = "TIME")]
     delay: Option<Span>,
-    /// How hard a host is asked. gentle: one connection, with long pauses. steady: two connections, more while the host
-    /// stays quick, fewer when it does not. full: as many as allowed at once, for servers of your own
-    /// [default: steady]
+    /// How fast a host is crawled: gentle, steady or full [default: steady]
+    ///
+    /// gentle: one connection with long pauses. steady: starts with two connections and adapts to the response times
+    /// of the host. full: all allowed connections at once, for servers of your own.
     #[arg(long, value_name = "PACE", value_parser = one_of::<Pace>(Pace::WORDS))]
     pace: Option<Pace>,
-    /// Pages a second at most, over all hosts, such as 10/s
+    /// Pages per second at most, over all hosts, such as 10/s
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
-    /// Obey a Crawl-delay in robots.txt up to this [default: 60s]
+    /// Obey a Crawl-delay in robots.txt up to this time [default: 60s]
     #[arg(long, value_name = "TIME")]
     max_crawl_delay: Option<Span>,
 }
@@ -211,65 +232,66 @@ impl PaceFlags {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Fetch")]
 pub struct FetchFlags {
-    /// Give up a fetch that takes longer than this [default: 60s]
+    /// Time limit for a whole fetch [default: 60s]
     #[arg(long, value_name = "TIME")]
     timeout: Option<Span>,
-    /// Time for finding the address, for connecting and for the TLS handshake, each [default: 10s]
+    /// Time limit for each of DNS, connecting and the TLS handshake [default: 10s]
     #[arg(long, value_name = "TIME")]
     connect_timeout: Option<Span>,
-    /// Time for the head of an answer, and for any pause in its body [default: 20s]
+    /// Time limit for the response headers, and for any pause in the body [default: 20s]
     #[arg(long, value_name = "TIME")]
     idle_timeout: Option<Span>,
-    /// Give up a body that comes in slower than this many bytes a second [default: 32]
+    /// Abort a body that arrives slower than this many bytes per second [default: 32]
     #[arg(long, value_name = "SIZE")]
     min_rate: Option<Size>,
-    /// Attempts at one URL, the first included [default: 4]
+    /// Attempts per URL, including the first [default: 4]
     #[arg(long, value_name = "N", value_parser = number::<u8>)]
     max_tries: Option<u8>,
-    /// Wait before the second attempt; doubles with every further one [default: 1s]
+    /// Wait before the first retry; doubles with each further one [default: 1s]
     #[arg(long, value_name = "TIME")]
     retry_wait: Option<Span>,
-    /// Redirects in a row that are followed [default: 10]
+    /// Redirects in a row to follow [default: 10]
     #[arg(long, value_name = "N", value_parser = number::<u8>)]
     max_redirects: Option<u8>,
     /// Keep at most this much of a body, after decompression [default: 10M]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
-    /// Give up answers with a larger head [default: 256K]
+    /// Abort responses with larger headers [default: 256K]
     #[arg(long, value_name = "SIZE")]
     max_head: Option<Size>,
     /// Ignore links that are longer than this [default: 4096]
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     max_url: Option<usize>,
-    /// Read at most this many links of a page [default: 10000]
+    /// Links to read per page [default: 10000]
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     max_links: Option<usize>,
-    /// The User-Agent header; its first word is the name that robots.txt is searched for
+    /// The User-Agent header; its first word is the name looked up in robots.txt
     #[arg(short = 'A', long, value_name = "TEXT")]
     user_agent: Option<String>,
-    /// Where site owners can reach you, a URL or mail address: goes into the User-Agent header
+    /// A URL or mail address for site owners; added to the User-Agent header
     #[arg(long, value_name = "TEXT")]
     contact: Option<String>,
-    /// Send this header to the roots' own origins, and to nobody else (repeatable)
+    /// Send this header to the origins of the roots only (repeatable)
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     header: Vec<HeaderLine>,
-    /// Log in at the roots' own origins with a name and password
+    /// Log in at the origins of the roots with a name and password
     #[arg(long, value_name = "NAME:PASSWORD")]
     user: Option<String>,
-    /// Neither keep nor send cookies
+    /// Do not keep or send cookies
     #[arg(long, conflicts_with = "cookies")]
     no_cookies: bool,
-    /// Start with the cookies of this file (as browsers and curl export them)
+    /// Start with the cookies of this file (Netscape format, as curl and browsers export it)
     #[arg(long, value_name = "FILE")]
     cookies: Option<PathBuf>,
-    /// Fetch through this proxy: http://, socks5:// or socks5h://[NAME:PASSWORD@]HOST:PORT; empty is none, whatever the
-    /// environment says
+    /// Fetch through this proxy: http://, socks5:// or socks5h://[NAME:PASSWORD@]HOST:PORT
+    ///
+    /// An empty value disables the proxy that the environment sets.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
-    /// Use this address for this host and port instead of looking it up, as with curl (repeatable)
+    /// Use this address for this host and port, as curl does (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     resolve: Vec<Resolve>,
-    /// Ask this name server instead of the system's
+    /// Use this name server instead of the system's
     #[arg(long, value_name = "ADDR:PORT", value_parser = socket)]
     dns: Option<SocketAddr>,
 }
@@ -280,7 +302,7 @@ impl FetchFlags {
         lay!(self, config, max_size max_head max_url max_links user_agent contact header);
         lay!(self, config, no_cookies cookies proxy resolve dns);
         if let Some(user) = &self.user {
-            // Read here, so that a message about it does not repeat a password.
+            // Parsed here so that an error message does not repeat the password.
             let credentials = user.parse().map_err(|bad: BadValue| ConfigError {
                 key: "user",
                 value: "…".to_owned(),
@@ -295,25 +317,25 @@ impl FetchFlags {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Trust")]
 pub struct TrustFlags {
-    /// Whether robots.txt is obeyed; ignore it only on sites of your own [default: obey]
+    /// Whether to obey robots.txt; ignore it only on your own sites [default: obey]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<RobotsPolicy>(RobotsPolicy::WORDS))]
     robots: Option<RobotsPolicy>,
     /// Ignore robots.txt: --robots ignore
     #[arg(long, conflicts_with = "robots")]
     no_robots: bool,
-    /// Follow links into private networks too (a root that you name may always be there)
+    /// Follow links into private networks (a root may always be in one)
     #[arg(long)]
     allow_private: bool,
-    /// Trust the certificate authorities of this PEM file as well
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
-    /// Show this client certificate to the roots' own servers, where they ask for one (PEM; with --key)
+    /// Client certificate for the servers of the roots (PEM; needs --key)
     #[arg(long, value_name = "FILE")]
     cert: Option<PathBuf>,
-    /// The private key of --cert (PEM)
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Accept any certificate: no protection against anyone in between
+    /// Do not verify certificates: any server can impersonate any host
     #[arg(short = 'k', long)]
     insecure: bool,
 }
@@ -328,18 +350,18 @@ impl TrustFlags {
 }
 
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Keep")]
+#[command(next_help_heading = "Output and resources")]
 pub struct OutputFlags {
-    /// Write one JSON object a line for every page (`-` is standard output)
+    /// Write one JSON object per URL to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
-    /// Add these to page records
+    /// Add these fields to page records
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = one_of::<With>(With::WORDS))]
     with: Vec<With>,
-    /// Archive every answer as it came over the wire, in DIR/archive/*.warc.gz
+    /// Archive every response as received, in DIR/archive/*.warc.gz
     #[arg(long)]
     warc: bool,
-    /// Stay below this much memory [default: a quarter of the machine's]
+    /// Memory limit [default: a quarter of the machine's memory]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<Size>,
     /// When interrupted, wait this long for fetches in flight [default: 30s]
@@ -403,7 +425,7 @@ impl ExtractFlags {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Engine")]
 pub struct EngineFlags {
-    /// The way of waiting for many servers at once [default: tokio]
+    /// How the crawler waits for many servers at once [default: tokio]
     #[arg(long, value_name = "ENGINE", value_parser = one_of::<EngineName>(EngineName::WORDS))]
     engine: Option<EngineName>,
 }
@@ -415,24 +437,24 @@ impl EngineFlags {
 }
 
 #[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Tell")]
+#[command(next_help_heading = "Messages")]
 pub struct MessageFlags {
-    /// Say nothing but errors
+    /// Print only errors
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
-    /// Say more: a line for every page; twice for what was skipped as well
+    /// Print a line per page; twice: also the links that are not followed
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
-    /// No live view and no progress lines; the report at the end stays
+    /// No live view and no progress lines; the final report stays
     #[arg(long)]
     no_progress: bool,
-    /// Write what is said as JSON, one object a line, on standard error
+    /// Print messages as JSON on standard error, one object per line
     #[arg(long)]
     log_json: bool,
-    /// Record the links that were not followed too, with the reason
+    /// Also record links that are not followed, with the reason
     #[arg(long)]
     log_skips: bool,
-    /// End with exit code 3 where broken links were found
+    /// Exit with code 3 if broken links were found
     #[arg(long, value_name = "WHAT", value_parser = one_of::<FailOn>(FailOn::WORDS))]
     fail_on: Option<FailOn>,
 }

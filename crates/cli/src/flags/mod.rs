@@ -1,9 +1,10 @@
-//! The commands and what they take. The flags themselves are in [`groups`].
+//! The command line: subcommands and their arguments. The flags that commands share are in [`groups`].
 
 pub mod config_file;
 mod groups;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use argiope_core::rules::{Config, ConfigError};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -23,7 +24,7 @@ pub use groups::{
     TrustFlags, WatchFlags, listen, one_of,
 };
 
-/// The release of the public suffix list that scope `domain` goes by: it is part of what a crawl means.
+/// The version of the public suffix list, which decides what `--scope domain` covers.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
 
 #[derive(Parser, Debug)]
@@ -33,8 +34,7 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix l
     long_version = LONG_VERSION,
     about = "A web crawler: polite, exact, fast",
     after_help = "Try it without a network: argiope demo\n\
-                  All flags of a command: argiope crawl --help",
-    disable_help_subcommand = true,
+                  Common flags of a command: argiope crawl -h; all of them: argiope crawl --help",
     arg_required_else_help = true
 )]
 pub struct Arguments {
@@ -44,43 +44,47 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Crawl sites from one or more roots
+    /// Crawl one or more sites
     Crawl(Box<CrawlArgs>),
-    /// Fetch one URL and show the exchange in full
+    /// Fetch one URL and print the exchange
     Fetch(Box<FetchArgs>),
-    /// Judge URLs by a robots.txt, with the line that decides
+    /// Check URLs against a robots.txt and print the deciding rule
     Robots(Box<RobotsArgs>),
-    /// Crawl the built-in practice web; needs no network
+    /// Crawl a built-in demonstration web; needs no network
     Demo(DemoArgs),
-    /// Say why a URL was or was not fetched
+    /// Explain why a URL was or was not fetched
     Explain(ExplainArgs),
-    /// Tell the summary of a crawl again
+    /// Print the report of a crawl directory
     Report(ReportArgs),
-    /// Write a crawl in a form that other programs read
+    /// Export a crawl as CSV, Parquet, a link graph, a sitemap and more
     Export(ExportArgs),
-    /// Findings about a crawled site: titles, redirects, canonicals, orphans, broken links
+    /// List problems of a crawled site: titles, redirects, canonicals, orphans, broken links
     Audit(AuditArgs),
-    /// Watch a crawl directory in a browser: live view and report
+    /// Show a crawl directory in a browser: live view and report
     Serve(ServeArgs),
     /// Control a running crawl: pause, resume, stop, status, pace, rate, exclude
     Ctl(CtlArgs),
-    /// Look after a crawl that runs on many machines
+    /// Show or remove a crawl that runs on many machines
     Fleet(FleetArgs),
-    /// Turn the results of many machines into one crawl directory
+    /// Merge the results of many machines into one crawl directory
     Merge(MergeArgs),
-    /// See what waiting costs: chess, and four engines on slow servers
+    /// Compare the engines on slow servers
     Exhibition(ExhibitionArgs),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(CompletionsArgs),
+    /// Print the man page, or write all man pages to a directory
+    Man(ManArgs),
 }
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = CRAWL_EXAMPLES,
-    allow_negative_numbers = true
+    after_help = "All flags, with examples: argiope crawl --help",
+    after_long_help = CRAWL_EXAMPLES,
+    allow_negative_numbers = true,
+    mut_args = |arg| show_in_short_help(arg, &COMMON_FLAGS)
 )]
 pub struct CrawlArgs {
-    /// Where to begin; a host name alone is tried as https, then http
+    /// Where to start; a host name without a scheme is tried as https, then http
     #[arg(value_name = "URL")]
     roots: Vec<String>,
     #[command(flatten)]
@@ -107,6 +111,41 @@ pub struct CrawlArgs {
     tell: MessageFlags,
 }
 
+/// The flags of `crawl -h`, which fits one screen; `--help` shows all.
+const COMMON_FLAGS: [&str; 25] = [
+    "roots",
+    "input",
+    "out",
+    "fresh",
+    "recrawl",
+    "config",
+    "scope",
+    "include",
+    "exclude",
+    "depth",
+    "max_pages",
+    "max_time",
+    "concurrency",
+    "delay",
+    "pace",
+    "user_agent",
+    "header",
+    "robots",
+    "jsonl",
+    "with",
+    "warc",
+    "quiet",
+    "verbose",
+    "fail_on",
+    "help",
+];
+
+/// Hides a flag from `-h` unless it is one of `common`.
+fn show_in_short_help(arg: clap::Arg, common: &[&str]) -> clap::Arg {
+    let is_common = common.contains(&arg.get_id().as_str());
+    arg.hide_short_help(!is_common)
+}
+
 const CRAWL_EXAMPLES: &str = "\
 Examples:
   argiope crawl example.com
@@ -114,17 +153,19 @@ Examples:
   argiope crawl https://example.com/docs/ --scope prefix --exclude '\\.pdf$'
       one part of it, without PDFs
   argiope crawl example.com --max-pages 500 --jsonl pages.jsonl
-      500 pages, and a record of each
+      exactly 500 pages, with a record for each URL
   argiope crawl example.com --jsonl - -q | jq -r 'select(.outcome == \"http_error\") | .url'
-      broken pages, for a script
+      the URLs of broken pages, for a script
   argiope crawl http://localhost:8080 --pace full -c 200 --fail-on broken
-      your own server, as fast as it can; exit code 3 where a link is broken
+      your own server at full speed; exit code 3 if a link is broken
 
+An interrupted crawl is resumed by running the same command again.
 Durations are written 500ms, 0.5s, 5m, 1h; sizes 64K, 10M, 1G.
-Exit codes: 0 finished, 1 could not start or go on, 2 bad usage, 3 broken links (--fail-on), 130 or 143 interrupted.";
+Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 bad usage, 3 broken links (--fail-on),
+130 or 143 interrupted.";
 
 impl CrawlArgs {
-    /// Lays what was said on the command line over the settings of a file (or the defaults).
+    /// Applies the flags to the settings of a file (or the defaults).
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         if !self.roots.is_empty() {
             config.roots.clone_from(&self.roots);
@@ -147,12 +188,12 @@ impl CrawlArgs {
 #[command(
     after_help = "Example:\n  argiope fetch https://example.com/\n\n\
                   Redirects are shown, not followed.\n\
-                  Exit codes: 0 there was an answer, whatever its status; 1 there was none; 2 bad usage.",
+                  Exit codes: 0 a response was received, whatever its status; 1 no response; 2 bad usage.",
     allow_negative_numbers = true,
     mut_args = |arg| hide(arg, &["robots", "no_robots", "max_tries", "retry_wait", "max_redirects"])
 )]
 pub struct FetchArgs {
-    /// What to fetch; without a scheme it is https
+    /// The URL to fetch; https if it has no scheme
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
@@ -163,7 +204,8 @@ pub struct FetchArgs {
     extract: ExtractFlags,
 }
 
-/// Leaves out of a command's help what has no effect there. Scripts that share flags among commands go on working.
+/// Hides flags without effect from a command's help. They are still accepted, so that scripts can share flags among
+/// commands.
 pub fn hide(arg: clap::Arg, idle: &[&str]) -> clap::Arg {
     let is_idle = idle.contains(&arg.get_id().as_str());
     arg.hide(is_idle)
@@ -207,17 +249,25 @@ impl DemoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  argiope completions bash > ~/.local/share/bash-completion/completions/argiope")]
 pub struct CompletionsArgs {
-    /// Which shell
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }
 
-/// The command line as it is documented.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  argiope man | man -l -\n  argiope man ~/.local/share/man/man1")]
+pub struct ManArgs {
+    /// Write argiope.1, argiope-crawl.1 and so on to this directory
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+}
+
+/// The documented command line.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Reads the command line. Bad usage, `--help` and `--version` are clap's to print.
+/// Parses the command line. clap prints usage errors, `--help` and `--version`.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(crawl) = crawl_alone(&arguments) {
@@ -227,8 +277,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments,
     Arguments::from_arg_matches(&matches)
 }
 
-/// Reads a crawl without putting together the flags of all other commands, which takes longer than the rest of the
-/// start. Help, and what is wrong, are the whole command line's to tell: then there is nothing.
+/// Parses a `crawl` command line without building the parsers of the other commands, which takes longer than the rest of
+/// the start-up. Returns `None` for help and for errors, which the full parser reports.
 fn crawl_alone(arguments: &[OsString]) -> Option<CrawlArgs> {
     let words = arguments.get(1..).filter(|words| words.first().is_some_and(|word| word == "crawl"))?;
     let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).try_get_matches_from(words).ok()?;
@@ -244,6 +294,21 @@ mod tests {
         command().debug_assert();
     }
 
+    #[test]
+    fn short_help_fits_one_screen_and_long_help_has_every_flag() {
+        let mut command = command();
+        let crawl = command.find_subcommand_mut("crawl").unwrap();
+        let short = crawl.render_help().to_string();
+        assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());
+        let long = crawl.render_long_help().to_string();
+        for flag in crawl.get_arguments().filter_map(clap::Arg::get_long) {
+            assert!(long.contains(&format!("--{flag}")), "{flag}");
+        }
+        for flag in COMMON_FLAGS {
+            assert!(crawl.get_arguments().any(|arg| arg.get_id() == flag) || flag == "help", "{flag}");
+        }
+    }
+
     /// Every long flag of `crawl` is a key of the configuration file, and every key is a flag.
     #[test]
     fn flags_and_keys_are_the_same() {
@@ -254,7 +319,7 @@ mod tests {
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
             .filter(|long| !matches!(*long, "help" | "config"))
             .collect();
-        // Several logins are more than a line of flags can say.
+        // Several logins cannot be written as one flag.
         let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");
         let mut keys: Vec<&str> = Config::keys().iter().copied().filter(in_files_only).collect();
         flags.sort_unstable();
@@ -289,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_to_come_read_what_is_documented() {
+    fn subcommands_parse_their_documented_arguments() {
         let explain: ExplainArgs = read(&["d.crawl", "https://h/"]).unwrap();
         assert_eq!((explain.directory.to_str(), explain.url.as_str()), (Some("d.crawl"), "https://h/"));
         let robots: RobotsArgs = read(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();

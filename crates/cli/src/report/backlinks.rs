@@ -1,7 +1,7 @@
-//! [`Backlinks`]: which pages link where, kept only until the broken links are known.
+//! [`Backlinks`]: which pages link to which URL, kept until the broken links are known.
 //!
-//! Invariant: never more than [`MOST_LINKS`] links and [`MOST_TEXT`] bytes of page addresses; about 60 MB at worst.
-//! Beyond that, a broken link is named with the page it was found on, and those that came before the limit.
+//! Invariant: at most [`MOST_LINKS`] links and [`MOST_TEXT`] bytes of page addresses, about 60 MB in total. Beyond that, a
+//! broken link is listed with the page it was found on and the linking pages seen before the limit.
 
 use std::collections::HashMap;
 
@@ -9,30 +9,30 @@ use argiope_core::UrlRef;
 
 /// 12 bytes each.
 const MOST_LINKS: usize = 3_000_000;
-/// Addresses of pages that have links.
+/// Bytes of addresses of pages with links.
 const MOST_TEXT: usize = 16 << 20;
 
-/// Fixed: these fingerprints never leave the report, and a collision only names one page too many.
+/// Fixed: these fingerprints stay within the report, and a collision only lists one page too many.
 const KEY: u64 = 0x6172_6769_6f70_6521;
 
 #[derive(Clone, Debug, Default)]
 pub struct Backlinks {
-    /// The addresses of pages, one after the other.
+    /// Page addresses, concatenated.
     text: String,
-    /// Where each page's address ends in `text`.
+    /// The end of each page's address in `text`.
     ends: Vec<u32>,
-    /// Two columns, so that no byte is lost to padding.
+    /// Two columns, which avoids padding.
     links: Vec<u64>,
     pages: Vec<u32>,
 }
 
 impl Backlinks {
-    /// What a link is remembered by.
+    /// The fingerprint of a link.
     pub fn fingerprint(url: UrlRef<'_>) -> u64 {
         url.fingerprint(KEY)
     }
 
-    /// The same, of an address that was read from a file: 0 where it is none.
+    /// The fingerprint of an address read from a file; 0 if it is not a URL.
     pub fn fingerprint_of_text(url: &str) -> u64 {
         UrlRef::from_normal(url).map_or(0, Self::fingerprint)
     }
@@ -52,13 +52,13 @@ impl Backlinks {
         }
     }
 
-    /// For each of these links the pages that have it, in the order in which they were read. One pass over all links,
-    /// however many are asked for.
+    /// For each of these links, the pages that contain it, in reading order. One pass over all links, regardless of how many
+    /// are requested.
     pub fn pages_with(&self, wanted: &[u64]) -> Vec<Vec<&str>> {
         let places: HashMap<u64, usize> = wanted.iter().enumerate().map(|(place, link)| (*link, place)).collect();
         let mut found: Vec<Vec<u32>> = vec![Vec::new(); wanted.len()];
         for (link, page) in self.links.iter().zip(&self.pages) {
-            // A page may have the same link more than once.
+            // A page may contain the same link more than once.
             if let Some(pages) = places.get(link).and_then(|place| found.get_mut(*place))
                 && pages.last() != Some(page)
             {

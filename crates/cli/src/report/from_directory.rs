@@ -1,4 +1,4 @@
-//! The report of a crawl directory, gathered from its records.
+//! Builds the report of a crawl directory from its records.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::detail::{self, ReportDetail};
 use super::{Backlinks, CrawlReport, End, PageSummary};
 use crate::records::{self, ReadError, StoredRecord};
 
-/// One run of the crawl, as far as its records tell.
+/// One run of the crawl, according to its records.
 #[derive(Default)]
 struct Run {
-    /// Whether it wrote its last line.
+    /// How it ended, if it wrote its last record.
     end: Option<End>,
     seconds: f64,
-    /// When it began, and when the last page that it settled was begun, in milliseconds.
+    /// Its start, and the start of the last page it finished, in milliseconds.
     began: Option<i64>,
     latest: Option<i64>,
 }
@@ -35,7 +35,7 @@ impl Run {
 }
 
 impl CrawlReport {
-    /// The report of a crawl directory: of all runs since the last `--recrawl` began, as far as they are committed.
+    /// The report of a crawl directory: all committed runs since the last `--recrawl`.
     pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
         Self::gather(directory, |_, _, _| (), || ())
     }
@@ -104,7 +104,7 @@ impl CrawlReport {
                 "run" => {
                     if let Some(settings) = &line.settings {
                         runs.push(Run { began: millis(&line), ..Run::default() });
-                        // Settings of another version may mean nothing to this one: then every redirect counts as wanted.
+                        // Settings of another version may not be readable: then every redirect counts as in scope.
                         rules = settings.compile(0).ok();
                     } else if let Some(run) = runs.last_mut() {
                         run.end = line.reason.as_deref().and_then(End::from_name);
@@ -146,7 +146,7 @@ fn short_digest(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
 }
 
-/// What a record means for a report.
+/// Converts a record for the report.
 fn page<'a>(line: &'a StoredRecord, rules: Option<&Rules>) -> PageSummary<'a> {
     let in_scope = |to: &str| {
         let to = UrlRef::from_normal(to);

@@ -1,7 +1,7 @@
-//! [`CrawlReport`]: what a crawl found, gathered page by page.
+//! [`CrawlReport`]: the results of a crawl, gathered page by page.
 //!
-//! Invariant: it takes a bounded amount of memory however long the crawl is. Counts are exact; lists have an end, and
-//! say how much they leave out.
+//! Invariant: memory use is bounded, however long the crawl is. Counts are exact; lists are capped and say how much they
+//! omit.
 
 mod backlinks;
 pub mod detail;
@@ -24,43 +24,43 @@ pub use backlinks::Backlinks;
 pub use detail::ReportDetail;
 pub use top::Top;
 
-/// Broken links that are kept for the list.
+/// Broken links listed.
 const BROKEN: usize = 1_000;
-/// Redirects that are kept for the list.
+/// Redirects listed.
 const REDIRECTS: usize = 100;
-/// Roots that need a word.
+/// Roots listed with a problem.
 const ROOTS: usize = 100;
-/// Slowest and largest pages.
+/// Slowest and largest pages listed.
 const PAGES: usize = 10;
-/// Hosts that are counted one by one.
+/// Hosts counted separately.
 const HOSTS: usize = 10_000;
-/// Redirects that are remembered, to name all members of a loop.
+/// Redirects remembered to name all members of a loop.
 const FOLLOWED: usize = 10_000;
-/// Media types that are counted one by one.
+/// Media types counted separately.
 const TYPES: usize = 100;
-/// Pages that are named for one broken link.
+/// Linking pages listed per broken link.
 const LINKING: usize = 10;
-/// Bodies that others are compared with.
+/// Bodies kept for the detection of duplicates.
 const BODIES: usize = 1 << 17;
 
-/// The fate of one URL, as far as a report is concerned. Borrowed: most of it is only counted.
+/// One finished URL, with what the report needs. Borrowed: most of it is only counted.
 #[derive(Clone, Debug)]
 pub struct PageSummary<'a> {
     pub url: &'a str,
-    /// The host in it.
+    /// The host of the URL.
     pub host: &'a str,
-    /// Where the link to it was found; none for a root.
+    /// The page where the link was found; `None` for a root.
     pub via: Option<&'a str>,
     /// Given by the user.
     pub is_root: bool,
     /// Links from a root to here; redirects do not count.
     pub depth: u32,
-    /// The first guess of a root without a scheme, which came to nothing: the next one counts.
+    /// The first candidate of a root without a scheme, which failed: the next candidate counts.
     pub is_guess: bool,
     pub outcome: Outcome,
     pub status: Option<u16>,
     pub error: Option<&'a Failure>,
-    /// Where it redirects to, and whether that was followed or known: `false` is out of scope.
+    /// The redirect target, and whether it is in scope.
     pub redirect: Option<&'a str>,
     pub redirect_in_scope: bool,
     pub content_type: Option<&'a str>,
@@ -68,17 +68,17 @@ pub struct PageSummary<'a> {
     pub bytes_wire: u64,
     pub bytes_body: u64,
     pub truncated: Option<Truncated>,
-    /// The body's, shortened.
+    /// The first eight bytes of the body's digest.
     pub digest: Option<u64>,
     pub links: u32,
     pub new_links: u32,
     pub tries: u8,
-    /// The whole fetch; none where nothing was asked.
+    /// Duration of the whole fetch; `None` if nothing was requested.
     pub total: Option<Duration>,
 }
 
 impl<'a> PageSummary<'a> {
-    /// What a visit means for a report.
+    /// Converts a visit for the report.
     pub fn of(visit: &'a Visit, rules: &Rules) -> Self {
         let in_scope =
             |to: &Url| rules.scope.judge(to.as_ref(), visit.link.depth, LinkKind::Redirect) == ScopeVerdict::Follow;
@@ -108,7 +108,7 @@ impl<'a> PageSummary<'a> {
         }
     }
 
-    /// Whether a link to this URL is broken: there is nothing to be had behind it.
+    /// Whether links to this URL are broken.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
             _ if self.is_guess => false,
@@ -127,33 +127,33 @@ impl<'a> PageSummary<'a> {
     }
 }
 
-/// Whether this is the https that a root without a scheme was tried as first, in vain: nobody wrote that address, and
-/// the next guess is what counts.
+/// Whether this is the failed https candidate of a root without a scheme. The user did not write that address, and the
+/// next candidate counts.
 pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
     let is_first =
         |root: &Root| root.candidates.len() > 1 && root.candidates.first().is_some_and(|u| u.as_str() == url);
     outcome == Outcome::Failed && rules.roots.iter().any(is_first)
 }
 
-/// Why there is nothing behind a link.
+/// Why a link is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BrokenReason {
     Status(u16),
     Failure(Failure),
 }
 
-/// A link that leads nowhere.
+/// A broken link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLink {
     pub url: Box<str>,
     pub fault: BrokenReason,
-    /// Pages that link to it, the one it was found on first.
+    /// Pages that link to it; the one it was found on comes first.
     pub on: Vec<Box<str>>,
-    /// How many more do.
+    /// Number of further linking pages.
     pub more: u64,
 }
 
-/// A redirect and where the link to it was found.
+/// A redirect and the page where the link to it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirected {
     pub from: Box<str>,
@@ -162,71 +162,71 @@ pub struct Redirected {
     pub on: Option<Box<str>>,
 }
 
-/// A root that needs a word.
+/// A root with a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootNote {
-    /// Nothing could be had from it.
+    /// It could not be fetched.
     Dead { url: Box<str>, fault: BrokenReason },
-    /// robots.txt forbids it.
+    /// robots.txt disallows it.
     Forbidden { url: Box<str> },
     /// It is on a private network or a blocked port.
     Refused { url: Box<str>, fault: BrokenReason },
-    /// It leads out of scope: `to` is the root to use instead.
+    /// It redirects out of scope: `to` is the root to use instead.
     Elsewhere { url: Box<str>, to: Box<str> },
 }
 
-/// What was had from one host.
+/// Totals of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTotals {
     pub pages: u64,
     pub bytes: u64,
-    /// Links to it that lead nowhere.
+    /// Broken links to this host.
     pub broken: u64,
-    /// All the time that its answers took.
+    /// Sum of all response times.
     pub time: Duration,
 }
 
-/// What a crawl found.
+/// The results of a crawl.
 #[derive(Clone, Debug)]
 pub struct CrawlReport {
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
-    /// Of URLs that failed or were refused, why.
+    /// Reasons of failed and refused URLs.
     pub failures: BTreeMap<ErrorKind, u64>,
-    /// Answers that are not whole.
+    /// Incomplete bodies.
     pub truncated: u64,
-    /// Attempts beyond the first.
+    /// Attempts after the first.
     pub retries: u64,
     pub bytes_wire: u64,
     pub bytes_body: u64,
     pub types: BTreeMap<Box<str>, u64>,
-    /// Up to a cap; pages of further hosts are in `other_hosts`.
+    /// Capped; further hosts are counted in `other_hosts`.
     pub hosts: BTreeMap<Box<str>, HostTotals>,
     pub other_hosts: HostTotals,
     pub broken: Vec<BrokenLink>,
-    /// All of them, listed or not.
+    /// The exact number, including those not listed.
     pub broken_total: u64,
     pub redirects: Vec<Redirected>,
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootNote>,
-    /// A root gave a page, directly or after redirects.
+    /// At least one root led to a page, directly or after redirects.
     pub root_answered: bool,
-    /// Answers whose bodies are, byte for byte, those of others; beyond very many pages, at least so many.
+    /// Bodies identical to another page's. A lower bound for very large crawls.
     pub duplicates: u64,
     bodies: Recent,
-    /// Where links were left out because there is no end to them.
+    /// Places where links were skipped as endless.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
     /// Redirects that lead somewhere, as far as they fit: `from` to target and the page that links to `from`.
     followed: BTreeMap<Box<str>, (Box<str>, Option<Box<str>>)>,
 
-    // Told at the end
+    // Set at the end
     pub elapsed: Duration,
-    /// What is still to do.
+    /// URLs still queued.
     pub queued: u64,
     pub end: End,
-    /// It is going on.
+    /// The crawl is still running.
     pub is_running: bool,
 }
 
@@ -264,7 +264,7 @@ impl Default for CrawlReport {
 }
 
 impl CrawlReport {
-    /// Adds the fate of one URL.
+    /// Adds one finished URL.
     pub fn add(&mut self, page: &PageSummary<'_>) {
         self.outcomes.add(page.outcome);
         // A redirect costs no depth, so pages of depth 0 are the roots and what they redirect to.
@@ -320,13 +320,13 @@ impl CrawlReport {
         }
     }
 
-    /// Tells which links a page has, so that all pages with a broken link can be named. Links are fingerprints of
-    /// addresses, made with [`Backlinks::fingerprint`].
+    /// Adds the links of a page, so that all pages with a broken link can be listed. Links are fingerprints made with
+    /// [`Backlinks::fingerprint`].
     pub fn add_links(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
         self.backlinks.add(page, links);
     }
 
-    /// Ends the gathering: how long it took, what is left, and why it ended.
+    /// Completes the report: duration, remaining URLs, reason of the end.
     pub fn close(&mut self, elapsed: Duration, queued: u64, end: End) {
         (self.elapsed, self.queued, self.end) = (elapsed, queued, end);
         let wanted: Vec<u64> = self.broken.iter().map(|broken| Backlinks::fingerprint_of_text(&broken.url)).collect();
@@ -340,7 +340,7 @@ impl CrawlReport {
         self.backlinks = Backlinks::default();
     }
 
-    /// Takes in where a run left links out.
+    /// Adds the places where a run skipped links.
     pub fn add_cuts(&mut self, cuts: Vec<Cut>) {
         for cut in cuts {
             match self.cuts.iter_mut().find(|known| (known.rule, &known.at) == (cut.rule, &cut.at)) {
@@ -350,7 +350,7 @@ impl CrawlReport {
         }
     }
 
-    /// Pages a second over the whole crawl.
+    /// Pages per second over the whole crawl.
     pub fn pages_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         #[allow(clippy::cast_precision_loss)]

@@ -1,6 +1,6 @@
-//! [`Top`]: the few largest of very many.
+//! [`Top`]: the largest few of many values.
 
-/// The `room` largest values and what they belong to, the largest first. What is equal keeps the order of arrival.
+/// The `room` largest values and their names, in descending order. Equal values keep their order of arrival.
 #[derive(Clone, Debug)]
 pub struct Top<V> {
     room: usize,
@@ -12,7 +12,7 @@ impl<V: Ord + Copy> Top<V> {
         Self { room, items: Vec::with_capacity(room) }
     }
 
-    /// Takes it where it is among the largest; otherwise that costs one comparison.
+    /// Inserts the value if it is among the largest; otherwise costs one comparison.
     pub fn offer(&mut self, value: V, name: &str) {
         if self.items.len() == self.room {
             match self.items.last() {

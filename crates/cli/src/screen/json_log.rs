@@ -1,7 +1,7 @@
-//! `--log-json`: what is said on standard error, one JSON object a line, for programs that watch a crawl.
+//! `--log-json`: messages on standard error as JSON, one object per line.
 //!
-//! Invariant: a line is one JSON object whose `log` says of what kind it is, and it is printable: what could act on a
-//! terminal is written as `\u` and four digits, which JSON readers take for the character itself.
+//! Invariant: a line is one JSON object whose `log` field names its kind, and it contains only printable characters:
+//! terminal control characters are written as `\\u` escapes.
 
 use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use argiope_core::output::escape;
 
-/// Words for people: `note`, `warning` or `error`.
+/// A message for the user: `note`, `warning` or `error`.
 pub fn message(kind: &str, text: &str) -> String {
     line(&json!({ "log": kind, "message": text }))
 }
 
-/// The crawl at one moment.
+/// The state of the crawl at one moment.
 pub fn progress(snapshot: &Status) -> String {
     line(&json!({
         "log": "progress",
@@ -33,7 +33,7 @@ pub fn progress(snapshot: &Status) -> String {
     }))
 }
 
-/// `-v`: one page.
+/// One page (`-v`).
 pub fn page(page: &PageSummary<'_>) -> String {
     let mut object = Map::new();
     object.insert("log".into(), "page".into());
@@ -51,12 +51,12 @@ pub fn page(page: &PageSummary<'_>) -> String {
     line(&Value::Object(object))
 }
 
-/// `-vv`: a link that is not followed.
+/// A link that is not followed (`-vv`).
 pub fn skip(url: &str, reason: &str, via: &str) -> String {
     line(&json!({ "log": "skip", "url": url, "reason": reason, "via": via }))
 }
 
-/// The report at the end, in figures. The words are in the crawl directory.
+/// The figures of the final report.
 pub fn summary(report: &CrawlReport) -> String {
     let statuses: Map<String, Value> =
         report.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
@@ -87,7 +87,7 @@ fn tenths(number: f64) -> f64 {
 
 fn line(object: &Value) -> String {
     let mut line = Vec::new();
-    // Writing to memory does not fail, and what is written is UTF-8.
+    // Writing to memory cannot fail, and the output is UTF-8.
     let _ = escape::write_json(&mut line, object);
     String::from_utf8(line).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
-//! The live view: a few lines on a terminal, redrawn in place; where there is no terminal, a plain line now and then.
+//! The live view: a few lines on a terminal, redrawn in place, or a plain line every few seconds where there is no
+//! terminal.
 //!
-//! Invariant: one frame is one write, so it cannot flicker; the cursor is never hidden, so no way of ending can lose it;
-//! everything else that is said goes through [`Live::say`], so it cannot tear the view.
+//! Invariant: one frame is one write, so it does not flicker; the cursor is never hidden, so an abrupt end cannot lose it;
+//! all other output goes through [`Live::say`], so it cannot garble the view.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -12,28 +13,28 @@ use argiope_core::status::Status;
 
 use super::{json_log, view};
 
-/// Eight frames a second: smooth enough, and next to nothing to compute.
+/// Eight frames per second.
 const FRAME: Duration = Duration::from_millis(125);
-/// Between plain lines.
+/// Interval between plain lines.
 const LINE: Duration = Duration::from_secs(5);
-/// Lines that may wait to be written; then whoever says them waits for the terminal.
+/// Queued lines; beyond that, the sender waits for the terminal (backpressure).
 const BACKLOG: usize = 1_024;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Redrawn in place.
+    /// Redrawn in place on a terminal.
     Terminal { colour: bool },
-    /// A line every few seconds.
+    /// A plain line every few seconds.
     Plain,
-    /// The same as a JSON object.
+    /// A JSON object every few seconds.
     Json,
-    /// Only what is said.
+    /// No progress, only messages.
     None,
 }
 
 impl View {
-    /// What suits standard error, and what the user asked for.
+    /// Chooses the view by standard error and the flags.
     pub fn choose(progress: bool, json: bool) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -49,14 +50,14 @@ impl View {
     }
 }
 
-/// The thread that shows progress. Dropping it clears the view. Where nothing is shown there is no thread.
+/// The thread that shows progress. Dropping it clears the view. With [`View::None`] there is no thread.
 pub struct Live {
     messages: Option<SyncSender<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Live {
-    /// Shows what `snapshot` returns until it is stopped.
+    /// Shows what `snapshot` returns until stopped.
     pub fn start(view: View, snapshot: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
         if view == View::None {
             return Ok(Self { messages: None, thread: None });
@@ -67,12 +68,12 @@ impl Live {
         Ok(Self { messages: Some(messages), thread: Some(thread) })
     }
 
-    /// Writes a line above the view. The line must be escaped already.
+    /// Prints a line above the view. The line must already be escaped.
     pub fn say(&self, mut line: String) {
         match &self.messages {
-            // An error means that the thread is gone, and so is whoever could read this.
+            // An error means that the thread has ended.
             Some(messages) => drop(messages.send(line)),
-            // No view to tear. Where standard error is gone the crawl goes on.
+            // No view to garble. If standard error is closed, the crawl continues.
             None => {
                 line.push('\n');
                 let _ = std::io::stderr().write_all(line.as_bytes());
@@ -80,7 +81,7 @@ impl Live {
         }
     }
 
-    /// Writes what was said, clears the view, and returns when that is done.
+    /// Prints pending lines, clears the view, and returns when that is done.
     pub fn stop(mut self) {
         self.finish();
     }
@@ -113,7 +114,7 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
             Ok(line) => {
                 said.push(line);
                 said.extend(inbox.try_iter().take(BACKLOG));
-                // On a terminal lines wait for the next frame; elsewhere nothing is gained by that.
+                // On a terminal, lines wait for the next frame; elsewhere they are printed at once.
                 if matches!(view, View::Terminal { .. }) && last.elapsed() < pause && said.len() < BACKLOG {
                     continue;
                 }
@@ -144,7 +145,7 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
         if due || matches!(view, View::Terminal { .. }) {
             last = Instant::now();
         }
-        // Where standard error is gone the crawl goes on: its records are what was asked for.
+        // If standard error is closed, the crawl continues: its records matter more.
         let _ = std::io::stderr().write_all(frame.as_bytes());
         if !open {
             return;
@@ -152,18 +153,18 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
     }
 }
 
-/// What is on the terminal now: so many lines of the view, the cursor below them.
+/// How many lines of the view are on the terminal; the cursor is below them.
 #[derive(Default)]
 struct Screen {
     drawn: usize,
 }
 
 impl Screen {
-    /// The bytes that write `said` where the view was, and the new view below it.
+    /// The bytes that print `said` in place of the view, and the new view below.
     fn frame(&mut self, said: &[String], lines: impl Iterator<Item = String>) -> String {
         let mut frame = String::new();
         if self.drawn > 0 {
-            // Up to the first line of the view.
+            // Move to the first line of the view.
             frame.push_str(&format!("\x1b[{}A\r", self.drawn));
         }
         if !said.is_empty() && self.drawn > 0 {
@@ -177,7 +178,7 @@ impl Screen {
         self.drawn = 0;
         for line in lines {
             frame.push_str(&line);
-            // What is left of an older, longer line.
+            // Erase the rest of a longer previous line.
             frame.push_str("\x1b[K\n");
             self.drawn += 1;
         }

@@ -1,4 +1,4 @@
-//! What the live view says: a [`Status`] and a width in, lines out. Nothing is drawn here.
+//! The text of the live view: renders a [`Status`] as lines of limited width.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Stat
 use super::wording;
 use argiope_core::output::escape::visible;
 
-/// Hosts on one line.
+/// Hosts shown on one line.
 const HOSTS: usize = 3;
-/// Before that, a rate says too little to foretell anything.
+/// Below this run time, rates are too noisy for an estimate.
 const SETTLED: Duration = Duration::from_secs(3);
 
 const BOLD: &str = "1";
@@ -19,7 +19,7 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// The lines of the view, none wider than `width` columns.
+/// Renders the lines of the view, each at most `width` columns wide.
 pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     let paint = |code: &str, text: &str| {
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -77,7 +77,7 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     lines
 }
 
-/// Everything for `argiope ctl DIR status`.
+/// Renders the full status for `argiope ctl DIR status`.
 pub fn status(status: &Status) -> String {
     let mut text = lines(status, usize::MAX, false).join("\n");
     let mut line = |name: &str, value: String| text.push_str(&format!("\n{name:>9}  {value}"));
@@ -99,7 +99,7 @@ fn state(state: CrawlState) -> &'static str {
     }
 }
 
-/// The same in one line, for a log.
+/// Renders the status as one line, for a log.
 pub fn plain(snapshot: &Status) -> String {
     let fates: Vec<String> = fates(&snapshot.outcomes, &snapshot.status_classes).map(|(_, text)| text).collect();
     let mut line = format!(
@@ -120,7 +120,7 @@ pub fn plain(snapshot: &Status) -> String {
     line
 }
 
-/// `ok 1,200`, `errors 30 (28 4xx, 2 5xx)`: those that happened.
+/// `ok 1,200`, `errors 30 (28 4xx, 2 5xx)`: outcomes with a count above zero.
 fn fates(outcomes: &OutcomeCounts, classes: &[u64; 5]) -> impl Iterator<Item = (Outcome, String)> {
     let [.., client, server] = *classes;
     outcomes.iter().map(move |(outcome, number)| {
@@ -142,7 +142,7 @@ fn busy(host: &HostStatus) -> String {
 }
 
 fn slow(host: &HostStatus) -> String {
-    let typical = host.typical.map_or("no answer yet".to_owned(), wording::span);
+    let typical = host.typical.map_or("no response yet".to_owned(), wording::span);
     format!("{} {typical}", visible(&host.host))
 }
 
@@ -155,8 +155,8 @@ fn waiting(waiting: &HostWait) -> String {
     format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
 }
 
-/// How long it will still take, where that can be said honestly. A queue only grows until it shrinks, so what is queued
-/// now gives a lower bound and no more; a limit gives an end.
+/// Estimates the remaining time where that is sound. The queue may still grow, so the queued URLs only give a lower
+/// bound; a limit gives an upper one.
 fn estimate(snapshot: &Status) -> Option<String> {
     let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
@@ -179,7 +179,7 @@ fn estimate(snapshot: &Status) -> Option<String> {
         return Some(format!("at most {}", wording::span(left)));
     }
     let time = time_for(open).filter(|_| settled && open > 0)?;
-    Some(format!("at least {}, for what is known now", wording::span(time)))
+    Some(format!("at least {} for the known URLs", wording::span(time)))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -281,7 +281,7 @@ mod tests {
             estimate(&snapshot)
         };
         assert_eq!(of(|s| s.max_pages = Some(2_000)).unwrap(), "750 pages of 2,000, about 7.3 s");
-        // The limit may never be reached: then it says nothing about the end.
+        // The page limit may never be reached, so it gives no estimate.
         assert_eq!(of(|s| s.max_pages = Some(1_000_000)).unwrap(), "at least 23.0 s, for what is known now");
         assert_eq!(of(|s| s.max_time = Some(Duration::from_secs(100))).unwrap(), "at most 25.0 s");
         assert_eq!(of(|s| s.elapsed = Duration::from_secs(1)), None);

@@ -1,4 +1,4 @@
-//! Numbers, sizes, times, outcomes and faults in words that people use.
+//! Wording for users: numbers, sizes, durations, outcomes, failures and HTTP statuses.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub fn bytes(number: u64) -> String {
     let mut value = number as f64;
     let mut unit = "B";
     for larger in ["kB", "MB", "GB", "TB", "PB"] {
-        // What would be rounded to 1000.0 belongs to the next unit.
+        // A value that would round to 1000.0 belongs to the next unit.
         if value < 999.95 {
             break;
         }
@@ -42,7 +42,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// `0.4`, `12.3`, `1,234`: a rate, without more digits than it deserves.
+/// `0.4`, `12.3`, `1,234`: a rate with at most three significant digits below 100.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 {
         format!("{per_second:.1}")
@@ -65,14 +65,14 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// `0:07`, `12:34`, `1:02:03`: a running clock.
+/// `0:07`, `12:34`, `1:02:03`: elapsed time.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds % 3_600 / 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// An outcome as a heading: what became of these URLs.
+/// An outcome as a heading.
 pub fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
@@ -80,12 +80,12 @@ pub fn outcome(outcome: Outcome) -> &'static str {
         Outcome::NotModified => "not modified",
         Outcome::HttpError => "HTTP errors",
         Outcome::Failed => "failed",
-        Outcome::Robots => "forbidden by robots.txt",
+        Outcome::Robots => "disallowed by robots.txt",
         Outcome::Refused => "refused",
     }
 }
 
-/// The same, short enough for a line of counts.
+/// An outcome, short enough for a line of counts.
 pub fn outcome_short(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::HttpError => "errors",
@@ -95,40 +95,40 @@ pub fn outcome_short(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What a failure means for somebody who does not know the protocol.
+/// A failure, for users who do not know the protocol.
 pub fn failure(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::DnsNxdomain => "no such host",
-        ErrorKind::DnsServfail => "the name servers could not say where the host is",
+        ErrorKind::DnsServfail => "the name servers failed to resolve the host",
         ErrorKind::DnsTimeout => "the name servers did not answer in time",
         ErrorKind::DnsInvalid => "not a valid host name",
-        ErrorKind::ConnectRefused => "the host refused the connection: nothing listens there",
+        ErrorKind::ConnectRefused => "the host refused the connection",
         ErrorKind::ConnectTimeout => "the host did not accept a connection in time",
         ErrorKind::Unreachable => "there is no route to the host",
-        ErrorKind::Tls => "no secure connection could be made",
-        ErrorKind::TimeoutFirstByte => "no answer came in time",
-        ErrorKind::TimeoutIdle => "the answer stopped half-way",
-        ErrorKind::TimeoutTotal => "the answer took too long",
-        ErrorKind::TooSlow => "the answer came in too slowly",
-        ErrorKind::Reset => "the connection was broken off",
-        ErrorKind::EmptyReply => "the server hung up without an answer",
-        ErrorKind::Protocol => "the answer is not HTTP",
-        ErrorKind::HeaderTooLarge => "the head of the answer is too large",
-        ErrorKind::TooLarge => "the answer is too large",
-        ErrorKind::Decode => "the answer could not be decompressed",
-        ErrorKind::RedirectLoop => "redirects that form a loop",
+        ErrorKind::Tls => "the TLS handshake failed",
+        ErrorKind::TimeoutFirstByte => "no response in time",
+        ErrorKind::TimeoutIdle => "the response stalled",
+        ErrorKind::TimeoutTotal => "the response took too long",
+        ErrorKind::TooSlow => "the response was too slow",
+        ErrorKind::Reset => "the connection was reset",
+        ErrorKind::EmptyReply => "the server closed the connection without a response",
+        ErrorKind::Protocol => "the response is not valid HTTP",
+        ErrorKind::HeaderTooLarge => "the response headers are too large",
+        ErrorKind::TooLarge => "the response is too large",
+        ErrorKind::Decode => "the response could not be decompressed",
+        ErrorKind::RedirectLoop => "redirects in a loop",
         ErrorKind::RedirectLimit => "too many redirects in a row",
-        ErrorKind::RedirectInvalid => "redirects to something that is no URL",
-        ErrorKind::RedirectBlocked => "redirects to something that is neither http nor https",
-        ErrorKind::PrivateAddress => "leads into a private network (--allow-private permits that)",
-        ErrorKind::BlockedPort => "uses a port that is not for web servers",
-        ErrorKind::ParseLimit => "the page is too tangled to read",
-        ErrorKind::RobotsUnreachable => "robots.txt could not be read, so nothing may be fetched",
-        ErrorKind::Internal => "a fault of the crawler's own; please report it",
+        ErrorKind::RedirectInvalid => "redirects to an invalid URL",
+        ErrorKind::RedirectBlocked => "redirects to a URL that is neither http nor https",
+        ErrorKind::PrivateAddress => "points into a private network (allow with --allow-private)",
+        ErrorKind::BlockedPort => "uses a port that is blocked for web requests",
+        ErrorKind::ParseLimit => "the page exceeds a parser limit",
+        ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so nothing else may be",
+        ErrorKind::Internal => "internal error; please report it",
     }
 }
 
-/// What the commonest statuses mean.
+/// The reason phrases of common HTTP statuses.
 pub fn status(code: u16) -> &'static str {
     match code {
         200 => "OK",

@@ -1,0 +1,38 @@
+//! `argiope man [DIR]`: man pages, generated from the command line's own definition.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use argiope_core::output::escape::visible;
+use clap_mangen::Man;
+
+use super::{FAILED, print_error};
+use crate::flags::{self, ManArgs};
+
+/// Prints the page of `argiope`, or writes the pages of all commands to a directory.
+pub fn run(args: &ManArgs) -> ExitCode {
+    let written = match &args.directory {
+        Some(directory) => write_all(directory),
+        None => page(flags::command()).and_then(|page| io::stdout().write_all(&page)),
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let target = args.directory.as_ref().map_or("standard output".into(), |path| path.display().to_string());
+            print_error(&visible(&format!("{target} cannot be written: {error}")));
+            ExitCode::from(FAILED)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn write_all(directory: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    clap_mangen::generate_to(flags::command().disable_help_subcommand(true), directory)
+}
+
+fn page(command: clap::Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page)?;
+    Ok(page)
+}
