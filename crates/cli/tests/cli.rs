@@ -25,7 +25,9 @@ fn help_goes_to_standard_output() {
     let output = argiope(&["--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let help = text(&output.stdout);
-    for command in ["crawl", "fetch", "robots", "demo", "exhibition", "explain", "report", "export", "completions", "man"] {
+    for command in
+        ["crawl", "fetch", "robots", "demo", "exhibition", "explain", "report", "export", "completions", "man"]
+    {
         assert!(help.contains(&format!("\n  {command} ")), "{command} is missing:\n{help}");
     }
 }

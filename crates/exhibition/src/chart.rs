@@ -1,13 +1,13 @@
-//! The race as a picture: five rows of bars, in plain SVG that is readable on a light and on a dark page.
+//! The comparison of the engines as an SVG bar chart, readable in light and dark mode.
 //!
-//! Invariant: a bar is as long as its figure, from zero; no scale is cut.
+//! Invariant: bars start at zero and their length is proportional to the figure.
 
 use std::fmt::Write as _;
 
 use super::race::{EngineRace, EngineResult};
 
 const WIDTH: f64 = 720.0;
-/// Where bars begin, and how long the longest may be.
+/// The left end of the bars, and the length of the longest.
 const LEFT: f64 = 110.0;
 const LONGEST: f64 = 430.0;
 const BAR: f64 = 16.0;
@@ -25,15 +25,15 @@ const STYLE: &str = "
     text { fill: #f0f6fc } .note { fill: #9198a1 } .bar { fill: #4493f8 } .ideal { stroke: #ff7b72 }
   }";
 
-/// One row of the picture: what it is, and each engine's figure with its words.
+/// One group of bars: its heading, and each engine's figure with its label.
 struct Row {
     heading: &'static str,
     bars: Vec<(&'static str, f64, String)>,
-    /// A line to compare with.
+    /// A reference line.
     ideal: Option<f64>,
 }
 
-/// Draws a race.
+/// Draws the chart.
 pub fn svg(race: &EngineRace, results: &[EngineResult]) -> String {
     let rows = rows(results);
     let height = 70.0 + rows.iter().map(|row| HEADING + row.bars.len() as f64 * STEP).sum::<f64>();

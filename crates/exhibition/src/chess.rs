@@ -1,11 +1,11 @@
-//! The chess exhibition of the founding documents, in virtual time: a champion, 24 boards, one move after the other or
-//! from table to table.
+//! The chess exhibition of "A Web Crawler With asyncio Coroutines", in virtual time: a champion plays 24 boards, one game
+//! after the other or all at once.
 //!
-//! It is played by the [`Keeper`] that also crawls. A board is a host, a pair of moves is a page that links to the next
-//! pair, the champion's move is the work that a fetch costs us, and the opponent's is the time that the host takes to
-//! answer. Only the clock is made up.
+//! The scheduler is the crawler's own [`Keeper`]. A board is a host, a pair of moves is a page that links to the next pair,
+//! the champion's move is the CPU time of a fetch, and the opponent's move is the response time of the host. Only the clock
+//! is simulated.
 //!
-//! Invariant: no real time passes, and nothing depends on any.
+//! Invariant: no real time passes, and nothing depends on it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,25 +22,25 @@ use argiope_store::MemoryFrontier;
 
 use argiope_runtime::Error;
 
-/// Who plays, and how fast.
+/// The number of boards and the speed of the players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChessExhibition {
     pub boards: u32,
-    /// Moves of each side in a game.
+    /// Moves per side in a game.
     pub moves: u32,
-    /// How long the champion takes for a move.
+    /// Time of a champion's move.
     pub champion: Duration,
-    /// How long an opponent takes.
+    /// Time of an opponent's move.
     pub opponent: Duration,
 }
 
 impl ChessExhibition {
-    /// The numbers of the founding documents.
+    /// The original numbers.
     pub const POLGAR: Self =
         Self { boards: 24, moves: 30, champion: Duration::from_secs(5), opponent: Duration::from_secs(55) };
 }
 
-/// How an exhibition went.
+/// The result of an exhibition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChessResult {
     /// When the champion made her last move.
@@ -48,18 +48,18 @@ pub struct ChessResult {
     /// When the last opponent had answered it.
     pub end: Duration,
     pub moves: u32,
-    /// Most games that waited for an answer or a move at the same time.
+    /// The largest number of games in progress at one time.
     pub at_once: usize,
 }
 
-/// An answer on its way: when it comes, which one it is, and what it says.
+/// A scheduled opponent's move: its time, its number and its content.
 struct PlannedMove {
     at: Time,
     number: u32,
     visit: Box<Visit>,
 }
 
-/// Plays with at most `at_once` games begun at the same time, by so many champions.
+/// Plays with at most `at_once` games in progress, by this many champions.
 pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Result<ChessResult, Error> {
     let config = Config {
         roots: (0..exhibition.boards).map(|board| format!("http://board-{board}.test/1")).collect(),
@@ -119,7 +119,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     }
 }
 
-/// The page after this one: its number is its path.
+/// The next page; its number is its path.
 fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();

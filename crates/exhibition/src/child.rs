@@ -1,9 +1,9 @@
-//! The child processes of the exhibition: a server, and a crawl that says what it cost.
+//! The child processes of the exhibition: a server, and a crawl that reports its cost.
 //!
-//! A process of its own makes figures honest: memory that one engine touched does not count for the next, and the
-//! server's files are not the crawler's.
+//! Separate processes keep the figures independent: memory that one engine used does not count for the next, and the
+//! server's file descriptors are not the crawler's.
 //!
-//! Invariant: a child never outlives its handle, and prints nothing on standard output but one line of JSON.
+//! Invariant: a child never outlives its handle and prints only one line of JSON on standard output.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -21,41 +21,41 @@ use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
-/// The hidden commands by which the program calls itself.
+/// The hidden commands by which the program starts itself.
 pub const SERVER: &str = "exhibition-server";
 pub const CRAWLER: &str = "exhibition-crawler";
 
-/// A fetch of the exhibition may wait this long.
+/// Timeout of a fetch in the exhibition.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What a child is to crawl.
+/// What a child crawls.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrawlTask {
     pub engine: EngineName,
-    /// A file of roots, one a line.
+    /// A file of roots, one per line.
     pub roots: PathBuf,
     pub ca: Option<PathBuf>,
     pub concurrency: usize,
     pub per_host: usize,
 }
 
-/// What it cost, as the child itself knows it.
+/// The cost of the crawl, as measured by the child.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrawlCost {
-    /// Pages that were answered.
+    /// Pages with a response.
     pub pages: u64,
     /// Pages that failed.
     pub failed: u64,
-    /// Seconds, from the start of the crawl to its end.
+    /// Seconds from start to end.
     pub wall: f64,
-    /// Seconds of processor time, user and system, all threads.
+    /// Seconds of CPU time, user and system, of all threads.
     pub cpu: f64,
-    /// Bytes, at the worst moment.
+    /// Peak memory in bytes.
     pub peak: u64,
     pub notices: Vec<String>,
 }
 
-/// A crawl in a process of its own.
+/// A crawl in a child process.
 pub struct CrawlerProcess {
     process: std::process::Child,
     output: BufReader<ChildStdout>,
@@ -75,12 +75,12 @@ impl CrawlerProcess {
         self.process.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has ended.
     pub fn is_over(&mut self) -> io::Result<bool> {
         Ok(self.process.try_wait()?.is_some())
     }
 
-    /// Waits for its end and for what it says.
+    /// Waits for its end and reads its result.
     pub fn cost(mut self) -> io::Result<CrawlCost> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -91,13 +91,13 @@ impl CrawlerProcess {
 
 impl Drop for CrawlerProcess {
     fn drop(&mut self) {
-        // Nothing of its work is to be kept.
+        // Its work is not needed any more.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The child's side: crawls, and says what it cost.
+/// Runs in the child: crawls and returns the cost.
 pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
     let text = std::fs::read_to_string(&task.roots)?;
     let config = Config {
@@ -144,7 +144,7 @@ fn seconds(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Takes visits and keeps nothing of them.
+/// Discards all visits.
 struct DiscardVisits;
 
 impl VisitConsumer for DiscardVisits {

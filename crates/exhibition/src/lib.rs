@@ -1,13 +1,13 @@
-//! The exhibition: what waiting costs, shown instead of told.
+//! The exhibition: measurements that show what waiting costs.
 //!
-//! - [`chess`]: the founding documents' chess exhibition, in virtual time, played by the keeper that also crawls;
-//! - [`race`]: four engines on the same slow web, each in a process of its own;
-//! - [`memory`]: what one fetch in flight costs, as a slope;
-//! - [`trace`]: two requests on the coroutine engine, and who runs and who waits;
-//! - [`picture`]: the race as an SVG.
+//! - [`chess`]: the chess exhibition in virtual time, played by the crawler's own scheduler;
+//! - [`race`]: all engines on the same slow web, each in a process of its own;
+//! - [`memory`]: the memory of one fetch in flight, as a slope;
+//! - [`trace`]: two requests on the coroutine engine, with every task switch;
+//! - [`chart`]: the comparison as an SVG.
 //!
-//! Invariant: what is measured runs in a child process ([`child`]) and is measured from outside wherever that can be
-//! done, so that no figure contains the measuring.
+//! Invariant: measured code runs in a child process ([`child`]) and is measured from outside where possible, so that
+//! figures do not include the measuring.
 
 pub mod chart;
 pub mod chess;

@@ -1,10 +1,9 @@
-//! What one fetch in flight costs: the peak memory with n of them, less that with half as many, over the difference.
+//! The memory of one fetch in flight: peak memory with n of them minus that with n/2, divided by the difference.
 //!
-//! All connections lead to hosts that take the request and never answer. The address, its place in the frontier and on
-//! the workbench, the connection and whatever the engine needs to wait for it: all are in the figure. What the program
-//! needs anyway is not.
+//! All connections lead to hosts that accept the request and never respond. The figure includes the URL, its entries in
+//! frontier and workbench, the connection and what the engine needs for waiting. It excludes the fixed cost of the program.
 //!
-//! Invariant: a figure is taken only while the server sees exactly that many requests wait.
+//! Invariant: memory is read only while the server sees exactly that many requests waiting.
 
 use std::io;
 use std::path::Path;
@@ -18,24 +17,24 @@ use super::child::{CrawlTask, CrawlerProcess};
 use super::proc::{self, ProcStatus};
 use super::web::{self, ServedWeb};
 
-/// Hosts that are asked, each over as many connections as it takes.
+/// Hosts; each gets as many connections as needed.
 const HOSTS: u32 = 100;
-/// How long it may take until all fetches wait.
+/// Time limit until all fetches wait.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the server is asked how many do.
+/// Interval of asking the server how many wait.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// The memory of one engine with two numbers of fetches in flight.
+/// Memory of one engine with two numbers of fetches in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemorySlope {
     pub few: (usize, u64),
     pub many: (usize, u64),
-    /// Threads, with many.
+    /// Threads with the larger number.
     pub threads: u64,
 }
 
 impl MemorySlope {
-    /// Bytes for one more fetch in flight.
+    /// Bytes per additional fetch in flight.
     pub fn bytes(&self) -> u64 {
         let (few, many) = (self.few, self.many);
         many.1.saturating_sub(few.1) / (many.0.saturating_sub(few.0)).max(1) as u64
@@ -46,13 +45,13 @@ impl MemorySlope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryMeasurement {
     pub middle: MemorySlope,
-    /// Bytes for one more fetch, where they were fewest and most.
+    /// The smallest and largest result.
     pub least: u64,
     pub most: u64,
 }
 
 impl MemoryMeasurement {
-    /// None where nothing was measured.
+    /// `None` if there is no measurement.
     fn of(mut slopes: Vec<MemorySlope>) -> Option<Self> {
         slopes.sort_by_key(MemorySlope::bytes);
         let (least, most) = (slopes.first()?.bytes(), slopes.last()?.bytes());
@@ -60,7 +59,7 @@ impl MemoryMeasurement {
     }
 }
 
-/// Measures several times: what is under way while the last links arrive is in a peak too, and never twice the same.
+/// Measures several times: the peak also contains transient data of the last links, which varies.
 pub fn measure(
     program: &Path,
     engine: EngineName,
@@ -79,15 +78,15 @@ pub fn slope(program: &Path, engine: EngineName, count: usize, tls: bool) -> io:
     Ok(MemorySlope { few: (few.0, few.1.peak), many: (many.0, many.1.peak), threads: many.1.threads })
 }
 
-/// How many fetches really waited, and the crawler at that moment.
+/// The number of waiting fetches, and the crawler's status at that moment.
 fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<(usize, ProcStatus)> {
     let mut waiting = WaitingCrawl::start(program, engine, count, tls)?;
     waiting.settle()?;
     Ok((waiting.count, waiting.status()?))
 }
 
-/// So many fetches in flight, in processes of their own: each with a server for it, since files are limited by process.
-/// Says how many there are and what all of them weigh.
+/// Holds this many fetches in flight in several processes, each with its own server, because file descriptors are limited
+/// per process. Returns the fetches, the processes and their total memory.
 pub fn measure_processes(
     program: &Path,
     engine: EngineName,
@@ -126,10 +125,10 @@ impl WaitingCrawl {
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count })
     }
 
-    /// Returns when the server sees all of them wait.
+    /// Returns when the server sees all of them waiting.
     fn settle(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        // Nothing tells us when the crawler has done all it can: the server is asked now and then.
+        // There is no event for this state, so the server is polled.
         let (_never, nothing) = mpsc::channel::<()>();
         loop {
             let stats = self.served.server.stats()?;

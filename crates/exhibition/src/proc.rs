@@ -1,6 +1,6 @@
-//! What the kernel says about a process: threads, memory, context switches.
+//! Process statistics from the kernel: threads, memory, context switches.
 //!
-//! Invariant: a process that is gone, or a line that is missing, is `None` and never a zero that looks measured.
+//! Invariant: an ended process or a missing value is `None`, never zero.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,22 +9,22 @@ use std::fs;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcStatus {
     pub threads: u64,
-    /// The most memory it ever had in use, in bytes.
+    /// Peak resident memory in bytes.
     pub peak: u64,
 }
 
-/// How a process stands; none where it is gone or this system tells nothing.
+/// The status of a process; `None` if it has ended or the system has no such data.
 pub fn status(pid: u32) -> Option<ProcStatus> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(ProcStatus { threads: field(&text, "Threads:")?, peak: field(&text, "VmHWM:")? * 1024 })
 }
 
-/// Context switches of every thread that a process ever had, as far as they were looked at in time.
+/// Context switches of all threads of a process, as far as they were sampled.
 #[derive(Default)]
 pub struct ContextSwitches(HashMap<u32, (u64, u64)>);
 
 impl ContextSwitches {
-    /// Looks at all threads that there are now. One that has ended keeps its last count.
+    /// Samples all current threads. An ended thread keeps its last count.
     pub fn look(&mut self, pid: u32) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
         for task in tasks.flatten() {
@@ -38,13 +38,13 @@ impl ContextSwitches {
         }
     }
 
-    /// How often a thread went to wait, and how often one was pushed aside.
+    /// Voluntary and involuntary context switches.
     pub fn sums(&self) -> (u64, u64) {
         self.0.values().fold((0, 0), |(waited, pushed), (more, also)| (waited + more, pushed + also))
     }
 }
 
-/// The number in the line that begins with this name.
+/// The number in the line that starts with this name.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

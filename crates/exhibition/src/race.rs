@@ -1,6 +1,6 @@
-//! The race: every engine crawls the same slow web, each in a process of its own, one after the other.
+//! The comparison: every engine crawls the same slow web, each in a process of its own, one after the other.
 //!
-//! Invariant: all of them get the same web, the same politeness and the same room; only the waiting differs.
+//! Invariant: all engines get the same web, politeness settings and concurrency; only the way of waiting differs.
 
 use std::io;
 use std::path::Path;
@@ -16,43 +16,43 @@ use super::proc::{ContextSwitches, status};
 use super::web::SlowWeb;
 use argiope_runtime::engine_kind;
 
-/// How often a racer is looked at from outside.
+/// Sampling interval.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What is raced for.
+/// The parameters of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineRace {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
-    /// Fetches in flight where memory is measured; none measures no memory.
+    /// Fetches in flight for the memory measurement; `None` skips it.
     pub weighed: Option<usize>,
 }
 
-/// How one engine did.
+/// The result of one engine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineResult {
     pub engine: EngineName,
-    /// What was allowed to be in flight: less than asked for where the system has no more.
+    /// Allowed fetches in flight; less than requested if the system does not allow more.
     pub concurrency: usize,
-    /// Seconds that no engine could have undercut.
+    /// The lower bound of the crawl time in seconds.
     pub ideal: f64,
     pub cost: CrawlCost,
-    /// Most threads at a time.
+    /// Peak number of threads.
     pub threads: u64,
-    /// Context switches: a thread went to wait, a thread was pushed aside.
+    /// Voluntary and involuntary context switches.
     pub waited: u64,
     pub pushed: u64,
     pub memory: Option<MemorySlope>,
 }
 
 impl EngineResult {
-    /// Wall time over the ideal: 1 is perfect.
+    /// Wall time divided by the ideal time; 1 is perfect.
     pub fn ratio(&self) -> f64 {
         if self.ideal > 0.0 { self.cost.wall / self.ideal } else { f64::NAN }
     }
 
-    /// Seconds of processor time for a page.
+    /// Seconds of CPU time per page.
     pub fn cpu_per_page(&self) -> f64 {
         self.cost.cpu / (self.cost.pages + self.cost.failed).max(1) as f64
     }
@@ -63,12 +63,12 @@ impl EngineResult {
 }
 
 impl EngineRace {
-    /// How many fetches fit at once with this engine.
+    /// How many concurrent fetches this engine can run here.
     pub fn room(&self, engine: EngineName) -> usize {
         self.concurrency.min(engine_kind(engine).room())
     }
 
-    /// Lets one engine run.
+    /// Runs one engine.
     pub fn run(&self, program: &Path, engine: EngineName) -> io::Result<EngineResult> {
         let served = self.web.serve(program)?;
         let concurrency = self.room(engine);

@@ -1,9 +1,8 @@
-//! Two requests on the coroutine engine, and the log of who runs and who waits.
+//! Two requests on the coroutine engine, with a log of which task runs and which waits.
 //!
-//! The founding document writes such a log by hand, to explain what an event loop does. Here the executor writes it: it
-//! tells an observer what it does ([`TaskEvent`]), and this file puts that into words.
+//! The executor reports what it does to an observer ([`TaskEvent`]); this module turns the events into text.
 //!
-//! Invariant: every line is something that happened, at the moment it happened.
+//! Invariant: every line is an event that happened at that time.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -25,14 +24,14 @@ use argiope_runtime::Error;
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceLine {
-    /// Since the beginning.
+    /// Since the start.
     pub at: Duration,
-    /// Whether it happens inside a coroutine that runs.
+    /// Whether it happens inside a running coroutine.
     pub inside: bool,
     pub words: String,
 }
 
-/// Fetches two pages on one thread: the first host takes `slow` to answer, the second a third of it.
+/// Fetches two pages on one thread: the first host responds after `slow`, the second after a third of it.
 pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     let page = |title: &str| format!("<title>{title}</title>");
     let one = Site::http("127.0.0.1:0")?.page("/1", Response::html(page("one")).delay(slow));
@@ -54,7 +53,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     job_queue.end(StopMode::Drain);
     let visit_sender = VisitSender::new(|_: &mut Vec<Box<Visit>>| {});
     let (notices, file_shortage) = (Notices::default(), FileShortage::default());
-    // Nobody waits for the worker to be ready: it runs right here.
+    // The worker runs on this thread, so no other thread waits for it to be ready.
     let (ready, _) = std::sync::mpsc::channel();
     let worker = Worker { rules, clock, job_queue, visit_sender, notices, file_shortage, ready };
     let observer = Rc::clone(&story);
@@ -65,18 +64,18 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     Ok(std::mem::take(&mut story.lines))
 }
 
-/// Turns happenings into lines.
+/// Turns events into lines.
 struct TraceWriter {
     clock: Clock,
     began: Time,
     lines: Vec<TraceLine>,
-    /// The fetches in the order of their birth, and where each of them waits.
+    /// The fetches in the order of their start, and where each of them waits.
     tasks: Vec<(TaskId, &'static str)>,
-    /// The engine's own tasks, born before the receiver first ran; nobody wants to hear of them.
+    /// The engine's own tasks, spawned before the receiver first ran; they are not shown.
     servants: Vec<TaskId>,
-    /// Whether the receiver, the first task of all, has run.
+    /// Whether the receiver, the first task, has run.
     received: bool,
-    /// Whether the thread has just been woken.
+    /// Whether the thread was just woken.
     woken: bool,
 }
 

@@ -1,6 +1,6 @@
-//! [`SlowWeb`]: the web that the engines race on, and how fast anybody could crawl it.
+//! [`SlowWeb`]: the web of the comparison, and a lower bound for crawling it.
 //!
-//! Invariant: the ideal comes from the servers' own delays alone. It knows nothing of engines, machines or schedulers.
+//! Invariant: the bound depends only on the servers' delays, not on engines, machines or schedulers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use argiope_practice::{Graph, GraphPlan, PageId, ServerProcess, spawn_child};
 
-/// Hosts that take their time.
+/// A web of slow hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SlowWeb {
     pub hosts: u32,
-    /// Pages on each host.
+    /// Pages per host.
     pub pages: u32,
-    /// Least and greatest time before an answer.
+    /// The range of response times.
     pub latency: (Duration, Duration),
     pub tls: bool,
 }
 
-/// A server in a process of its own, with the files that a crawl of it needs.
+/// A server process with the files that a crawl of it needs.
 pub struct ServedWeb {
     pub server: ServerProcess,
     pub roots: PathBuf,
@@ -29,7 +29,7 @@ pub struct ServedWeb {
 
 impl Drop for ServedWeb {
     fn drop(&mut self) {
-        // What is left in the temporary folder does no harm.
+        // Ignored: leftovers in the temporary folder are harmless.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -46,7 +46,7 @@ impl SlowWeb {
         }
     }
 
-    /// Starts a server for it.
+    /// Starts a server.
     pub fn serve(&self, program: &Path) -> io::Result<ServedWeb> {
         let number = |number: u32| number.to_string();
         let millis = |span: Duration| format!("{:.3}", span.as_secs_f64() * 1e3);
@@ -60,16 +60,16 @@ impl SlowWeb {
         serve(program, &flags, self.tls)
     }
 
-    /// Requests that a crawl of it takes, robots.txt included.
+    /// Requests of a crawl, including robots.txt.
     pub fn requests(&self) -> u64 {
         u64::from(self.hosts) * (u64::from(self.pages) + 1)
     }
 
-    /// The shortest time in which anybody could crawl it, with so many requests under way at once, and so many at one
-    /// host: robots.txt comes first, then the first page, then what it leads to. No schedule beats either bound:
+    /// A lower bound for the crawl time with `at_once` requests in flight and `per_host` per host. robots.txt comes first, then
+    /// the first page, then the pages it leads to. The larger of two bounds:
     ///
-    /// - a host: robots.txt, then the longest chain of links, or all pages over the connections it allows;
-    /// - all hosts: every delay there is, over the requests that may wait at once.
+    /// - one host: robots.txt, then the longest chain of links, or all pages divided by the allowed connections;
+    /// - all hosts: the sum of all delays divided by the allowed requests in flight.
     pub fn ideal(&self, at_once: usize, per_host: usize) -> Duration {
         let graph = Graph::new(self.plan(), 80, self.tls);
         let mut longest = Duration::ZERO;
@@ -84,14 +84,14 @@ impl SlowWeb {
         longest.max(sum.div_f64(at_once.max(1) as f64))
     }
 
-    /// How long it takes when nobody ever waits for two things at once.
+    /// The time with one request at a time.
     pub fn one_by_one(&self) -> Duration {
         self.ideal(1, 1)
     }
 }
 
-/// When the page that is found last can be there at the earliest, counted from the first page's request. Every page is
-/// found by the earliest page that links to it, so this is Dijkstra's algorithm with pages as roads.
+/// The earliest time at which the last page can be complete, counted from the request for the first page. Every page is
+/// found by the earliest page that links to it, so this is Dijkstra's algorithm.
 fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     use std::cmp::Reverse;
     use std::collections::{BinaryHeap, HashSet};
@@ -111,7 +111,7 @@ fn longest_chain(graph: &Graph, host: u32, pages: u32) -> Duration {
     latest
 }
 
-/// Hosts that answer for robots.txt and their first page, and for nothing else: every other request waits for ever.
+/// Hosts that respond for robots.txt and their first page; all other requests wait forever.
 pub fn serve_silent_hosts(program: &Path, hosts: u32, pages: u32, tls: bool) -> io::Result<ServedWeb> {
     serve(
         program,
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn with_room_for_all_the_slowest_host_decides() {
-        // robots.txt and five pages, one after the other.
+        // robots.txt and five pages in sequence.
         assert_eq!(web(50, 5).ideal(50, 1), Duration::from_millis(600));
-        // With more connections the chain of links does: robots.txt, the first page, what it links to.
+        // With more connections the chain of links decides: robots.txt, the first page, the pages it links to.
         assert_eq!(web(50, 5).ideal(500, 6), Duration::from_millis(300));
     }
 

@@ -1,9 +1,9 @@
-//! Certificates: a private authority made when a web starts, and the good and bad certificates it gives to sites.
+//! Certificates: a private authority created when a web starts, and valid and invalid certificates for its sites.
 //!
-//! Nothing is stored and nothing is trusted by anyone who was not handed [`TestAuthority::pem`]. One key pair serves all
-//! certificates of an authority: they are told apart by their names and dates, which is what clients check.
+//! Nothing is stored, and only clients that get [`TestAuthority::pem`] trust it. All certificates of an authority share one
+//! key pair; they differ in names and dates, which is what clients check.
 //!
-//! Invariant: only `CertificateKind::Good` can be verified against the authority, for the names and address of its site.
+//! Invariant: only `CertificateKind::Good` verifies against the authority, for the names and address of its site.
 
 use crate::http2::Http2;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
@@ -18,22 +18,22 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which certificate a site shows.
+/// Which certificate a site presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateKind {
     /// Signed by the authority, for the site's own names and address.
     Good,
-    /// Signed by itself.
+    /// Self-signed.
     SelfSigned,
-    /// Signed by the authority, ended years ago.
+    /// Signed by the authority, expired years ago.
     Expired,
-    /// Signed by the authority, starts in many years.
+    /// Signed by the authority, valid only in many years.
     NotYetValid,
-    /// Signed by the authority, for somebody else's name.
+    /// Signed by the authority, for another name.
     WrongName,
 }
 
-/// A certificate authority of one's own.
+/// A private certificate authority.
 pub struct TestAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
@@ -44,7 +44,7 @@ fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 }
 
 impl TestAuthority {
-    /// Makes an authority with fresh keys.
+    /// Creates an authority with new keys.
     pub fn new() -> io::Result<TestAuthority> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "Argiope practice authority");
@@ -54,12 +54,12 @@ impl TestAuthority {
         Ok(TestAuthority { issuer, key: KeyPair::generate().map_err(fault)? })
     }
 
-    /// The authority's certificate, to be trusted by a client, as PEM.
+    /// The authority's certificate as PEM, for clients to trust.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// The same as DER.
+    /// The authority's certificate as DER.
     pub fn der(&self) -> CertificateDer<'static> {
         self.issuer.der().clone()
     }
@@ -96,10 +96,10 @@ impl TestAuthority {
     }
 }
 
-/// The TLS side of one site: a configuration for every address it is reached at.
+/// The TLS configurations of one site, one per address.
 ///
-/// Clients send no server name for a bare address, so a site that answers on thousands of them needs another
-/// certificate for each: they are made when first asked for. All share their ticket keys, so sessions can be resumed.
+/// Clients send no server name for a bare address, so a site on thousands of addresses needs a certificate for each. They
+/// are created on first use. All share their ticket keys, so that sessions can be resumed.
 pub(crate) struct TlsSide {
     authority: Arc<TestAuthority>,
     kind: CertificateKind,

@@ -1,9 +1,9 @@
-//! The server in a process of its own, seen from the parent.
+//! The server as a child process, seen from the parent.
 //!
-//! Ten thousand connections need ten thousand files on each side, and a measurement of a crawler's memory must not count
-//! its server's: so both get a process.
+//! Ten thousand connections need ten thousand file descriptors on each side, and a measurement of a crawler's memory must
+//! not include its server's.
 //!
-//! Invariant: the child never outlives its handle; should the parent be killed, the child sees its input end and stops.
+//! Invariant: the child never outlives its handle. If the parent is killed, the child sees end of input and stops.
 
 use crate::log::Stats;
 use crate::serve::ReadyLine;
@@ -15,13 +15,13 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 /// A server process.
 pub struct ServerProcess {
     process: std::process::Child,
-    /// Taken when the child is told to stop.
+    /// Taken when the child is asked to stop.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     ready: ReadyLine,
 }
 
-/// Starts `binary` with these arguments (`["serve", "--hosts", "16"]`, say) and waits until it serves.
+/// Starts `binary` with these arguments (for example `["serve", "--hosts", "16"]`) and waits until it serves.
 pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item = S>) -> io::Result<ServerProcess> {
     let mut process = Command::new(binary).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let missing = || io::Error::other("the server has no standard input or output");
@@ -34,12 +34,12 @@ pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item 
 }
 
 impl ServerProcess {
-    /// What the server said when it was ready.
+    /// The line that the server printed when it was ready.
     pub fn ready(&self) -> &ReadyLine {
         &self.ready
     }
 
-    /// Asks for the counts.
+    /// Requests the counts.
     pub fn stats(&mut self) -> io::Result<Stats> {
         let input = self.input.as_mut().ok_or_else(|| io::Error::other("the server was stopped"))?;
         input.write_all(b"stats\n")?;
@@ -47,7 +47,7 @@ impl ServerProcess {
         self.read()
     }
 
-    /// Stops the server and says how it ended.
+    /// Stops the server and returns its exit status.
     pub fn stop(mut self) -> io::Result<std::process::ExitStatus> {
         self.input = None;
         self.process.wait()
@@ -64,7 +64,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // There is nothing of its work to be kept, so there is no need to be gentle. After `stop` this finds it gone.
+        // Its state is not needed, so it is killed. After `stop` it has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

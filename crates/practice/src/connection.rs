@@ -1,11 +1,11 @@
-//! One connection: reads requests, finds what is to be said, and plays it step by step.
+//! One client connection: parses requests, looks up the response and sends it step by step.
 //!
-//! A connection is a small state machine. It is called when bytes came, when the socket has room again, or when its alarm
-//! rang; it does what can be done now and says what it waits for: `wake` (a time), `blocked` (room in the socket), or neither
-//! (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are due.
-//! A client that closes its side is taken to be gone, also in the middle of an answer.
+//! A connection is a small state machine. It is called when bytes arrived, when the socket is writable again, or when its
+//! timer expired; it does what is possible and reports what it waits for: `wake` (a time), `blocked` (a writable socket), or
+//! neither (bytes from the client). While it waits for a timer it owns no buffer: pages of graphs are rendered when they are
+//! due. A client that closes its side is treated as disconnected, also in the middle of a response.
 //!
-//! Invariant: a request that was begun in the log is ended there exactly once, by `finish` or when the connection is dropped.
+//! Invariant: a request that `begin` logged is ended exactly once, by `finish` or when the connection is dropped.
 
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// More than this without a complete request, or behind one in progress, is not a client but an attack.
+/// More input than this without a complete request, or after one in progress, closes the connection.
 const MAX_INPUT: usize = 1 << 20;
 
-/// Most bytes sent in one turn: the other connections of the thread shall not wait for the whole of a large page.
+/// Bytes sent per turn: other connections of the thread must not wait for the whole of a large page.
 const TURN: usize = 1 << 20;
 
-/// What a thread lends to its connections while they work.
+/// What a thread lends to its connections.
 pub(crate) struct ConnectionContext<'a> {
     pub(crate) shared: &'a WebState,
     pub(crate) now: Instant,
@@ -35,7 +35,7 @@ pub(crate) struct ConnectionContext<'a> {
     pub(crate) page: &'a mut Vec<u8>,
 }
 
-/// What is to become of the connection.
+/// What happens to the connection next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     Keep,
@@ -44,32 +44,32 @@ pub(crate) enum Disposition {
     HandOver,
 }
 
-/// One connection of a client.
+/// One client connection.
 pub(crate) struct ClientConnection {
-    /// None once it was handed over.
+    /// `None` after it was handed over.
     wire: Option<ClientStream>,
     id: u64,
     site: usize,
     input: Vec<u8>,
     play: Option<Playback>,
-    /// The counts of the host asked for last: nearly always the next one too.
+    /// The counters of the last requested host, which is usually the next one too.
     host: Option<Arc<HostState>>,
     log: Arc<RequestLog>,
     /// When to be called again.
     pub(crate) wake: Option<Instant>,
-    /// Call again when the socket has room.
+    /// Call again when the socket is writable.
     pub(crate) blocked: bool,
 }
 
-/// An answer in progress.
+/// A response in progress.
 struct Playback {
     source: Source,
     step: usize,
-    /// Bytes of this step that are sent.
+    /// Bytes of this step already sent.
     at: u64,
-    /// The alarm for this step rang.
+    /// The timer of this step has expired.
     rang: bool,
-    /// Close after this answer, as the client asked.
+    /// Close after this response, as the client asked.
     last: bool,
     host: Arc<HostState>,
     entry: LogIndex,
@@ -88,12 +88,12 @@ pub(crate) struct Page {
     id: PageId,
     head_only: bool,
     rendered: Vec<u8>,
-    /// Where in `rendered` the dripping begins.
+    /// Where the slow part starts in `rendered`.
     drip_at: usize,
     fill: u64,
 }
 
-/// What to do now.
+/// The next action.
 enum Action<'a> {
     Send(&'a [u8]),
     Fill(u64),
@@ -107,26 +107,26 @@ enum Action<'a> {
     Done,
 }
 
-/// How far an answer came.
+/// The state of a response.
 enum PlaybackState {
-    /// It is complete, and the connection is free for the next request.
+    /// Complete; the connection is free for the next request.
     ToTheEnd,
-    /// It has to wait for the alarm, for room, or for ever.
+    /// It waits for the timer, for a writable socket, or forever.
     NotYet,
-    /// The connection ends with it.
+    /// The connection is closed.
     Closed,
 }
 
-/// How far a move came.
+/// The result of an action.
 enum Progress {
     Next,
-    /// So many bytes were sent, and no more can be now.
+    /// This many bytes were sent; the socket is full.
     Blocked(u64),
-    /// So many bytes were sent; go on after so long.
+    /// This many bytes were sent; continue after this time.
     Sleep(u64, Duration),
     Hang,
     Finished,
-    /// The connection ends here; true where the answer was given as it was meant.
+    /// The connection ends here; `true` if the response was complete as scripted.
     Over(bool),
 }
 
@@ -151,13 +151,13 @@ impl ClientConnection {
         self.wire.as_ref()
     }
 
-    /// What the HTTP/2 thread needs of it. The connection stays open in the log: that thread closes it.
+    /// What the HTTP/2 thread needs. That thread ends the connection in the log.
     pub(crate) fn hand_over(&mut self) -> Option<HandedOver> {
         let (socket, tls) = self.wire.take()?.into_parts();
         Some(HandedOver { socket, tls, read: std::mem::take(&mut self.input), id: self.id, site: self.site })
     }
 
-    /// Whether these first bytes, or the handshake, say that it speaks HTTP/2. More bytes may be needed to tell.
+    /// Whether the first bytes, or the handshake, indicate HTTP/2. More bytes may be needed.
     fn speaks_http2(&self, bytes: &[u8], bench: &ConnectionContext<'_>) -> bool {
         let Some(wire) = &self.wire else { return false };
         let is_offered = bench.shared.sites.get(self.site).is_some_and(|site| site.http2.is_some());
@@ -168,7 +168,7 @@ impl ClientConnection {
                     && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
     }
 
-    /// The socket has bytes, or an end.
+    /// The socket is readable, or at its end.
     pub(crate) fn readable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         let mut decrypted = Vec::new();
         let Some(wire) = &mut self.wire else { return Disposition::Drop };
@@ -186,7 +186,7 @@ impl ClientConnection {
             Received::Nothing => self.proceed(bench, &[]),
             Received::Decrypted => self.proceed(bench, &decrypted),
             Received::Plain(n) => {
-                // The bytes stay in the thread's buffer while they are worked on: it is taken out of the bench for the while.
+                // The bytes stay in the thread's buffer meanwhile: it is taken out of the context.
                 let buffer = std::mem::take(&mut bench.buffer);
                 let fate = self.proceed(bench, &buffer[..n]);
                 bench.buffer = buffer;
@@ -195,12 +195,12 @@ impl ClientConnection {
         }
     }
 
-    /// The socket has room again.
+    /// The socket is writable again.
     pub(crate) fn writable(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         self.proceed(bench, &[])
     }
 
-    /// The alarm rang.
+    /// The timer expired.
     pub(crate) fn rang(&mut self, bench: &mut ConnectionContext<'_>) -> Disposition {
         self.wake = None;
         if let Some(play) = &mut self.play {
@@ -209,7 +209,7 @@ impl ClientConnection {
         self.proceed(bench, &[])
     }
 
-    /// Goes on with the answer in progress and then with the next requests, as far as that is possible now.
+    /// Continues the response in progress and then the next requests, as far as possible now.
     fn proceed(&mut self, bench: &mut ConnectionContext<'_>, fresh: &[u8]) -> Disposition {
         self.blocked = false;
         let mut held = std::mem::take(&mut self.input);
@@ -261,9 +261,9 @@ impl ClientConnection {
         Disposition::Keep
     }
 
-    /// A whole request is there: finds what to play.
+    /// Handles a complete request: looks up the response.
     fn begin(&mut self, request: &Request<'_>, bench: &mut ConnectionContext<'_>) {
-        // The thread may have worked for a while since it woke up, and a latency must not come out shorter for that.
+        // The thread may have been busy since it woke up; use the current time so that latencies are not shortened.
         bench.now = Instant::now();
         let name = request.host_name();
         let host = match self.host.take() {
@@ -276,7 +276,7 @@ impl ClientConnection {
         self.play = Some(Playback { source, step: 0, at: 0, rang: false, last: request.last, host, entry });
     }
 
-    /// Plays on, as far as that is possible now.
+    /// Continues the response, as far as possible now.
     fn play(&mut self, bench: &mut ConnectionContext<'_>) -> io::Result<PlaybackState> {
         let Some(mut play) = self.play.take() else { return Ok(PlaybackState::ToTheEnd) };
         loop {
@@ -302,7 +302,7 @@ impl ClientConnection {
                 Progress::Sleep(sent, duration) => {
                     play.at += sent;
                     play.rang = false;
-                    // Woken early by bytes of the client, the alarm keeps its time.
+                    // If bytes of the client woke it early, the timer keeps its time.
                     self.wake.get_or_insert(bench.now + duration);
                     self.play = Some(play);
                     return Ok(PlaybackState::NotYet);
@@ -352,7 +352,7 @@ impl ClientConnection {
             }
             Action::Drip(bytes, size, every) => {
                 let at = play.at as usize;
-                // Between two pieces only the alarm may go on.
+                // Between two pieces only the timer continues.
                 if at > 0 && at.is_multiple_of(size) && !play.rang {
                     return Ok(Progress::Sleep(0, every));
                 }
@@ -457,7 +457,7 @@ impl Playback {
 }
 
 impl Page {
-    /// The same as steps, for those who do not play them one by one from a shared buffer.
+    /// The response as steps, for senders without a shared buffer.
     pub(crate) fn steps(&self) -> Vec<Step> {
         let plan = self.graph.plan();
         let mut steps = Vec::new();
@@ -479,13 +479,13 @@ impl Page {
         steps
     }
 
-    /// The score of a graph's page, made up as it is played.
+    /// The script of a graph's page, generated while it is sent.
     fn next(&self, step: usize) -> Action<'_> {
         let plan = self.graph.plan();
         let (sent_at_once, dripped) = self.rendered.split_at(self.drip_at);
         match step {
             0 if self.graph.kind(self.id) == PageKind::Dead => Action::Hang,
-            // An answer without latency is sent without asking the clock.
+            // A response without latency is sent without reading the clock.
             0 if plan.latency_us.1 == 0 => Action::Send(&[]),
             0 => Action::Wait(self.graph.latency(self.id)),
             1 => Action::Render,
@@ -498,7 +498,7 @@ impl Page {
     }
 }
 
-/// What a site answers to a request: the source of the answer, its status, and whether asking for it is a violation.
+/// What a site responds to a request: the source, the status, and whether the request is a violation.
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, forbidden) = match content.find(request) {

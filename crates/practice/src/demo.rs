@@ -1,11 +1,11 @@
-//! The web of `argiope demo`: eight small hosts about spiders and patience, with the troubles that real ones have.
+//! The web of `argiope demo`: eight small hosts with typical problems.
 //!
 //! About three hundred pages: a journal, a field guide, a library over HTTPS, a meadow of slow pages, a museum of
 //! old encodings, an attic where things break (and some recover), a monastery that asks for silence between
 //! requests, and a warehouse of large things. A polite crawl takes about ten seconds.
 //!
-//! Invariant: every page can be reached from the journal's first page, and every link leads to a page that was
-//! scripted, but those in [`MISSING`].
+//! Invariant: every page can be reached from the journal's first page, and every link leads to a scripted page, except
+//! those in [`MISSING`].
 
 use crate::certificate::CertificateKind;
 use crate::graph::mix;
@@ -15,18 +15,17 @@ use crate::web::PracticeWeb;
 use std::io;
 use std::time::Duration;
 
-/// Paths that are linked to and answer 404, on purpose.
+/// Paths that are linked to and respond with 404 on purpose.
 pub const MISSING: [&str; 4] = ["/attic/lost-letter", "/attic/lost-map", "/family/unknown-spider", "/post/0"];
 
-/// The demo's web and where a crawl starts: the root pages of all hosts, the journal (from which everything can be
-/// reached) first.
+/// The demo web and its roots: the front pages of all hosts, first the journal, from which everything can be reached.
 pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
     let sites = sites()?;
     let roots = sites.iter().map(|site| site.url("/")).collect();
     Ok((sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site), roots))
 }
 
-/// How many hosts there are, and how many of the first are plain HTTP.
+/// Number of hosts, and how many of the first use plain HTTP.
 const HOSTS: usize = 8;
 
 fn sites() -> io::Result<Vec<Site>> {
@@ -48,7 +47,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A number from `least` to `most` that belongs to this page.
+/// A number from `least` to `most` that depends only on this page.
 fn pick(host: &str, page: u64, least: u64, most: u64) -> u64 {
     let name = host.bytes().fold(7, |sum, byte| mix(sum ^ u64::from(byte)));
     least + mix(name ^ page) % (most - least + 1)
@@ -93,7 +92,7 @@ fn prose(host: &str, page: u64, sentences: u64) -> String {
     (1..=sentences).map(sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// A page of the demo, fit to be looked at in a browser as well.
+/// A page of the demo, readable in a browser too.
 fn page(title: &str, text: &str, links: &[(String, String)]) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
@@ -157,7 +156,7 @@ fn journal(mut site: Site, roots: &[String]) -> Site {
     site
 }
 
-/// Families and their species; the old address of every family still works.
+/// Families and their species; the old URL of every family redirects.
 fn field_guide(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "A Field Guide to Patient Animals";
     let families = ["orb-weavers", "jumping-spiders", "wolf-spiders", "crab-spiders", "water-spiders", "herons"];
@@ -189,7 +188,7 @@ fn field_guide(mut site: Site, roots: &[String]) -> Site {
     site
 }
 
-/// Shelves and books, over HTTPS, in chunks and compressed.
+/// Shelves and books, over HTTPS, chunked and compressed.
 fn library(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Library of Silk";
     let mut links: Vec<_> = (1..=5).map(|shelf| link(format!("/shelf/{shelf}"), format!("Shelf {shelf}"))).collect();
@@ -216,7 +215,7 @@ fn library(mut site: Site, roots: &[String]) -> Site {
     site
 }
 
-/// Pages that take their time.
+/// Slow pages.
 fn meadow(mut site: Site, _roots: &[String]) -> Site {
     const NAME: &str = "The Slow Meadow";
     let mut links: Vec<_> = (1..=18).map(|blade| link(format!("/blade/{blade}"), format!("Blade {blade}"))).collect();
@@ -232,7 +231,7 @@ fn meadow(mut site: Site, _roots: &[String]) -> Site {
         .page("/drops", Response::html(drops).drip(64, millis(60)))
 }
 
-/// The same greeting in the encodings of many years.
+/// The same greeting in many encodings.
 fn museum(mut site: Site, _roots: &[String]) -> Site {
     let rooms = [
         ("iso-8859-1", "Grüße aus der Spinnenstube: Fäden, Öl und Übermut"),
@@ -259,7 +258,7 @@ fn museum(mut site: Site, _roots: &[String]) -> Site {
     );
     for (n, (label, text)) in rooms.iter().enumerate() {
         let html = page(text, text, &[home()]);
-        // Every third room does not name its encoding in the header but in the page itself, as pages used to.
+        // Every third room declares its encoding in the page instead of the header.
         let answer = if n % 3 == 2 {
             Response::html(html.replacen("<head>", &format!("<head><meta charset=\"{label}\">"), 1))
                 .encoded(label)
@@ -272,7 +271,7 @@ fn museum(mut site: Site, _roots: &[String]) -> Site {
     site
 }
 
-/// Everything that goes wrong, and what recovers.
+/// Errors of many kinds, some temporary.
 fn attic(mut site: Site, _roots: &[String]) -> Site {
     let fine = |title: &str| Response::html(page(title, &prose("attic", title.len() as u64, 3), &[home()]));
     let mut links: Vec<_> = (1..=20).map(|box_| link(format!("/box/{box_}"), format!("Box {box_}"))).collect();
@@ -313,7 +312,7 @@ fn attic(mut site: Site, _roots: &[String]) -> Site {
         .page("/attic/note.txt", Response::text("Turn off the light.\n"))
 }
 
-/// One request every quarter of a second, and never to the cells.
+/// A Crawl-delay of a quarter of a second, and disallowed paths.
 fn monastery(mut site: Site, _roots: &[String]) -> Site {
     const NAME: &str = "The Quiet Monastery";
     let mut links: Vec<_> = (1..=18).map(|hour| link(format!("/hour/{hour}"), format!("Hour {hour}"))).collect();
@@ -338,7 +337,7 @@ fn monastery(mut site: Site, _roots: &[String]) -> Site {
     site
 }
 
-/// Large things.
+/// Large pages.
 fn warehouse(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Warehouse";
     let mut links: Vec<_> = (1..=40)
@@ -359,7 +358,7 @@ fn warehouse(mut site: Site, roots: &[String]) -> Site {
         .page("/list.json", Response::text("{\"crates\":40}\n").content_type("application/json"))
 }
 
-/// A picture of one yellow pixel.
+/// An image of one yellow pixel.
 const PIXEL: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xb8\xb1\x91\x01\x00\x03\xee\x01\x8aO\x9b\xdeO\x00\x00\x00\x00IEND\xaeB`\x82";
 
 #[cfg(test)]
@@ -367,7 +366,7 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Everything is looked up by scheme, address and path, as a crawl would.
+    /// Everything is looked up by scheme, address and path, as a crawl does.
     #[test]
     fn every_link_leads_somewhere_and_everything_is_linked() {
         let sites = sites().unwrap();

@@ -1,22 +1,22 @@
-//! Families of webs, by name and numbers: what `argiope-practice serve` understands.
+//! Named families of webs with parameters: the arguments of `argiope-practice serve`.
 //!
-//! What is measured on which web:
+//! Which web is used for which measurement:
 //!
 //! | question | flags |
 //! |---|---|
-//! | the chapter's race | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
+//! | one host, constant latency | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
 //! | real documentation | `--family files --folder DIR` |
 //! | throughput | `--hosts 16 --pages 12500 --size 10240 --links 50 --cross 100` |
 //! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`, with `--drip 50:20`, with `--dead 50` |
-//! | memory of waiting | `--family silent --hosts 100 --pages 100` |
+//! | memory per fetch | `--family silent --hosts 100 --pages 100` |
 //! | politeness | `--hosts 1000 --pages 50 --zipf 1.1 --seeds 500 --min-gap-ms 100` |
 //! | TLS | `--tls good --hosts 5000 --pages 4`, `--tls good --pages 50000`, either with `--close` |
 //! | large pages | `--family big --pages 16` |
 //! | growth | `--pages 10000` to `--pages 10000000` |
 //!
-//! Flags are read with nothing but the standard library, and every fault names the flag and shows the right form.
+//! Flags are parsed with the standard library only; every error names the flag and shows the correct form.
 //!
-//! Invariant: the same flags give the same web in every process; only the port may differ.
+//! Invariant: the same flags produce the same web in every process; only the port may differ.
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, GraphPlan, Shape};
@@ -44,18 +44,18 @@ pub struct ServeOptions {
     pub folder: Option<PathBuf>,
     /// Where to write the authority's certificate.
     pub ca_out: Option<PathBuf>,
-    /// Where to write the root URLs, one a line.
+    /// Where to write the root URLs, one per line.
     pub roots_out: Option<PathBuf>,
-    /// Go on when standard input ends.
+    /// Continue when standard input ends.
     pub forever: bool,
 }
 
 /// Kinds of webs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Pages and links by the numbers of the plan.
+    /// Pages and links as the plan says.
     Graph,
-    /// Hosts whose first page lists many others, none of which ever answers: for measuring what waiting costs.
+    /// Hosts whose first page lists many others that never respond, for measuring the cost of waiting.
     Silent,
     /// Pages of 1, 10 and 100 MB, plain and gzip.
     Big,
@@ -65,15 +65,15 @@ pub enum Family {
     Demo,
 }
 
-/// A web ready to start, and where a crawl of it begins.
+/// A web ready to start, and its roots.
 pub struct OpenedWeb {
     pub web: PracticeWeb,
     pub roots: Vec<String>,
-    /// The graph, where the web is one: its oracle knows what is to be found.
+    /// The graph, if the web is one: it serves as the oracle.
     pub graph: Option<Arc<Graph>>,
 }
 
-/// The flags, for people.
+/// The help text.
 pub const HELP: &str = "\
 A web to practise on, served on loopback addresses.
 
@@ -140,7 +140,7 @@ impl Default for ServeOptions {
 }
 
 impl ServeOptions {
-    /// Reads flags, as they come after `serve`.
+    /// Parses the flags after `serve`.
     pub fn parse(flags: impl IntoIterator<Item = String>) -> Result<ServeOptions, String> {
         let mut order = ServeOptions::default();
         let mut flags = flags.into_iter();
@@ -225,7 +225,7 @@ impl ServeOptions {
         Ok(())
     }
 
-    /// Opens the listeners. The web is not served before it is started.
+    /// Opens the listeners. The web is served when it is started.
     pub fn open(&self) -> io::Result<OpenedWeb> {
         let mut opened = match self.family {
             Family::Graph => self.open_graph()?,
@@ -241,7 +241,7 @@ impl ServeOptions {
         Ok(opened)
     }
 
-    /// A site on every loopback address, at the port asked for.
+    /// A site on every loopback address, at the given port.
     fn site(&self) -> io::Result<Site> {
         let address = format!("0.0.0.0:{}", self.port);
         let mut site = match self.tls {
@@ -292,7 +292,7 @@ impl ServeOptions {
             let plain = format!("/{megabytes}");
             let packed = format!("/{megabytes}.gz");
             site = site.page(&format!("{plain}?*"), answer.clone()).page(&format!("{packed}?*"), answer.gzip());
-            // Many addresses of the same page, so that a crawl can ask for it many times.
+            // Many URLs for the same page, so that a crawl can request it many times.
             for copy in 0..self.plan.pages.max(1) {
                 links.push(format!("{plain}?{copy}"));
                 links.push(format!("{packed}?{copy}"));
@@ -308,7 +308,7 @@ fn number<N: std::str::FromStr>(flag: &str, value: &str) -> Result<N, String> {
     value.parse().map_err(|_| format!("{flag} {value}: a number is needed"))
 }
 
-/// Milliseconds, with a fraction if one likes, as microseconds.
+/// Milliseconds, with an optional fraction, as microseconds.
 fn micros(flag: &str, value: &str) -> Result<u64, String> {
     let millis: f64 = number(flag, value)?;
     if !(0.0..1e9).contains(&millis) {

@@ -1,16 +1,16 @@
-//! A site made of the HTML files of a folder: real documentation to crawl, held in memory while it is served.
+//! A site made of the HTML files of a folder, held in memory while it is served.
 //!
-//! Only HTML is served, so that what is measured is pages; everything else is a 404. As with other servers, a folder's
-//! address stands for its `index.html`.
+//! Only HTML is served, so that a measurement counts pages; everything else is a 404. The URL of a folder stands for its
+//! `index.html`.
 //!
-//! Invariant: what is served is what the files were when the server started.
+//! Invariant: the content is that of the files at the start of the server.
 
 use crate::response::Response;
 use crate::site::Site;
 use std::io;
 use std::path::Path;
 
-/// How deep folders may lie in each other: links between folders can go round in circles.
+/// Maximum depth of folders: links between folders can form cycles.
 const DEEPEST: usize = 24;
 
 /// Adds a page for every HTML file below the folder.
@@ -21,7 +21,7 @@ pub(crate) fn serve(mut site: Site, folder: &Path) -> io::Result<Site> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
         for entry in std::fs::read_dir(&folder).map_err(named)? {
             let entry = entry.map_err(named)?;
-            // A name that would need escapes in a URL is rare enough in documentation to do without.
+            // Names that need escapes in a URL are rare in documentation and skipped.
             let Some(name) = entry.file_name().to_str().filter(|name| is_plain(name)).map(str::to_owned) else {
                 continue;
             };

@@ -1,12 +1,12 @@
-//! Text to fill pages with: one block made once, read round and round, so that a page of 100 MB costs no memory.
+//! Filler text for pages: one block, created once and read repeatedly, so that a page of 100 MB costs no memory.
 //!
-//! Invariant: the filler is the same in every process, holds no `<`, `&` or line that looks like markup, and does not
-//! repeat within 64 KiB, so that a compressor finds about as much in it as in ordinary prose.
+//! Invariant: the filler is the same in every process, contains no `<`, `&` or other markup, and does not repeat within
+//! 64 KiB, so that it compresses about as well as ordinary prose.
 
 use std::io;
 use std::sync::OnceLock;
 
-/// Length of the block that repeats.
+/// Length of the repeating block.
 pub(crate) const BLOCK: usize = 1 << 16;
 
 /// Sixty-four words: six random bits choose one.
@@ -41,7 +41,7 @@ pub(crate) fn run(offset: u64, want: u64) -> &'static [u8] {
     &block[start..start + length]
 }
 
-/// Appends `length` bytes of filler, from its beginning.
+/// Appends `length` bytes of filler, from its start.
 pub(crate) fn append(out: &mut Vec<u8>, length: u64) {
     let mut done = 0;
     while done < length {

@@ -1,18 +1,16 @@
-//! How fast anybody could crawl a graph: a time that no schedule beats, from the servers' own delays alone.
+//! Lower bounds for the time of crawling a graph, from the servers' delays alone.
 //!
-//! A crawler may have so many requests under way at once, so many at one host, and has to wait so long between the starts
-//! of two requests to a host. robots.txt is asked for first where it is obeyed. From that follow three bounds, and the
-//! ideal is the largest of them:
+//! A crawler may have a number of requests in flight, a number per host, and must wait between the starts of two requests to
+//! a host. robots.txt is requested first if it is obeyed. Three bounds follow, and the ideal is the largest:
 //!
-//! - **depth**: the longest chain of discoveries, each page's delay and the waits that it forces on the next included;
-//! - **host**: from any moment on, a host's pages that cannot be known before that moment still have to be fetched, with
-//!   the pauses between them, over the connections that it allows;
-//! - **at once**: the same for all hosts, over the requests that may be under way at once.
+//! - **depth**: the longest chain of discoveries, including each page's delay and the waits that it forces on the next;
+//! - **host**: from any moment on, the pages of a host that cannot be known earlier must still be fetched, with the pauses
+//!   between them, over the allowed connections;
+//! - **at once**: the same for all hosts, over the allowed requests in flight.
 //!
-//! "From any moment on" is what makes the bounds tight where much is found late. Processor time and bandwidth are taken to
-//! be free.
+//! "From any moment on" makes the bounds tight where much is found late. CPU time and bandwidth are assumed to be free.
 //!
-//! Invariant: every bound holds for every schedule. Nothing in here knows about a crawler.
+//! Invariant: every bound holds for every schedule and is independent of the crawler.
 
 use crate::graph::{Graph, PageId, PageKind};
 use serde::Serialize;
@@ -23,15 +21,15 @@ use std::time::Duration;
 /// What a crawler may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {
-    /// Requests under way at once.
+    /// Requests in flight.
     pub at_once: usize,
-    /// Requests under way at one host.
+    /// Requests in flight per host.
     pub per_host: usize,
-    /// Least time between the starts of two requests to a host.
+    /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
     /// Whether robots.txt comes first.
     pub robots: bool,
-    /// After this time without an answer a fetch is given up.
+    /// The timeout of a fetch.
     pub patience: Duration,
 }
 
@@ -42,11 +40,11 @@ pub struct Ideal {
     pub depth: f64,
     pub host: f64,
     pub at_once: f64,
-    /// Pages that can be found, those of dead hosts left out.
+    /// Pages that can be found, without those of dead hosts.
     pub pages: u64,
 }
 
-/// A fetch: when it can start at the earliest, and how long it takes. In seconds.
+/// A fetch: its earliest start and its duration, in seconds.
 #[derive(Clone, Copy)]
 struct Fetch {
     start: f64,
@@ -54,7 +52,7 @@ struct Fetch {
 }
 
 impl Graph {
-    /// The least time for a crawl from the graph's roots that follows links to all hosts.
+    /// The minimum time for a crawl from the graph's roots that follows links to all hosts.
     pub fn ideal(&self, may: Allowance) -> Ideal {
         let by_host = earliest(self, may);
         let mut ideal = Ideal::default();
@@ -72,7 +70,7 @@ impl Graph {
         ideal
     }
 
-    /// How long the answer for a page takes, to its last byte.
+    /// The duration of a page's response, to its last byte.
     fn takes(&self, id: PageId, may: Allowance) -> f64 {
         if self.kind(id) == PageKind::Dead {
             return may.patience.as_secs_f64();
@@ -83,14 +81,14 @@ impl Graph {
     }
 }
 
-/// For every host the fetch of its robots.txt, and those of its pages.
+/// For every host, the fetch of its robots.txt and those of its pages.
 type ByHost = HashMap<u32, (Option<Fetch>, Vec<Fetch>)>;
 
-/// When every page can be asked for at the earliest: Dijkstra's algorithm with pages as roads.
+/// The earliest request time of every page: Dijkstra's algorithm.
 fn earliest(graph: &Graph, may: Allowance) -> ByHost {
     let delay = may.delay.as_secs_f64();
     let mut by_host = ByHost::new();
-    // When pages of a host may be asked for: it was named, and its robots.txt was read.
+    // When pages of a host may be requested: it is known, and its robots.txt was read.
     let mut open_from: HashMap<u32, f64> = HashMap::new();
     let mut best: HashMap<PageId, f64> = HashMap::new();
     let mut queue = BinaryHeap::new();
@@ -120,7 +118,7 @@ fn earliest(graph: &Graph, may: Allowance) -> ByHost {
             continue;
         }
         let (start, end) = (start.seconds(), end.seconds());
-        // A dead host's robots.txt is waited for as long as a page; then there is nothing more to ask it for.
+        // A dead host's robots.txt is waited for as long as a page; after that nothing more is requested.
         if !(may.robots && graph.kind(id) == PageKind::Dead) {
             by_host.entry(id.host).or_default().1.push(Fetch { start, takes: end - start });
         }
@@ -132,7 +130,7 @@ fn earliest(graph: &Graph, may: Allowance) -> ByHost {
     by_host
 }
 
-/// Whole nanoseconds, which can be put in order.
+/// Whole nanoseconds, which have a total order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Nanos(u64);
 
@@ -146,11 +144,11 @@ impl Nanos {
     }
 }
 
-/// The fetches that cannot start before some moment, summed up.
+/// Totals of the fetches that cannot start before some moment.
 #[derive(Clone, Copy)]
 struct Rest {
     count: usize,
-    /// All their times.
+    /// The sum of their durations.
     sum: f64,
     /// The same, with the delay where that is longer.
     held_back: f64,
@@ -158,23 +156,23 @@ struct Rest {
 }
 
 impl Rest {
-    /// The least time for them, so many at once.
+    /// The minimum time for them with this many at once.
     fn over(self, lanes: usize) -> f64 {
         let lanes = lanes.max(1);
         (self.sum / lanes as f64).max(self.count.div_ceil(lanes) as f64 * self.least)
     }
 
-    /// The least time for them on one host.
+    /// The minimum time for them on one host.
     fn on_host(self, may: Allowance) -> f64 {
         let delay = may.delay.as_secs_f64();
         let starts = (self.count - 1) as f64 * delay + self.least;
-        // One at a time: each start waits for the delay and for the answer before; nothing waits for the last.
+        // One at a time: each start waits for the delay and for the previous response; nothing waits for the last.
         let single = if may.per_host <= 1 { self.held_back - (delay - self.least).max(0.0) } else { 0.0 };
         self.over(may.per_host).max(starts).max(single)
     }
 }
 
-/// The latest end over all moments: when the rest can start, and what it takes at the least.
+/// The latest end over all moments: when the rest can start plus its minimum time.
 fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest) -> f64) -> f64 {
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
     let mut rest = Rest { count: 0, sum: 0.0, held_back: 0.0, least: f64::INFINITY };
@@ -189,7 +187,7 @@ fn rest_takes(mut fetches: Vec<Fetch>, delay: Duration, least_time: impl Fn(Rest
     latest
 }
 
-/// Reads the flags of `argiope-practice ideal`: those of `serve`, and what a crawler may do.
+/// Parses the flags of `argiope-practice ideal`: those of `serve`, and the limits of a crawler.
 pub(crate) fn parse(flags: impl IntoIterator<Item = String>) -> Result<(crate::ServeOptions, Allowance), String> {
     let mut may =
         Allowance { at_once: 1, per_host: 1, delay: Duration::ZERO, robots: true, patience: Duration::from_secs(10) };
@@ -248,7 +246,7 @@ mod tests {
 
     #[test]
     fn with_room_for_all_the_longest_chain_decides() {
-        // robots.txt, the first page, and all that it links to.
+        // robots.txt, the first page, and everything it links to.
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(may(100, 100, 0));
         assert!(close(ideal.ideal, 0.3) && close(ideal.depth, 0.3), "{ideal:?}");
@@ -265,10 +263,10 @@ mod tests {
     #[test]
     fn pauses_count_between_starts() {
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
-        // After robots.txt five starts with pauses of a second, and the last answer.
+        // After robots.txt five starts with pauses of a second, and the last response.
         let ideal = graph.ideal(may(10, 1, 1000));
         assert!(close(ideal.host, 0.1 + 4.0 + 0.1), "{ideal:?}");
-        // A pause shorter than the answer is none.
+        // A pause shorter than the response has no effect.
         assert!(close(graph.ideal(may(10, 1, 50)).ideal, 0.6));
     }
 

@@ -1,15 +1,15 @@
-//! A web to practise on.
+//! Test webs on loopback addresses.
 //!
-//! A crawler has to be tried on a web that can be described exactly, that can be as slow, as large and as hostile as one
-//! likes, and that remembers who asked for what and when. This crate serves such webs on loopback addresses:
+//! A crawler is tested on webs that can be described exactly, that can be slow, large and hostile as needed, and that record
+//! all requests with their times. This crate serves such webs:
 //!
-//! - [`Site`] and [`Response`]: scripted sites, page by page, good manners and bad ones;
-//! - [`GraphPlan`] and [`Graph`]: webs of any size that are never stored, with an oracle of what a crawl must find;
-//! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and what it saw;
-//! - [`demo`]: a small web worth looking at, for `argiope demo`;
-//! - [`shop`]: a shop to extract from;
-//! - [`hostile`]: a web that does to a crawler what can be done to one, case by case;
-//! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with families of webs by name.
+//! - [`Site`] and [`Response`]: scripted sites, page by page, well-behaved or not;
+//! - [`GraphPlan`] and [`Graph`]: generated webs of any size that are never stored, with an oracle for the expected records;
+//! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and its request log;
+//! - [`demo`]: the small web of `argiope demo`;
+//! - [`shop`]: a web shop, for tests of extraction;
+//! - [`hostile`]: a catalogue of hostile server behaviour, case by case;
+//! - [`serve_main`], [`spawn_child`]: the server as a program and as a child process, with named families of webs.
 //!
 //! ```
 //! use argiope_practice::{Response, Site, PracticeWeb};
@@ -31,7 +31,7 @@
 //! # }
 //! ```
 //!
-//! Reading order: `response` (what is said), `script` (as steps), `connection` (playing them), `server` (the loop), `graph`.
+//! Reading order: `response` (what is sent), `script` (as steps), `connection` (sending them), `server` (the loop), `graph`.
 
 mod audit_site;
 mod certificate;

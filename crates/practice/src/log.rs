@@ -1,10 +1,10 @@
-//! What the server saw: counts that are always kept, and a line for each request where that is asked for.
+//! What the server saw: counters that are always kept, and optionally an entry per request.
 //!
-//! The server's word is the one that counts in a test of politeness: how many requests a host had at once, how soon one
-//! followed the other, whether a forbidden page was asked for. Counts are atomics, so that threads need no common lock on the
-//! path of a request; the list of [`SeenRequest`] entries is behind a mutex and can be switched off for long runs.
+//! Tests of politeness rely on the server's view: how many requests a host had at once, how soon one followed the other,
+//! whether a disallowed page was requested. Counters are atomics, so that threads share no lock on the path of a request; the
+//! list of [`SeenRequest`] entries is behind a mutex and can be disabled for long runs.
 //!
-//! Invariant: `begin` and `end` are called exactly once each for a request, whatever becomes of its connection.
+//! Invariant: `begin` and `end` are called exactly once each per request, whatever happens to its connection.
 
 use crate::pages::Pages;
 use crate::request::Request;
@@ -14,90 +14,90 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Or
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One request as the server saw it. Times are counted from the start of the web.
+/// One request as the server saw it. Times are relative to the start of the web.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeenRequest {
-    /// Which connection, counted from 0 in the order of acceptance.
+    /// Number of the connection, in the order of acceptance.
     pub connection: u64,
     /// Position of the site in the web.
     pub site: usize,
     pub method: String,
-    /// Host name as asked for, without the port.
+    /// Host name as requested, without the port.
     pub host: String,
     /// Path and query.
     pub path: String,
     pub user_agent: String,
-    /// All headers, where [`crate::PracticeWeb::keep_headers`] was asked for; empty otherwise.
+    /// All headers, with [`crate::PracticeWeb::keep_headers`]; empty otherwise.
     pub headers: Vec<(String, String)>,
-    /// The status given, 0 where the answer has none (raw bytes, hang, reset).
+    /// The status sent; 0 if there is none (raw bytes, hang, reset).
     pub status: u16,
     /// When the request's head was complete.
     pub start: Duration,
-    /// When the answer's last byte was handed to the system; `None` while it is not, or where the connection broke.
+    /// When the last byte of the response was handed to the system; `None` before that, or if the connection broke.
     pub end: Option<Duration>,
 }
 
-/// What hosts expect of a visitor. What goes against it is counted as a violation.
+/// Limits that a crawler must keep. Exceeding them is counted as a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolitenessLimits {
-    /// Least time from the start of one request to the start of the next on the same host name.
-    /// A tenth less is tolerated: what the server sees is later than what was sent, and not always by as much.
+    /// Minimum time between the starts of two requests to the same host name.
+    /// A tenth less is tolerated, because the server sees requests with a varying delay.
     pub min_gap: Option<Duration>,
-    /// Most requests at once on the same host name.
+    /// Maximum number of concurrent requests to the same host name.
     pub max_at_once: Option<u32>,
 }
 
-/// What was counted for one host name.
+/// Counters of one host name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCount {
     pub requests: u64,
-    /// Most requests in progress at the same time.
+    /// Peak of concurrent requests.
     pub max_at_once: u32,
-    /// Least time between the starts of two requests, in microseconds; none before the second request.
+    /// Minimum time between the starts of two requests, in microseconds; `None` before the second request.
     pub min_gap_us: Option<u64>,
     pub violations: u64,
 }
 
-/// What was counted for one site: all host names behind one listener.
+/// Counters of one site: all host names behind one listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteCount {
     pub requests: u64,
-    /// Connections open now, and the most there were.
+    /// Open connections, and their peak.
     pub open: u64,
     pub peak_open: u64,
-    /// Most requests in progress at the same time.
+    /// Peak of concurrent requests.
     pub max_at_once: u64,
 }
 
-/// All counts at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub requests: u64,
-    /// Requests whose answer was given to the end.
+    /// Requests whose response was sent completely.
     pub answered: u64,
-    /// Different pages (host name, path and query) that were answered with 200, and a digest of their set.
+    /// Distinct pages (host name, path and query) with status 200, and a digest of their set.
     pub pages: u64,
     pub pages_digest: String,
-    /// Connections accepted so far.
+    /// Accepted connections.
     pub connections: u64,
     pub open: u64,
     pub peak_open: u64,
-    /// Most requests in progress at the same time, over all hosts.
+    /// Peak of concurrent requests over all hosts.
     pub max_at_once: u64,
     pub handshakes_full: u64,
     pub handshakes_resumed: u64,
     pub handshakes_failed: u64,
     pub bytes_sent: u64,
     pub violations: u64,
-    /// Time from the first request to the last end of an answer, in microseconds.
+    /// Time from the first request to the last end of a response, in microseconds.
     pub span_us: u64,
-    /// By host name as asked for, without the port.
+    /// By host name as requested, without the port.
     pub hosts: BTreeMap<String, HostCount>,
     /// In the order the sites were added.
     pub sites: Vec<SiteCount>,
 }
 
-/// A number that goes up and down, and its peak.
+/// A gauge with its peak.
 #[derive(Debug, Default)]
 struct Level {
     now: AtomicU64,
@@ -115,7 +115,7 @@ impl Level {
     }
 }
 
-/// Running counts of one site.
+/// Live counters of one site.
 #[derive(Debug, Default)]
 struct SiteLevels {
     requests: AtomicU64,
@@ -123,7 +123,7 @@ struct SiteLevels {
     at_once: Level,
 }
 
-/// Running counts of one host.
+/// Live counters of one host.
 #[derive(Debug)]
 pub(crate) struct HostState {
     pub(crate) name: Box<str>,
@@ -135,10 +135,10 @@ pub(crate) struct HostState {
     violations: AtomicU64,
 }
 
-/// The list position of a request in progress, if there is a list.
+/// The position in the list of a request in progress, if there is a list.
 pub(crate) type LogIndex = Option<usize>;
 
-/// Everything that is counted, shared by all threads of a web.
+/// All counters, shared by all threads of a web.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     epoch: Instant,
@@ -165,7 +165,7 @@ pub(crate) struct RequestLog {
     last_end: AtomicU64,
 }
 
-/// A thread that panicked while it held one of these locks leaves counts that are still good to read.
+/// A thread that panicked while holding one of these locks leaves counters that can still be read.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -203,7 +203,7 @@ impl RequestLog {
         self.epoch
     }
 
-    /// The counts of this host name, made at its first request.
+    /// The counters of this host name, created at its first request.
     pub(crate) fn host(&self, name: &str) -> Arc<HostState> {
         let mut hosts = locked(&self.hosts);
         if let Some(host) = hosts.get(name) {
@@ -222,7 +222,7 @@ impl RequestLog {
         host
     }
 
-    /// A connection to this site was accepted; says which one it is.
+    /// A connection to this site was accepted; returns its number.
     pub(crate) fn opened(&self, site: usize) -> u64 {
         self.open.up();
         if let Some(site) = self.sites.get(site) {
@@ -300,7 +300,7 @@ impl RequestLog {
         entry
     }
 
-    /// The answer was given to its end (`whole`), or the connection is gone.
+    /// The response was sent completely (`whole`), or the connection has ended.
     pub(crate) fn end(&self, host: &HostState, site: usize, entry: LogIndex, whole: bool, now: Instant) {
         host.now.fetch_sub(1, Relaxed);
         self.at_once.down();
@@ -320,16 +320,16 @@ impl RequestLog {
         self.tell();
     }
 
-    /// Wakes those who wait for something to happen. Nearly always there is nobody.
+    /// Wakes waiting callers. Usually there are none.
     fn tell(&self) {
         if self.waiters.load(SeqCst) > 0 {
-            // With the lock held, a waiter is either before its check or inside the wait: it cannot miss this.
+            // With the lock held, a waiter is either before its check or inside the wait, so it cannot miss this.
             let _lock = locked(&self.wait_lock);
             self.changed.notify_all();
         }
     }
 
-    /// Blocks until `met` holds or the time is over; says whether it holds.
+    /// Blocks until `met` holds or the time is over; returns whether it holds.
     pub(crate) fn wait(&self, timeout: Duration, mut met: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + timeout;
         self.waiters.fetch_add(1, SeqCst);

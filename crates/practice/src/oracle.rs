@@ -1,7 +1,7 @@
-//! The oracle: what a correct crawl of a graph must find, worked out without any server.
+//! The oracle: the records that a correct crawl of a graph must contain, computed without a server.
 //!
-//! Invariant: the oracle asks the graph only for what a page does and links to, never for its bytes; that the bytes say
-//! the same is checked by tests which read the rendered pages.
+//! Invariant: the oracle uses only what a page does and links to, never its bytes; tests that parse the rendered pages check
+//! that the bytes agree.
 
 use crate::graph::{Graph, PageId, PageKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -15,19 +15,19 @@ pub enum CrawlReach {
     Everywhere,
 }
 
-/// What must be recorded for a URL.
+/// The expected record of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedRecord {
-    /// 0 for a host that never answers.
+    /// 0 for a host that never responds.
     pub status: u16,
     /// Distinct URLs that the page links to, in scope or not.
     pub links: u32,
-    /// Where it redirects to.
+    /// The redirect target.
     pub redirect: Option<String>,
 }
 
 impl Graph {
-    /// Every URL that a crawl from these roots must visit, and what it must find there.
+    /// Every URL that a crawl from these roots must visit, with its expected record.
     pub fn reachable(
         &self,
         roots: impl IntoIterator<Item = PageId>,

@@ -1,9 +1,9 @@
-//! Which pages were asked for: a count and a digest of the set, so that two visitors can be compared without lists.
+//! Which pages were requested: a count and a digest of the set, so that two crawlers can be compared without lists.
 //!
-//! A page counts when it is answered with status 200, however often that happens. The digest does not depend on the
-//! order, and is the same for the same set in every process.
+//! A page counts once it was served with status 200. The digest does not depend on the order and is the same for the same
+//! set in every process.
 //!
-//! Invariant: equal digests and equal counts mean equal sets, but for chances of one in 2⁶⁴.
+//! Invariant: equal digests and equal counts mean equal sets, except with a probability of 2⁻⁶⁴.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -35,7 +35,7 @@ impl Pages {
     }
 }
 
-/// The keys are hashes already.
+/// The keys are already hashes.
 #[derive(Debug, Default)]
 struct AsIs(u64);
 

@@ -1,7 +1,7 @@
-//! A proxy to practise with: HTTP (whole requests and `CONNECT`) or SOCKS 5, a thread for every connection.
+//! A test proxy: HTTP (whole requests and `CONNECT`) or SOCKS 5, with one thread per connection.
 //!
-//! It knows the names that it is told and no others, and it remembers what it was asked for, with everything that a client
-//! should say to a proxy and to nobody else.
+//! It resolves only the names that it was given, and records requests with everything that a client must send only to a
+//! proxy.
 //!
 //! Invariant: it connects to loopback addresses only.
 
@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A proxy that is to be.
+/// A proxy to be started.
 #[derive(Default)]
 pub struct PracticeProxy {
     socks: bool,
@@ -35,19 +35,19 @@ impl PracticeProxy {
         PracticeProxy { socks: true, ..PracticeProxy::default() }
     }
 
-    /// Lets in only those who know this.
+    /// Requires these credentials.
     pub fn login(mut self, name: &str, password: &str) -> PracticeProxy {
         self.login = Some((name.to_owned(), password.to_owned()));
         self
     }
 
-    /// It knows where this host is.
+    /// Adds the address of a host.
     pub fn name(mut self, name: &str, address: IpAddr) -> PracticeProxy {
         self.names.push((name.to_owned(), address));
         self
     }
 
-    /// Whatever it is asked for, it says this and closes.
+    /// Sends this to every request and closes.
     pub fn saying(mut self, answer: impl Into<Vec<u8>>) -> PracticeProxy {
         self.answer = Some(answer.into());
         self
@@ -62,7 +62,7 @@ impl PracticeProxy {
         Ok(RunningProxy { server, asked })
     }
 
-    /// Serves one client; `note` is told what it asks for.
+    /// Serves one client; `note` is called with what it requests.
     pub(crate) fn serve(&self, talk: &RawConnection, note: impl Fn(String)) -> io::Result<()> {
         if self.socks { self.serve_socks(talk, note) } else { self.serve_http(talk, note) }
     }
@@ -149,7 +149,7 @@ impl PracticeProxy {
         }
     }
 
-    /// A connection to `host:port`.
+    /// Connects to `host:port`.
     fn connect(&self, target: &str) -> io::Result<TcpStream> {
         let unknown = || io::Error::from(io::ErrorKind::NotFound);
         let (host, port) = target.rsplit_once(':').ok_or_else(unknown)?;
@@ -165,17 +165,17 @@ impl RunningProxy {
         self.server.address
     }
 
-    /// What it was asked for: heads of requests, or `SOCKS host:port`.
+    /// What was requested: heads of requests, or `SOCKS host:port`.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Carries bytes both ways until both sides have had enough.
+/// Copies bytes in both directions until one side closes.
 fn splice(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Whoever leaves first ends it for both.
+            // The first side to close ends both directions.
             let _ = io::copy(&mut host, &mut client);
             let _ = client.shutdown(Shutdown::Write);
         });

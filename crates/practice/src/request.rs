@@ -1,6 +1,6 @@
-//! A request's head, as far as a practice server has to understand it.
+//! Parsing of request heads, as far as the practice server needs it.
 //!
-//! Invariant: nothing is copied. A [`Request`] borrows from the bytes received, and `parse` says how many of them it used.
+//! Invariant: nothing is copied. A [`Request`] borrows from the received bytes, and `parse` returns how many it used.
 
 use memchr::{memchr, memmem};
 
@@ -8,21 +8,21 @@ use memchr::{memchr, memmem};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
-    /// Path and query as they were asked for. A proxy-style absolute target loses its scheme and host.
+    /// Path and query as requested. An absolute target, as sent to a proxy, loses its scheme and host.
     pub(crate) target: &'a str,
-    /// The `Host` header, empty where there was none.
+    /// The `Host` header; empty if there is none.
     pub(crate) host: &'a str,
-    /// The client said that it will close, or speaks HTTP/1.0 without keep-alive, or sends a body we don't read.
+    /// The client will close, or uses HTTP/1.0 without keep-alive, or sends a body that is not read.
     pub(crate) last: bool,
     pub(crate) user_agent: &'a str,
-    /// All header lines, for those who want to look closer.
+    /// All header lines.
     lines: &'a [u8],
 }
 
-/// What `parse` found.
+/// The result of `parse`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ParsedHead<'a> {
-    /// A whole head, and how many bytes it took.
+    /// A complete head, and its length in bytes.
     Whole(Request<'a>, usize),
     /// More bytes are needed.
     Partial,
@@ -51,7 +51,7 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
     let mut request =
         Request { method, target: path_of(target), host: "", last: version == "HTTP/1.0", user_agent: "", lines };
     for (name, value) in headers(lines) {
-        // The length rules out nearly every other header before any letter is compared.
+        // The length rules out nearly every other header before any byte is compared.
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => request.host = value,
             10 if name.eq_ignore_ascii_case("connection") => {
@@ -71,7 +71,7 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedHead<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Header lines in order; those that are not UTF-8 are left out.
+    /// Header lines in order, without those that are not UTF-8.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         headers(self.lines)
     }
@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
         self.headers().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The host without its port: what politeness is owed to.
+    /// The host without its port, which is the unit of politeness.
     pub(crate) fn host_name(&self) -> &'a str {
         host_name(self.host)
     }

@@ -1,24 +1,23 @@
-//! What a scripted page says when it is asked, as plain data.
+//! Scripted responses, as plain data.
 //!
-//! An [`Response`] describes one response from its first byte to the fate of the connection: what is said, how the body is
-//! framed, how fast it comes, and how it ends. It holds no closures, so an answer can be compared, printed and cloned.
-//! Being wrong is part of the job: a practice web must be able to lie about lengths, to stop in the middle of a byte
-//! and to hang up without a word.
+//! A [`Response`] describes one response up to the end of the connection: content, framing, speed and ending. It contains
+//! no closures, so it can be compared, printed and cloned. Incorrect responses are part of its purpose: wrong lengths,
+//! truncation within a byte sequence, closing without a response.
 //!
-//! Invariant: an `Response` is only a description. What goes over the wire is decided once, in `score.rs`.
+//! Invariant: a `Response` is only a description. `script.rs` decides once what goes over the wire.
 
 use std::time::Duration;
 
-/// How the end of the body is made known.
+/// How the end of the body is indicated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
     /// `Content-Length` with the true length.
     Length,
-    /// `Content-Length` with another number than the body has.
+    /// `Content-Length` with a wrong length.
     FalseLength(u64),
-    /// `Transfer-Encoding: chunked`, cut at these sizes; the last size repeats until the body is used up.
+    /// `Transfer-Encoding: chunked` with chunks of these sizes; the last size repeats.
     Chunked(Vec<usize>),
-    /// No length at all: the body ends where the connection ends (HTTP/1.0 style).
+    /// No length: the body ends with the connection (HTTP/1.0 style).
     UntilClose,
 }
 
@@ -27,31 +26,31 @@ pub enum BodyFraming {
 pub enum ResponseEnd {
     /// The connection stays open for the next request.
     KeepAlive,
-    /// The answer says `ClientConnection: close`, and the server closes.
+    /// The response says `Connection: close`, and the server closes.
     Close,
-    /// The answer promises keep-alive, and the server closes all the same: the client's idle connection goes stale.
+    /// The response promises keep-alive, but the server closes: the client's idle connection becomes stale.
     SilentClose,
-    /// The connection is cut with a TCP reset.
+    /// The connection is reset (TCP RST).
     Reset,
-    /// Nothing more is said and the connection stays open, even where the answer is not complete.
+    /// Nothing more is sent and the connection stays open, even if the response is incomplete.
     Hang,
 }
 
-/// A body that comes in small pieces.
+/// A body that is sent in small pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drip {
-    /// Bytes in one piece (at least 1).
+    /// Bytes per piece (at least 1).
     pub bytes: usize,
     /// Time between two pieces.
     pub every: Duration,
 }
 
-/// What the body is made of.
+/// The content of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseBody {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// These bytes, then so much filler text that the body has `length` bytes. Filler costs no memory, however long.
+    /// These bytes, then filler text up to `length` bytes. Filler costs no memory.
     Filled { start: Vec<u8>, length: u64 },
 }
 
@@ -116,7 +115,7 @@ impl Response {
         Response::new(200, Some("text/html; charset=utf-8"), body.into())
     }
 
-    /// 200 with an HTML page that holds an `a` element for each of these links and nothing else of interest.
+    /// 200 with an HTML page that contains an `a` element for each of these links.
     pub fn links<S: AsRef<str>>(links: impl IntoIterator<Item = S>) -> Response {
         let mut html = String::from("<!doctype html>\n<title>Links</title>\n<ul>\n");
         for link in links {
@@ -153,29 +152,29 @@ impl Response {
         Response { status, ..Response::html(body) }
     }
 
-    /// A redirect to `target`, written into `Location` as it is given.
+    /// A redirect to `target`, which is written to `Location` unchanged.
     pub fn redirect(target: &str, status: u16) -> Response {
         Response::status(status).header("Location", target)
     }
 
-    /// Exactly these bytes on the wire, then the connection closes (another [`Response::ending`] may be asked for).
+    /// Exactly these bytes on the wire, then the connection closes (unless [`Response::ending`] is set).
     pub fn raw(wire: impl Into<Vec<u8>>) -> Response {
         let mut answer = Response::bytes("").ending(ResponseEnd::SilentClose);
         answer.raw = Some(wire.into());
         answer
     }
 
-    /// Never answers: the request is read and nothing happens until the client gives up.
+    /// Never responds: the request is read, and nothing happens until the client disconnects.
     pub fn hang() -> Response {
         Response::raw("").ending(ResponseEnd::Hang)
     }
 
-    /// Resets the connection (TCP RST) instead of answering.
+    /// Resets the connection (TCP RST) instead of responding.
     pub fn reset() -> Response {
         Response::raw("").ending(ResponseEnd::Reset)
     }
 
-    /// Closes the connection without a byte of answer.
+    /// Closes the connection without a response.
     pub fn close() -> Response {
         Response::raw("")
     }
@@ -186,27 +185,27 @@ impl Response {
         self
     }
 
-    /// Adds `count` headers of `size` bytes each: a huge head.
+    /// Adds `count` headers of `size` bytes each.
     pub fn huge_head(mut self, count: usize, size: usize) -> Response {
         self.headers.extend((0..count).map(|n| (format!("X-Huge-{n}"), vec![b'h'; size])));
         self
     }
 
-    /// Replaces the content type (`None` leaves the header out).
+    /// Replaces the content type (`None` omits the header).
     pub fn content_type<'a>(mut self, value: impl Into<Option<&'a str>>) -> Response {
         self.content_type = value.into().map(str::to_owned);
         self
     }
 
-    /// Names a charset in the content type. The body is taken as it is: see [`Response::encoded`] for one that fits.
+    /// Declares a charset in the content type. The body is unchanged: see [`Response::encoded`].
     pub fn charset(mut self, label: &str) -> Response {
         let essence = self.content_type.as_deref().and_then(|t| t.split(';').next()).unwrap_or("text/html");
         self.content_type = Some(format!("{essence}; charset={label}"));
         self
     }
 
-    /// Turns a UTF-8 body into this charset (a WHATWG label) and names it in the content type.
-    /// An unknown label leaves the bytes as they are.
+    /// Encodes a UTF-8 body in this charset (a WHATWG label) and declares it in the content type.
+    /// An unknown label leaves the bytes unchanged.
     pub fn encoded(mut self, label: &str) -> Response {
         if let (ResponseBody::Bytes(bytes), Some(encoding)) =
             (&mut self.body, encoding_rs::Encoding::for_label(label.as_bytes()))
@@ -228,18 +227,18 @@ impl Response {
         self
     }
 
-    /// Replaces the words after the status.
+    /// Replaces the reason phrase.
     pub fn reason(mut self, words: &str) -> Response {
         self.reason = Some(words.to_owned());
         self
     }
 
-    /// The body is already encoded this way (`gzip`, `br`, ...): only the header is added.
+    /// The body is already encoded this way (`gzip`, `br`, ...): only adds the header.
     pub fn content_encoding(self, coding: &str) -> Response {
         self.header("Content-Encoding", coding)
     }
 
-    /// Compresses the body with gzip and says so.
+    /// Compresses the body with gzip and adds the header.
     pub fn gzip(mut self) -> Response {
         use std::io::{Read, Write};
         let (start, length) = match &self.body {
@@ -249,7 +248,7 @@ impl Response {
         let mut filler = crate::filler::Reader::new(length.saturating_sub(start.len() as u64));
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         let mut block = vec![0; 1 << 16];
-        // Writing into a Vec cannot fail; a fault here would only leave the body shorter.
+        // Writing into a Vec cannot fail; an error would only shorten the body.
         let _ = encoder.write_all(&start);
         while let Ok(n @ 1..) = filler.read(&mut block) {
             let _ = encoder.write_all(&block[..n]);
@@ -258,50 +257,50 @@ impl Response {
         self.content_encoding("gzip")
     }
 
-    /// Waits so long before the first byte.
+    /// Waits this long before the first byte.
     pub fn delay(mut self, delay: Duration) -> Response {
         self.delay = delay;
         self
     }
 
-    /// Sends the head at once and waits so long before the body.
+    /// Sends the head at once and waits this long before the body.
     pub fn body_delay(mut self, delay: Duration) -> Response {
         self.body_delay = delay;
         self
     }
 
-    /// Sends the body in pieces of `bytes`, one each time `every` has passed.
+    /// Sends the body in pieces of `bytes`, one per `every`.
     pub fn drip(mut self, bytes: usize, every: Duration) -> Response {
         self.drip = Some(Drip { bytes: bytes.max(1), every });
         self
     }
 
-    /// Sends head and body in pieces (slow heads are another trap than slow bodies).
+    /// Sends head and body in pieces.
     pub fn drip_all(mut self, bytes: usize, every: Duration) -> Response {
         self.drip_head = true;
         self.drip(bytes, every)
     }
 
-    /// Cuts the body in chunks of these sizes; the last size repeats.
+    /// Splits the body into chunks of these sizes; the last size repeats.
     pub fn chunked(mut self, sizes: impl Into<Vec<usize>>) -> Response {
         self.framing = BodyFraming::Chunked(sizes.into());
         self
     }
 
-    /// Gives no length: the body ends with the connection.
+    /// Declares no length: the body ends with the connection.
     pub fn until_close(mut self) -> Response {
         self.framing = BodyFraming::UntilClose;
         self.ending = ResponseEnd::Close;
         self
     }
 
-    /// Announces another length than the body has.
+    /// Declares a wrong length.
     pub fn false_length(mut self, length: u64) -> Response {
         self.framing = BodyFraming::FalseLength(length);
         self
     }
 
-    /// Speaks HTTP/1.0 (the connection closes unless another ending was asked for).
+    /// Uses HTTP/1.0 (the connection closes unless another ending is set).
     pub fn http10(mut self) -> Response {
         self.http10 = true;
         if self.ending == ResponseEnd::KeepAlive {
@@ -310,7 +309,7 @@ impl Response {
         self
     }
 
-    /// Stops after so many bytes of the framed body and closes without a word, whatever length was announced.
+    /// Stops after this many bytes of the framed body and closes, whatever length was declared.
     pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
         if self.ending == ResponseEnd::KeepAlive {
@@ -319,23 +318,23 @@ impl Response {
         self
     }
 
-    /// Says what becomes of the connection after the last byte.
+    /// Sets what happens to the connection after the last byte.
     pub fn ending(mut self, ending: ResponseEnd) -> Response {
         self.ending = ending;
         self
     }
 
-    /// Says `ClientConnection: close`, and closes.
+    /// Sends `Connection: close` and closes.
     pub fn close_after(self) -> Response {
         self.ending(ResponseEnd::Close)
     }
 
-    /// Promises keep-alive and closes silently: the next request on this connection finds it stale.
+    /// Promises keep-alive and closes silently: the next request on this connection fails.
     pub fn keep_alive_then_close(self) -> Response {
         self.ending(ResponseEnd::SilentClose)
     }
 
-    /// Sends an interim answer (1xx) first. May be called more than once.
+    /// Sends an interim response (1xx) first. May be called more than once.
     pub fn interim(mut self, status: u16, headers: &[(&str, &str)]) -> Response {
         let mut bytes = format!("HTTP/1.1 {status} {}\r\n", reason(status)).into_bytes();
         for (name, value) in headers {
@@ -346,26 +345,26 @@ impl Response {
         self
     }
 
-    /// Carries this entity tag (without quotes), and answers 304 where `If-None-Match` names it.
+    /// Sends this entity tag (without quotes), and responds with 304 if `If-None-Match` names it.
     pub fn etag(mut self, tag: &str) -> Response {
         self.etag = Some(tag.to_owned());
         self.header("ETag", format!("\"{tag}\""))
     }
 
-    /// Carries this date, and answers 304 where `If-Modified-Since` repeats it and no `If-None-Match` is there.
+    /// Sends this date, and responds with 304 if `If-Modified-Since` repeats it and there is no `If-None-Match`.
     pub fn last_modified(mut self, date: &str) -> Response {
         self.last_modified = Some(date.to_owned());
         self.header("Last-Modified", date)
     }
 
-    /// Asking for this page is a violation (robots.txt forbids it, say), and is counted as one.
+    /// A request for this page is counted as a violation, for example because robots.txt disallows it.
     pub fn forbidden(mut self) -> Response {
         self.forbidden = true;
         self
     }
 }
 
-/// The usual words for a status.
+/// The usual reason phrase of a status.
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -1,44 +1,44 @@
-//! A score: an [`Response`] written out as the steps a connection plays, one after the other.
+//! A script: a [`Response`] compiled into the steps that a connection executes.
 //!
-//! Everything about an answer that can be decided before it is asked for is decided here, once, when the web starts:
-//! heads are rendered, chunks are cut, small answers become a single piece of bytes. Playing a score allocates nothing.
+//! Everything that can be decided before the request is decided here, once, when the web starts: heads are rendered, chunks
+//! are split, small responses become one byte sequence. Executing a script does not allocate.
 //!
-//! Invariant: a score without a closing step leaves the connection ready for the next request.
+//! Invariant: a script without a closing step leaves the connection ready for the next request.
 
 use crate::response::{BodyFraming, Response, ResponseBody, ResponseEnd, reason};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One thing a connection does.
+/// One step.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Write these bytes.
     Send(Arc<[u8]>),
-    /// Write so many bytes of filler.
+    /// Write this many bytes of filler.
     Fill(u64),
-    /// Write these bytes in pieces, one each time the duration has passed.
+    /// Write these bytes in pieces, one per duration.
     Drip(Arc<[u8]>, usize, Duration),
-    /// Do nothing for so long.
+    /// Wait this long.
     Wait(Duration),
-    /// Close in an orderly way.
+    /// Close cleanly.
     Close,
-    /// Close without the end that TLS promises: how a truncated answer ends.
+    /// Close without TLS close_notify, as a truncated response does.
     Cut,
     /// Close with a reset.
     Reset,
-    /// Do nothing until the client leaves.
+    /// Wait until the client disconnects.
     Hang,
 }
 
-/// An answer made ready to be played any number of times.
+/// A compiled response, which can be sent any number of times.
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// 0 where the answer has none.
+    /// 0 if the response has none.
     pub(crate) status: u16,
     pub(crate) steps: Vec<Step>,
     /// The steps for a HEAD request: everything up to the end of the head.
     pub(crate) head: Vec<Step>,
-    /// The steps for a request that already has this very version, and the validators that say so.
+    /// The steps for a conditional request with a matching validator, and the validators.
     pub(crate) unchanged: Vec<Step>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
@@ -125,7 +125,7 @@ fn head_bytes(answer: &Response) -> Vec<u8> {
         line("Content-Type", kind.as_bytes());
     }
     match &answer.framing {
-        // These never have a body, and saying so would be wrong for two of them.
+        // These statuses have no body, and two of them must not declare a length.
         BodyFraming::Length if matches!(answer.status, 100..=199 | 204 | 304) => {}
         BodyFraming::Length => line("Content-Length", length(&answer.body).to_string().as_bytes()),
         BodyFraming::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
@@ -152,7 +152,7 @@ fn length(body: &ResponseBody) -> u64 {
     }
 }
 
-/// The body as it goes over the wire: bytes, and how much filler follows them.
+/// The body as sent: bytes, and the amount of filler after them.
 fn framed_body(answer: &Response) -> (Vec<u8>, u64) {
     let (mut bytes, mut fill) = match &answer.body {
         ResponseBody::Bytes(bytes) => (bytes.clone(), 0),

@@ -1,6 +1,6 @@
-//! The server as a program: flags in, one line of JSON when it is ready, then commands on standard input.
+//! The server as a program: flags, one line of JSON when it is ready, then commands on standard input.
 //!
-//! Invariant: standard output carries nothing but lines of JSON, so that a parent process can read it blindly.
+//! Invariant: standard output contains only lines of JSON, so that a parent process can parse it.
 
 use crate::family::{Family, HELP, ServeOptions};
 use serde::{Deserialize, Serialize};
@@ -9,23 +9,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The first line of output: where everything is.
+/// The first line of output: all addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyLine {
     pub pid: u32,
     pub addresses: Vec<SocketAddr>,
-    /// Where a crawl begins: the first thousand roots (`--roots-out` writes all).
+    /// The first thousand roots (`--roots-out` writes all).
     pub roots: Vec<String>,
-    /// Pages that there are to find, where that is known.
+    /// The number of pages to find, if known.
     pub pages: Option<u64>,
-    /// The file with the authority's certificate, where one was asked for.
+    /// The file with the authority's certificate, if requested.
     pub ca: Option<PathBuf>,
 }
 
 const ROOTS_SHOWN: usize = 1000;
 
-/// Runs the program with these arguments (without the program's name) and returns its exit code:
-/// 0 when it was told to stop, 1 when serving failed, 2 when the arguments are wrong.
+/// Runs the program with these arguments (without the program's name) and returns its exit code: 0 after a stop command, 1
+/// if serving failed, 2 for wrong arguments.
 pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
     let mut args = args.into_iter();
     let complain = |text: &dyn std::fmt::Display| {
@@ -69,7 +69,7 @@ fn hostile(args: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::
     }
 }
 
-/// Prints the least time that a crawl of a graph can take, as a line of JSON.
+/// Prints the minimum time of a crawl of a graph, as a line of JSON.
 fn tell_ideal(flags: impl Iterator<Item = String>, complain: &dyn Fn(&dyn std::fmt::Display)) -> i32 {
     let flags: Vec<String> = flags.collect();
     if flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "-h")) {
@@ -115,13 +115,13 @@ fn run(order: &ServeOptions) -> io::Result<()> {
         }
     }
     if order.forever {
-        // Served until a signal ends the process.
+        // Serves until a signal ends the process.
         while !web.wait_until(Duration::from_secs(3600), |_| false) {}
     }
     web.stop()
 }
 
-/// Every connection is a file, and the usual limit is meant for other programs. Where it cannot be raised it stays.
+/// Raises the limit of open files, because every connection is one. Ignored if that fails.
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

@@ -1,9 +1,9 @@
-//! The loop: one thread, one epoll, any number of connections.
+//! The event loop: one thread, one epoll instance, any number of connections.
 //!
-//! Every thread watches all listeners (the kernel wakes one of them for a new client), and keeps the connections it
-//! accepted. Threads share nothing on the path of a request but the counts of the log.
+//! Every thread watches all listeners (the kernel wakes one of them for a new client) and keeps the connections that it
+//! accepted. On the path of a request, threads share only the counters of the log.
 //!
-//! Invariant: nothing in here blocks but the wait for events.
+//! Invariant: nothing blocks except waiting for events.
 
 use crate::connection::{ClientConnection, ConnectionContext, Disposition};
 use crate::http2::HandedOver;
@@ -35,7 +35,7 @@ pub(crate) struct ServerThread {
     epoll: OwnedFd,
     timers: DeadlineQueue,
     slots: Slab<Slot>,
-    /// Counts up with every connection, so that a late event cannot hit a slot's next owner.
+    /// Incremented per connection, so that a late event cannot reach the next owner of a slot.
     generation: u32,
     /// Where connections that speak HTTP/2 go.
     outbox: Option<UnboundedSender<HandedOver>>,
@@ -44,7 +44,7 @@ pub(crate) struct ServerThread {
 struct Slot {
     connection: ClientConnection,
     generation: u32,
-    /// What the timers and epoll were told.
+    /// What the timers and epoll are currently set to.
     alarm: Option<Instant>,
     watching: EventFlags,
 }
@@ -117,20 +117,20 @@ impl ServerThread {
                 Ok((socket, peer)) => {
                     let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
                     if peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback()) {
-                        // A client that is gone before it was greeted is no fault.
+                        // A client that disconnected before it was accepted is not an error.
                         let _ = self.greet(socket, index, bench);
                     }
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    // No file is free: look away for a moment instead of being told so again and again.
+                    // No file descriptor is free: pause accepting instead of spinning.
                     for site in &shared.sites {
                         let _ = epoll::delete(&self.epoll, &site.listener);
                     }
                     self.timers.set(bench.now + Duration::from_millis(10), RELISTEN);
                     return;
                 }
-                // The client gave up in between, or we were interrupted: there may be others.
+                // The client gave up meanwhile, or the call was interrupted: there may be others.
                 Err(_) => {}
             }
         }
@@ -154,7 +154,7 @@ impl ServerThread {
         epoll::add(&self.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
         let connection = ClientConnection::new(ClientStream::new(socket, tls), index, &bench.shared.log);
         entry.insert(Slot { connection, generation: self.generation, alarm: None, watching: EventFlags::IN });
-        // Most clients have sent their request by now; if not, epoll will tell.
+        // Most clients have already sent their request; otherwise epoll reports it.
         self.with(token, bench, |connection, bench| connection.readable(bench));
         Ok(())
     }
@@ -175,7 +175,7 @@ impl ServerThread {
         self.with(token, bench, |connection, bench| connection.rang(bench));
     }
 
-    /// Lets a connection work, then does what it now waits for, or drops it.
+    /// Runs a connection, then registers what it waits for, or drops it.
     fn with(
         &mut self,
         token: u64,
@@ -196,7 +196,7 @@ impl ServerThread {
                 let _ = epoll::delete(&self.epoll, wire.fd());
             }
             if let (Some(connection), Some(outbox)) = (slot.connection.hand_over(), &self.outbox) {
-                // The receiver is gone only where everything is.
+                // The receiver has ended only if the whole web has.
                 let _ = outbox.send(connection);
             }
             return;

@@ -1,11 +1,10 @@
-//! A site: a listening address and what is found there.
+//! A site: a listening address and its pages.
 //!
-//! A [`Site`] is bound as soon as it is made, so its address is known while pages are written and sites can link to each
-//! other. Pages are looked up by path and query, exactly as asked for. A path that starts with `//` names a host as well
-//! (`//b.test/x`), so that one address can be several sites: how strict and lenient host rules, and hosts that share an
-//! address, are tested. A path that ends in `?*` stands for every query.
+//! A [`Site`] is bound when it is created, so its address is known while pages are written and sites can link to each
+//! other. Pages are looked up by path and query, exactly as requested. A path that starts with `//` names a host as well
+//! (`//b.test/x`), so that one address can serve several hosts. A path that ends in `?*` matches every query.
 //!
-//! Invariant: a site answers every request; what was not scripted is the graph's, or else the fallback's (a 404).
+//! Invariant: a site responds to every request: with a scripted page, a page of its graph, or the fallback (404).
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
@@ -48,8 +47,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// A plain HTTP site at this address; port 0 picks a free one. Only loopback addresses are accepted, and `0.0.0.0`,
-    /// which means all of 127.0.0.0/8: connections from elsewhere are turned away.
+    /// A plain HTTP site at this address; port 0 picks a free one. Only loopback addresses are accepted, and `0.0.0.0`, which
+    /// means all of 127.0.0.0/8: other connections are rejected.
     pub fn http(address: &str) -> io::Result<Site> {
         Site::bind(address, None)
     }
@@ -94,7 +93,7 @@ impl Site {
         }
     }
 
-    /// An absolute URL on this site by another host name (the client needs to be told where that is).
+    /// An absolute URL on this site with another host name (the client must be told its address).
     pub fn url_as(&self, host: &str, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{host}:{}{path}", self.address.port())
@@ -126,24 +125,24 @@ impl Site {
         self
     }
 
-    /// Never lets a client resume a TLS session.
+    /// Never resumes TLS sessions.
     pub fn without_resumption(mut self) -> Site {
         self.resume = false;
         self
     }
 
-    /// A page that always answers the same.
+    /// A page that always responds the same.
     pub fn page(self, path: &str, answer: Response) -> Site {
         self.sequence(path, [answer])
     }
 
-    /// A page that gives these answers one after the other; the last one repeats.
+    /// A page that sends these responses in turn; the last one repeats.
     pub fn sequence(mut self, path: &str, answers: impl IntoIterator<Item = Response>) -> Site {
         self.pages.insert(path.into(), answers.into_iter().collect());
         self
     }
 
-    /// A page that fails `times` times in this way, and then succeeds.
+    /// A page that fails `times` times with this response and then succeeds.
     pub fn fail_times(self, path: &str, times: usize, failure: Response, success: Response) -> Site {
         let failures = std::iter::repeat_n(failure, times);
         self.sequence(path, failures.chain([success]))
@@ -154,24 +153,24 @@ impl Site {
         self.page(path, Response::redirect(target, status))
     }
 
-    /// What robots.txt says. For odd behaviour of robots.txt, script `/robots.txt` as a page.
+    /// The content of robots.txt. For other behaviour, script `/robots.txt` as a page.
     pub fn robots(self, text: &str) -> Site {
         self.page("/robots.txt", Response::text(text))
     }
 
-    /// What is said where nothing was scripted (a 404 unless changed).
+    /// The response for everything that is not scripted (default: 404).
     pub fn fallback(mut self, answer: Response) -> Site {
         self.fallback = answer;
         self
     }
 
-    /// Serves a graph where nothing was scripted.
+    /// Serves a graph where nothing is scripted.
     pub fn graph(mut self, graph: &Arc<Graph>) -> Site {
         self.graph = Some(Arc::clone(graph));
         self
     }
 
-    /// Scripted paths and where the last answer of each links or redirects to.
+    /// Scripted paths, and the link and redirect targets of the last response of each.
     #[cfg(test)]
     pub(crate) fn hrefs(&self) -> impl Iterator<Item = (String, Vec<String>)> {
         use crate::response::ResponseBody;
@@ -187,7 +186,7 @@ impl Site {
         })
     }
 
-    /// Makes everything ready to be served.
+    /// Prepares everything for serving.
     pub(crate) fn content(&self) -> SiteContent {
         let by_host = self.pages.keys().any(|path| path.starts_with("//"));
         let scripted = |answers: &Vec<Response>| Scripted {
@@ -204,21 +203,21 @@ impl Site {
     }
 }
 
-/// A listening socket with a backlog large enough for thousands of clients that come at once.
+/// A listening socket with a backlog large enough for thousands of simultaneous clients.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
-    // Nothing is lost on the way, so there is no congestion to control: what does so by a timer for each packet (BBR, the
-    // usual one here and there) would cost more than the page. Where this one is not to be had, the usual one has to do.
+    // Loopback loses no packets, so congestion control only costs time; BBR, the default on some systems, sets a timer per
+    // packet. Ignored where Reno is not available.
     let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     rustix::net::listen(&socket, 16_384)?;
     Ok(TcpListener::from(socket))
 }
 
-/// A page and how often it was asked for.
+/// A page and the number of its requests.
 struct Scripted {
     scores: Vec<Arc<Script>>,
     asked: AtomicUsize,
@@ -237,7 +236,7 @@ impl Scripted {
     }
 }
 
-/// What a site says, ready to be served.
+/// The content of a site, ready to be served.
 pub(crate) struct SiteContent {
     pages: HashMap<Box<str>, Scripted>,
     by_host: bool,
@@ -246,7 +245,7 @@ pub(crate) struct SiteContent {
     graph: Option<Arc<Graph>>,
 }
 
-/// Where an answer comes from.
+/// Where a response comes from.
 pub(crate) enum ResponseSource {
     Scripted(Arc<Script>),
     Page(Arc<Graph>, PageId),

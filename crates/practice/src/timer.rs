@@ -1,8 +1,8 @@
-//! When whom to wake: deadlines in order, and one timer of the system for the earliest of them.
+//! A timer queue: ordered deadlines, and one system timer for the earliest.
 //!
-//! Ten thousand waiting connections cost one entry each in an ordered set and nothing else. The system is told about the
-//! earliest deadline only, and only when that changes. A `timerfd` is used instead of epoll's own time-out, which is
-//! counted in whole milliseconds: too coarse where a latency of 25 ms is to be kept within a percent.
+//! Each waiting connection costs one entry in an ordered set. The system timer is updated only when the earliest deadline
+//! changes. A `timerfd` is used because epoll's timeout has millisecond resolution, too coarse to keep a latency of 25 ms
+//! within a percent.
 //!
 //! Invariant: a token has at most one deadline.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct DeadlineQueue {
     order: BTreeSet<(Instant, u64)>,
     alarm: OwnedFd,
-    /// What the alarm is set to.
+    /// The current setting of the system timer.
     armed: Option<Instant>,
 }
 
@@ -27,7 +27,7 @@ impl DeadlineQueue {
         Ok(DeadlineQueue { order: BTreeSet::new(), alarm, armed: None })
     }
 
-    /// What to watch for reading; no need to read from it.
+    /// The descriptor to watch for reading.
     pub(crate) fn alarm(&self) -> BorrowedFd<'_> {
         self.alarm.as_fd()
     }
@@ -40,7 +40,7 @@ impl DeadlineQueue {
         self.order.remove(&(due, token));
     }
 
-    /// The next token whose time has come.
+    /// The next expired token.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<u64> {
         let &(due, token) = self.order.first()?;
         if due > now {
@@ -50,13 +50,13 @@ impl DeadlineQueue {
         Some(token)
     }
 
-    /// Tells the system about the earliest deadline, if that has changed.
+    /// Sets the system timer to the earliest deadline, if that has changed.
     pub(crate) fn arm(&mut self) -> io::Result<()> {
         let earliest = self.order.first().map(|&(due, _)| due);
         if earliest == self.armed {
             return Ok(());
         }
-        // Zero would switch the alarm off, so a deadline that has just passed is set one nanosecond ahead.
+        // Zero would disarm the timer, so a deadline that has just passed is set one nanosecond ahead.
         let wait = earliest
             .map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -67,10 +67,10 @@ impl DeadlineQueue {
         Ok(())
     }
 
-    /// The alarm rang: it has to be set anew, and until then it must not ring again.
+    /// The timer expired: it must be set again, and until then it must not fire.
     pub(crate) fn rang(&mut self) {
         let mut count = [0; 8];
-        // It may have been set anew in between, so that there is nothing to read: no harm.
+        // Ignored: if it was set again meanwhile, there is nothing to read.
         let _ = rustix::io::read(&self.alarm, &mut count);
         self.armed = None;
     }

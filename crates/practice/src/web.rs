@@ -1,6 +1,6 @@
-//! A web: sites, the threads that serve them, and the handle by which a test or a command asks what happened.
+//! A web: sites, the threads that serve them, and a handle for tests and commands.
 //!
-//! Invariant: when `start` returns, every site answers; when the handle is dropped or stopped, every thread has ended.
+//! Invariant: when `start` returns, every site responds; when the handle is dropped or stopped, all threads have ended.
 
 use crate::certificate::{TestAuthority, TlsSide};
 use crate::http2::{self, Http2, Http2Thread};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sites that are about to be served.
+/// Sites to be served.
 pub struct PracticeWeb {
     sites: Vec<Site>,
     threads: usize,
@@ -51,13 +51,13 @@ impl PracticeWeb {
         self
     }
 
-    /// How many threads serve (at least one).
+    /// The number of server threads (at least one).
     pub fn threads(mut self, threads: usize) -> PracticeWeb {
         self.threads = threads.max(1);
         self
     }
 
-    /// Keeps no entry for each request, only counts: for runs of millions of requests.
+    /// Keeps only counters, no entry per request: for runs of millions of requests.
     pub fn counts_only(mut self) -> PracticeWeb {
         self.keep_log = false;
         self
@@ -69,7 +69,7 @@ impl PracticeWeb {
         self
     }
 
-    /// What the hosts expect of visitors; see [`Stats::violations`].
+    /// The limits that crawlers must keep; see [`Stats::violations`].
     pub fn manners(mut self, manners: PolitenessLimits) -> PracticeWeb {
         self.manners = manners;
         self
@@ -81,7 +81,7 @@ impl PracticeWeb {
         self
     }
 
-    /// Starts to serve.
+    /// Starts serving.
     pub fn start(self) -> io::Result<RunningWeb> {
         let authority = match self.authority {
             Some(authority) => authority,
@@ -120,7 +120,7 @@ impl PracticeWeb {
     }
 }
 
-/// What all threads of a web share.
+/// State shared by all threads of a web.
 pub(crate) struct WebState {
     pub(crate) sites: Vec<OpenSite>,
     pub(crate) log: Arc<RequestLog>,
@@ -136,7 +136,7 @@ pub(crate) struct OpenSite {
     pub(crate) http2: Option<Http2>,
 }
 
-/// A web that is being served. Dropping it stops it.
+/// A running web. Dropping it stops it.
 pub struct RunningWeb {
     shared: Arc<WebState>,
     authority: Arc<TestAuthority>,
@@ -151,7 +151,7 @@ impl RunningWeb {
         self.shared.sites.iter().map(|site| site.address).collect()
     }
 
-    /// The authority to trust, as PEM.
+    /// The authority's certificate, as PEM.
     pub fn ca_pem(&self) -> String {
         self.authority.pem()
     }
@@ -166,7 +166,7 @@ impl RunningWeb {
         self.shared.log.seen()
     }
 
-    /// The moment that the log's times are counted from.
+    /// The moment that the log's times are relative to.
     pub fn started(&self) -> Instant {
         self.shared.log.epoch()
     }
@@ -186,12 +186,12 @@ impl RunningWeb {
         self.shared.log.open()
     }
 
-    /// Blocks until this many requests have arrived; false when the time is over first.
+    /// Blocks until this many requests have arrived; `false` if the time is over first.
     pub fn wait_requests(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
     }
 
-    /// Blocks until this many answers were given to their end.
+    /// Blocks until this many responses were sent completely.
     pub fn wait_answered(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
     }
@@ -201,12 +201,12 @@ impl RunningWeb {
         self.shared.log.wait(timeout, || self.shared.log.open() == count)
     }
 
-    /// Blocks until `met` holds; it is asked again after everything that happens on the web.
+    /// Blocks until `met` holds; it is checked after every event of the web.
     pub fn wait_until(&self, timeout: Duration, mut met: impl FnMut(&RunningWeb) -> bool) -> bool {
         self.shared.log.wait(timeout, || met(self))
     }
 
-    /// Stops serving and waits for the threads. An error that ended a thread early is told here.
+    /// Stops serving and waits for the threads. Returns the error of a thread that ended early.
     pub fn stop(mut self) -> io::Result<()> {
         self.halt()
     }
@@ -217,7 +217,7 @@ impl RunningWeb {
         for thread in self.threads.drain(..) {
             thread.join().map_err(|_| io::Error::other("a thread of the practice web panicked"))??;
         }
-        // The threads held the way to it: it ends when they have.
+        // The threads held its senders: it ends after them.
         if let Some(http2) = self.http2.take() {
             http2.join()?;
         }
@@ -227,7 +227,7 @@ impl RunningWeb {
 
 impl Drop for RunningWeb {
     fn drop(&mut self) {
-        // `stop` is for those who want to know.
+        // Errors are ignored here; `stop` returns them.
         let _ = self.halt();
     }
 }

@@ -1,6 +1,6 @@
-//! A socket, with or without TLS around it: bytes in, bytes out, and nothing that waits.
+//! A non-blocking socket, with or without TLS.
 //!
-//! Invariant: no call blocks. A short count means that the socket is full or empty for now.
+//! Invariant: no call blocks. A short count means that the socket is currently full or empty.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -8,26 +8,26 @@ use rustls::{HandshakeKind, ServerConnection};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-/// One accepted connection's way to the client.
+/// The stream of one accepted connection.
 pub(crate) struct ClientStream {
     socket: OwnedFd,
     tls: Option<Box<ServerConnection>>,
     handshaking: bool,
 }
 
-/// What a read brought.
+/// The result of a read.
 pub(crate) enum Received {
-    /// This many bytes of the buffer, in the clear.
+    /// This many plain bytes of the buffer.
     Plain(usize),
     /// Decrypted bytes, appended to the second buffer.
     Decrypted,
     /// Nothing for now.
     Nothing,
-    /// The client is gone, or talks nonsense.
+    /// The client has disconnected or violated the protocol.
     Gone,
 }
 
-/// How a TLS handshake went, told once.
+/// The result of a TLS handshake, reported once.
 pub(crate) enum Handshake {
     Full,
     Resumed,
@@ -44,7 +44,7 @@ impl ClientStream {
         self.tls.is_some()
     }
 
-    /// Whether the handshake is over and agreed on HTTP/2.
+    /// Whether the handshake is complete and negotiated HTTP/2.
     pub(crate) fn agreed_on_http2(&self) -> bool {
         !self.handshaking && self.tls.as_ref().is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"))
     }
@@ -58,7 +58,7 @@ impl ClientStream {
         self.socket.as_fd()
     }
 
-    /// Reads once. A socket that has more to give will say so again.
+    /// Reads once. Readiness is level-triggered, so remaining bytes are reported again.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], decrypted: &mut Vec<u8>) -> (Received, Option<Handshake>) {
         let n = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return (Received::Gone, None),
@@ -69,7 +69,7 @@ impl ClientStream {
         let Some(tls) = &mut self.tls else { return (Received::Plain(n), None) };
         let mut bytes = &buffer[..n];
         while !bytes.is_empty() {
-            // Refused bytes and refused packets both end the connection; an alert may wait to be sent.
+            // Refused bytes and refused records both end the connection; an alert may have to be sent.
             let taken = tls.read_tls(&mut bytes).and_then(|_| tls.process_new_packets().map_err(io::Error::other));
             if taken.is_err() {
                 let _ = self.flush();
@@ -99,7 +99,7 @@ impl ClientStream {
         (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, told)
     }
 
-    /// Sends as much as the socket takes now, and says how much that was.
+    /// Sends as much as the socket accepts now, and returns how much.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {
@@ -123,7 +123,7 @@ impl ClientStream {
         Ok(sent)
     }
 
-    /// Sends what TLS still holds back; true when there is nothing left of it.
+    /// Flushes pending TLS records; `true` when none are left.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {
@@ -136,22 +136,22 @@ impl ClientStream {
         Ok(true)
     }
 
-    /// Says goodbye as TLS wants it; without TLS, closing says enough.
+    /// Sends close_notify with TLS; without TLS, closing is sufficient.
     pub(crate) fn farewell(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            // The client may be gone already, which is as good.
+            // Ignored: the client may have disconnected.
             let _ = self.flush();
         }
     }
 
-    /// Makes closing a reset: what is in flight is thrown away, and the client is told so.
+    /// Makes closing a reset: data in flight is discarded.
     pub(crate) fn make_reset(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 }
 
-/// The socket as rustls wants to write to it.
+/// The socket as a writer for rustls.
 struct Socket<'a>(&'a OwnedFd);
 
 impl Write for Socket<'_> {

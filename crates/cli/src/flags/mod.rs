@@ -162,7 +162,7 @@ Examples:
 An interrupted crawl is resumed by running the same command again.
 Durations are written 500ms, 0.5s, 5m, 1h; sizes 64K, 10M, 1G.
 Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 bad usage, 3 broken links (--fail-on),
-130 or 143 interrupted.";
+4 all roots failed, 130 or 143 interrupted.";
 
 impl CrawlArgs {
     /// Applies the flags to the settings of a file (or the defaults).
@@ -306,6 +306,16 @@ mod tests {
         }
         for flag in COMMON_FLAGS {
             assert!(crawl.get_arguments().any(|arg| arg.get_id() == flag) || flag == "help", "{flag}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_crawl_is_in_the_documentation() {
+        let command = command();
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flags.md")).unwrap();
+        let crawl = command.find_subcommand("crawl").unwrap();
+        for flag in crawl.get_arguments().filter_map(clap::Arg::get_long).filter(|flag| *flag != "help") {
+            assert!(page.contains(&format!("--{flag}")), "--{flag} is missing in docs/flags.md");
         }
     }
 

@@ -1,6 +1,6 @@
-//! The case of one case: sites, raw servers and names, where a crawl begins, and what is looked at afterwards.
+//! Building one case: its sites, raw servers and names, the roots of the crawl, and the checks afterwards.
 //!
-//! Invariant: a [`RunningCase`] answers from the moment it is made until it is dropped, and then leaves nothing behind.
+//! Invariant: a [`RunningCase`] responds from its creation until it is dropped, and then leaves nothing behind.
 
 use super::dns::{DnsReply, NameServer, Zone};
 use super::raw::{RawConnection, RawServer};
@@ -14,13 +14,13 @@ use serde_json::Value;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-/// A check of a case's own: what it is about, and the function that decides.
+/// An additional check of a case: its title and the function that decides.
 pub struct Check {
     pub what: &'static str,
     pub decide: Box<dyn Fn(&CaseReport) -> CaseVerdict + Send + Sync>,
 }
 
-/// What a case is made of, while it is being set up.
+/// A case that is being built.
 pub struct CaseBuilder {
     ordinal: usize,
     addresses: u8,
@@ -36,7 +36,7 @@ pub struct CaseBuilder {
 }
 
 impl CaseBuilder {
-    /// An empty case. Stages with different numbers have different addresses.
+    /// An empty case. Cases with different numbers have different addresses.
     pub fn new(ordinal: usize) -> CaseBuilder {
         CaseBuilder {
             ordinal,
@@ -53,12 +53,12 @@ impl CaseBuilder {
         }
     }
 
-    /// The simplest case: one site whose front page answers so. It is the root, and what is judged.
+    /// The simplest case: one site whose front page sends this response. It is the root and the judged URL.
     pub fn page(&mut self, answer: Response) -> io::Result<()> {
         self.pages([("/", answer)])
     }
 
-    /// One site with these pages. All of them are roots, and all of them are judged.
+    /// One site with these pages. All of them are roots and judged URLs.
     pub fn pages<'a>(&mut self, pages: impl IntoIterator<Item = (&'a str, Response)>) -> io::Result<()> {
         let mut site = self.site()?;
         for (path, answer) in pages {
@@ -69,14 +69,14 @@ impl CaseBuilder {
         Ok(())
     }
 
-    /// A loopback address that no other site has.
+    /// A loopback address of its own.
     pub fn address(&mut self) -> Ipv4Addr {
         self.addresses += 1;
         let [.., high, low] = (self.ordinal as u32 + 1).to_be_bytes();
         Ipv4Addr::new(127, 100 + self.addresses, high, low)
     }
 
-    /// A new HTTP site on an address of its own. Give it back with [`CaseBuilder::open`] when it is complete.
+    /// A new HTTP site on its own address. Return it with [`CaseBuilder::open`] when it is complete.
     pub fn site(&mut self) -> io::Result<Site> {
         Site::http(&format!("{}:0", self.address()))
     }
@@ -86,12 +86,12 @@ impl CaseBuilder {
         Site::https(&format!("{}:0", self.address()), certificate)
     }
 
-    /// This site is part of the case.
+    /// Adds a site to the case.
     pub fn open(&mut self, site: Site) {
         self.sites.push(site);
     }
 
-    /// A server that speaks by hand, on an address of its own.
+    /// A raw server on its own address.
     pub fn raw(
         &mut self,
         behaviour: impl Fn(&mut RawConnection) -> io::Result<()> + Send + Sync + 'static,
@@ -103,13 +103,13 @@ impl CaseBuilder {
         Ok(address)
     }
 
-    /// An authority to trust, as PEM, beside that of the sites.
+    /// An additional authority to trust, as PEM.
     pub fn trust(&mut self, pem: String) {
         self.trusted.push_str(&pem);
     }
 
-    /// A server that speaks by hand, except that it says politely that there is no robots.txt. Its front page is the
-    /// root; the behaviour is told the path that was asked for, and the connection ends with it.
+    /// A raw server that responds with 404 for robots.txt. Its front page is the root; the behaviour receives the requested
+    /// path, and the connection ends with it.
     pub fn spoken(
         &mut self,
         behaviour: impl Fn(&mut RawConnection, &str) -> io::Result<()> + Send + Sync + 'static,
@@ -127,42 +127,42 @@ impl CaseBuilder {
         Ok(())
     }
 
-    /// The case costs work and not waiting, which on a busy machine may take longer than the usual time-out.
+    /// The case costs CPU time, which may exceed the usual timeout on a busy machine.
     pub fn expensive(&mut self) {
         self.set("timeout", "60s");
     }
 
-    /// Something that must live as long as the case.
+    /// Keeps a value alive as long as the case.
     pub fn keep(&mut self, thing: impl Send + 'static) {
         self.kept.push(Box::new(thing));
     }
 
-    /// What the name server says about a name. The first name switches the name server on.
+    /// Sets what the name server replies for a name. The first name starts the name server.
     pub fn name(&mut self, name: &str, reply: DnsReply) {
         self.zone.name(name, reply);
     }
 
-    /// A crawl begins here. The roots are what is judged, unless [`CaseBuilder::judge`] names others.
+    /// Adds a root. The roots are judged unless [`CaseBuilder::judge`] names other URLs.
     pub fn root(&mut self, url: impl Into<String>) {
         self.roots.push(url.into());
     }
 
-    /// The expectation is about this URL, and not about the roots.
+    /// The expectation applies to this URL instead of the roots.
     pub fn judge(&mut self, url: impl Into<String>) {
         self.judged.push(url.into());
     }
 
-    /// A setting of the crawl: a key of the configuration file, and its value as JSON.
+    /// A setting of the crawl: a key of the configuration file and its value as JSON.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         self.settings.push((key, value.into()));
     }
 
-    /// Something more that must be true afterwards.
+    /// Adds a check.
     pub fn check(&mut self, what: &'static str, decide: impl Fn(&CaseReport) -> CaseVerdict + Send + Sync + 'static) {
         self.checks.push(Check { what, decide: Box::new(decide) });
     }
 
-    /// Curtain up.
+    /// Starts all servers.
     pub fn start(self) -> io::Result<RunningCase> {
         let web = self.sites.into_iter().fold(PracticeWeb::new().keep_headers(), PracticeWeb::site).start()?;
         let names = if self.zone.is_empty() { None } else { Some(NameServer::start(self.zone)?) };
@@ -196,12 +196,12 @@ pub struct RunningCase {
 }
 
 impl RunningCase {
-    /// Where the name server is, if the case has one.
+    /// The address of the name server, if the case has one.
     pub fn dns(&self) -> Option<SocketAddr> {
         self.names.as_ref().map(NameServer::address)
     }
 
-    /// The names that were asked for.
+    /// The names that were looked up.
     pub fn names_asked(&self) -> Vec<String> {
         self.names.as_ref().map(NameServer::asked).unwrap_or_default()
     }

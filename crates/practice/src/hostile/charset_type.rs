@@ -1,9 +1,9 @@
-//! Charsets and content types that are missing, wrong or absurd.
+//! Missing, wrong or absurd charsets and content types.
 
 use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::response::Response;
 
-/// The record of the first judged URL has this value.
+/// Checks that the record of the first judged URL has this value.
 fn has(report: &CaseReport, key: &str, value: &str) -> CaseVerdict {
     let record = report.first_judged();
     demand(record[key] == value, format!("{key} is not {value:?}: {record}"))
@@ -13,7 +13,7 @@ fn wide(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// A page in a charset (as its bytes) that the header names so.
+/// A page with these bytes and this charset in the header.
 fn page(kind: &str, bytes: impl Into<Vec<u8>>) -> Response {
     Response::bytes(bytes).content_type(kind)
 }

@@ -1,4 +1,4 @@
-//! Content codings: bombs, broken streams and labels that are not true.
+//! Content codings: decompression bombs, broken streams and wrong labels.
 
 use super::{Case, Expect, RawConnection, demand};
 use crate::hostile::report::archived;
@@ -12,17 +12,17 @@ const PAGE: &[u8] = b"<!doctype html><title>coded</title><p>hello</p>";
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Writing into memory does not fail.
+    // Writing into memory cannot fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
 }
 
-/// A page whose body is these bytes, labelled so.
+/// A page with this body and this Content-Encoding.
 fn coded(label: &str, bytes: impl Into<Vec<u8>>) -> Response {
     Response::html(bytes).content_encoding(label)
 }
 
-/// A megabyte of zeros as deflate, made so that it can be repeated: each repetition is a megabyte more.
+/// A megabyte of zeros as deflate blocks that can be repeated.
 fn zeros() -> Vec<u8> {
     let mut compress = Compress::new(Compression::best(), false);
     let mut out = Vec::with_capacity(8 << 10);
@@ -30,7 +30,7 @@ fn zeros() -> Vec<u8> {
     out
 }
 
-/// Sends a bomb: its opening, and then a megabyte after the other until the client has had enough.
+/// Sends a bomb: its header, then one megabyte after the other until the client disconnects.
 fn bomb(conn: &mut RawConnection, label: &str, opening: &[u8], megabyte: &[u8], times: usize) -> io::Result<()> {
     let length = opening.len() + megabyte.len() * times;
     let head = format!("Content-Type: text/html\r\nContent-Encoding: {label}\r\nContent-Length: {length}\r\n");
@@ -45,11 +45,11 @@ fn bomb(conn: &mut RawConnection, label: &str, opening: &[u8], megabyte: &[u8], 
 const GZIP_OPENING: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const FULL: Expect = Expect::truncated("length", "too_large");
 
-/// 512 MiB as one frame of zstd: blocks of 128 KiB that are one byte each, four bytes a block.
+/// 512 MiB as one zstd frame: RLE blocks of 128 KiB, four bytes each.
 fn zstd_bomb() -> Vec<u8> {
     const BLOCK: u32 = 128 << 10;
     let block = |last: u32| (BLOCK << 3 | 1 << 1 | last).to_le_bytes();
-    // The magic, no options, a window of 128 KiB.
+    // The magic number, no options, a window of 128 KiB.
     let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
     for n in 0..4096 {
         bytes.extend_from_slice(&block(u32::from(n == 4095))[..3]);
@@ -168,7 +168,7 @@ fn labels() -> Vec<Case> {
             case.page(coded("foo", "<a href=/secret>secret</a>"))
         }),
         Case::new("ENC18", "a coding that was not asked for", Expect::Ok, |case| {
-            // Brotli, by hand: one block that is not compressed.
+            // Hand-written Brotli: one uncompressed block.
             let brotli = [b"\x0b\x02\x80".as_slice(), b"hello", b"\x03"].concat();
             case.check("decoded all the same", |report| {
                 let asked = report.seen.iter().flat_map(|seen| &seen.headers);

@@ -1,4 +1,4 @@
-//! Connections that end, stall, drip or lie before, within and after an answer.
+//! Connections that end, stall, drip or send wrong data before, within and after a response.
 
 use super::{Case, Expect, demand};
 use crate::response::{Response, ResponseEnd};
@@ -22,7 +22,7 @@ fn half_a_page(ending: ResponseEnd) -> Response {
 fn endings() -> Vec<Case> {
     vec![
         Case::new("CON02", "nobody answers a SYN", Expect::error("connect_timeout"), |case| {
-            // With no backlog and nobody to accept, the first connections fill the queue, and the system drops the rest.
+            // Without a backlog and without accepting, the first connections fill the queue, and the system drops the rest.
             let listener = std::net::TcpListener::bind((case.address(), 0))?;
             rustix::net::listen(&listener, 0)?;
             let address = listener.local_addr()?;
@@ -54,7 +54,7 @@ fn endings() -> Vec<Case> {
             case.page(Response::hang())
         }),
         Case::new("CON10", "reset within the body", Expect::truncated("disconnect", "reset"), |case| {
-            // A reset overtakes what the client has not read yet: it is given the time to.
+            // A reset discards what the client has not read yet, so give it time to read.
             case.spoken(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 10000\r\n\r\n")?;
                 conn.send(vec![b'x'; 5_000])?;

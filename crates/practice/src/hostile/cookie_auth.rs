@@ -1,6 +1,6 @@
-//! Cookies and credentials that try to get where they do not belong.
+//! Cookies and credentials that must not reach other hosts.
 //!
-//! Every host sets `own=1` as well: what it hears on the next page shows that cookies are kept, and which.
+//! Every host also sets `own=1`: the next request shows whether cookies are kept, and which.
 
 use super::{Case, CaseBuilder, CaseReport, CaseVerdict, DnsReply, Expect, demand};
 use crate::response::Response;
@@ -76,7 +76,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("SEC11", "ten thousand cookies at once", Expect::Ok, |case| {
             let lines: Vec<String> = (0..10_000).map(|n| format!("n{n:05}=1")).collect();
             set(case, "a.test", &lines.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
-            // They do not count as header fields: this bounds them, and 50 are read.
+            // Set-Cookie lines do not count as header fields; they have their own limit of 50.
             case.set("max-head", "512K");
             case.check("few are kept", |report| {
                 let header = heard(report, "a.test").ok_or("the page was not asked for")?.unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("SEC12", "a cookie of 1 MiB", Expect::Ok, |case| {
             set(case, "a.test", &[&format!("a={}", "x".repeat(1 << 20))], &[])?;
-            // The usual limit refuses the whole answer.
+            // The usual limit rejects the whole response.
             case.set("max-head", "2M");
             case.check("it is dropped", |report| hears(report, "a.test", Some("own=1")));
             Ok(())
@@ -113,7 +113,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// All hosts of these cases are on this machine.
+/// All hosts of these cases have loopback addresses.
 fn wide_open(case: &mut CaseBuilder) {
     case.set("scope", "any");
     case.set("allow-private", true);
@@ -137,7 +137,7 @@ fn set(case: &mut CaseBuilder, first: &str, lines: &[&str], others: &[&str]) -> 
     Ok(())
 }
 
-/// The `Cookie` header of the request for the next page on this host; none where there was no such request.
+/// The `Cookie` header of the request for the next page on this host; `None` if there was no such request.
 fn heard(report: &CaseReport, host: &str) -> Option<Option<String>> {
     let seen = report.seen.iter().find(|seen| seen.host == host && seen.path == "/next")?;
     let cookie = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));

@@ -1,8 +1,8 @@
-//! A name server for the hostile web: it answers as its zone says, and its zone may say anything.
+//! A name server for the hostile web. It replies as its zone says, which may be anything.
 //!
-//! Questions come over UDP; an answer that does not fit is cut there and given whole over TCP, as the protocol wants.
+//! Queries arrive over UDP; a reply that does not fit is truncated there and sent completely over TCP.
 //!
-//! Invariant: a server that is dropped has ended its threads and closed its sockets.
+//! Invariant: a dropped server has ended its threads and closed its sockets.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -12,22 +12,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What is said about one name.
+/// The reply for one name.
 #[derive(Clone)]
 pub enum DnsReply {
-    /// These addresses, each to questions for its family, with a time to live of a minute.
+    /// These addresses, each for queries of its family, with a TTL of one minute.
     Addresses(Vec<IpAddr>),
-    /// These answers in turn, one for every question for an IPv4 address; the last one repeats. Time to live 0.
+    /// These replies in turn, one per A query; the last one repeats. TTL 0.
     InTurn(Vec<IpAddr>),
-    /// Another name instead.
+    /// A CNAME.
     Alias(String),
     /// NXDOMAIN.
     NoSuchName,
     /// SERVFAIL.
     Failure,
-    /// Nothing, ever.
+    /// No reply.
     Silence,
-    /// A packet of one's own, made from the packet of the question.
+    /// A custom packet, made from the query.
     Packet(fn(&[u8]) -> Vec<u8>),
 }
 
@@ -38,7 +38,7 @@ impl DnsReply {
     }
 }
 
-/// Names and what is said about them. `*.trap.test` stands for every name below `trap.test`. Other names do not exist.
+/// Names and their replies. `*.trap.test` matches every name below `trap.test`. Other names do not exist.
 #[derive(Clone, Default)]
 pub struct Zone {
     names: HashMap<String, DnsReply>,
@@ -100,7 +100,7 @@ impl NameServer {
         self.address
     }
 
-    /// Every name asked for so far, once for each question, in small letters.
+    /// Every name queried so far, once per query, in lower case.
     pub fn asked(&self) -> Vec<String> {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -109,7 +109,7 @@ impl NameServer {
 impl Drop for NameServer {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
-        // One packet and one connection wake the threads, which then see that it is over.
+        // One packet and one connection wake the threads, which then see the stop flag.
         if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
             let _ = socket.send_to(&[0], self.address);
         }
@@ -120,7 +120,7 @@ impl Drop for NameServer {
     }
 }
 
-/// The same port for both: a free one of UDP may be taken in TCP, so a few are tried.
+/// The same port for both: a free UDP port may be taken for TCP, so a few are tried.
 fn bind() -> io::Result<(UdpSocket, TcpListener)> {
     let mut refused = None;
     for _ in 0..16 {
@@ -150,7 +150,7 @@ fn serve_tcp(listener: &TcpListener, shared: &WebState) {
         if shared.stop.load(SeqCst) {
             return;
         }
-        // One client at a time is enough for a practice web, as long as none can stop the others.
+        // One client at a time is sufficient, as long as none can block the others.
         let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
         let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));
         let mut length = [0; 2];
@@ -169,7 +169,7 @@ fn serve_tcp(listener: &TcpListener, shared: &WebState) {
 }
 
 impl WebState {
-    /// The answer to a packet, cut at `limit`; `None` where there is nothing to say.
+    /// The reply to a packet, truncated at `limit`; `None` for no reply.
     fn answer(&self, packet: &[u8], limit: usize) -> Option<Vec<u8>> {
         let question = Question::parse(packet)?;
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(question.name.clone());
@@ -197,11 +197,11 @@ impl WebState {
     }
 }
 
-/// The one question of a packet.
+/// The question of a packet.
 struct Question {
     name: String,
     kind: u16,
-    /// Where it ends.
+    /// Its end within the packet.
     end: usize,
 }
 
@@ -226,7 +226,7 @@ impl Question {
     }
 }
 
-/// An answer in the making.
+/// A reply under construction.
 struct Message {
     bytes: Vec<u8>,
 }
@@ -234,7 +234,7 @@ struct Message {
 impl Message {
     fn to(packet: &[u8], question: &Question) -> Message {
         let mut bytes = packet.get(..question.end).unwrap_or(packet).to_vec();
-        // An authoritative answer that recursion is available to, one question, nothing else yet.
+        // An authoritative reply with recursion available, one question, no records yet.
         bytes[2..12].copy_from_slice(&[0x85, 0x80, 0, 1, 0, 0, 0, 0, 0, 0]);
         Message { bytes }
     }
@@ -251,7 +251,7 @@ impl Message {
         }
     }
 
-    /// Adds a record about the name of the question.
+    /// Adds a record for the name of the question.
     fn record(&mut self, kind: u16, seconds: u32, data: &[u8]) {
         self.bytes.extend_from_slice(&[0xc0, 12]);
         self.bytes.extend_from_slice(&kind.to_be_bytes());
@@ -263,7 +263,7 @@ impl Message {
         self.bytes[6..8].copy_from_slice(&count.to_be_bytes());
     }
 
-    /// What does not fit is left out as a whole, and the client is told to come again over TCP.
+    /// If a record does not fit, all are dropped and the client is told to use TCP.
     fn cut(mut self, limit: usize, question_end: usize) -> Vec<u8> {
         if self.bytes.len() > limit {
             self.bytes.truncate(question_end);
@@ -274,7 +274,7 @@ impl Message {
     }
 }
 
-/// A name as a packet has it.
+/// A name in wire format.
 fn labels(name: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(name.len() + 2);
     for label in name.split('.').filter(|label| !label.is_empty()) {

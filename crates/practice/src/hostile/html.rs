@@ -1,6 +1,6 @@
-//! Pages that are expensive, broken or misleading to read.
+//! Pages that are expensive, broken or misleading to parse.
 //!
-//! Where the catalogue expects a limit on cost to bite, reading everything in linear time is as good, and better.
+//! Where the catalogue expects a cost limit to apply, parsing everything in linear time is also correct.
 
 use super::{Case, Expect, demand};
 use crate::response::Response;
@@ -28,7 +28,7 @@ fn expensive() -> Vec<Case> {
         Case::new("HTM04", "a flood of attributes", Expect::Ok, |case| {
             case.expensive();
             let flood: String = (0..800_000).map(|n| format!(" {n:x}")).collect();
-            // The tag is larger than a page may be by the profile.
+            // The tag is larger than the page limit of the test.
             case.set("max-size", "16M");
             case.check("read to the end", |report| demand(report.asked("/after") == 1, "the next link was not found"));
             case.page(Response::html(format!("<p{flood}>x</p><a href=/after>x</a>")))

@@ -1,10 +1,10 @@
-//! Heads and framings of HTTP/1.1 that lie, contradict themselves or never end.
+//! HTTP/1.1 heads and framing that are wrong, contradictory or endless.
 
 use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::hostile::report::archived;
 use crate::response::{Response, ResponseEnd};
 
-/// A page with these header lines, written as they are, and the connection kept open where the framing allows it.
+/// A page with these header lines, unchanged; the connection stays open if the framing allows it.
 fn lines(lines: &str, body: &str) -> Response {
     raw(&format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{lines}\r\n{body}"))
 }
@@ -15,13 +15,13 @@ fn raw(wire: &str) -> Response {
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
-/// The body has so many bytes.
+/// Checks that the body has this many bytes.
 fn has_bytes(report: &CaseReport, bytes: u64) -> CaseVerdict {
     let record = report.first_judged();
     demand(record["bytes_body"] == bytes, format!("not {bytes} bytes: {record}"))
 }
 
-/// Nothing was asked on the connection that `path` was asked on, after it.
+/// Checks that the connection of the request for `path` was not used again.
 fn last_on_its_connection(report: &CaseReport, path: &str) -> CaseVerdict {
     let connection = report.seen.iter().rev().find(|seen| seen.path == path).map(|seen| seen.connection);
     let last = report.seen.iter().rev().find(|seen| Some(seen.connection) == connection);
@@ -156,7 +156,7 @@ fn fields() -> Vec<Case> {
             let site = site.page("/", raw(wire));
             case.root(site.url("/"));
             case.judge(site.url("/"));
-            // Asked for later, since a host is crawled in order.
+            // Requested later, because a host is crawled in order.
             case.root(site.url("/after"));
             case.open(site);
             case.check("no cookie of it is sent", |report| {

@@ -1,12 +1,12 @@
-//! The hostile web: everything that a server, a name server or a certificate can do to a crawler, one [`Case`] each.
+//! The hostile web: what servers, name servers and certificates can do to a crawler, one [`Case`] each.
 //!
-//! The cases have the names of a catalogue: CON02, H110, RED04, .... A case says how the other
-//! side behaves and what must come of it, in the words of Argiope's records; it knows nothing of the crawler's types, so
-//! that `argiope-practice hostile` can serve all of them to any other crawler.
+//! Case names follow a catalogue: CON02, H110, RED04, .... A case describes the behaviour of the server and the expected
+//! result, in terms of Argiope's records; it does not use the crawler's types, so that `argiope-practice hostile` can serve
+//! all cases to any crawler.
 //!
-//! # How a case is added
+//! # Adding a case
 //!
-//! Each category is a file with one function `cases()`. A case is a name, a title, what is expected, and a function that
+//! Each category is a file with one function `cases()`. A case is a name, a title, the expectation, and a function that
 //! builds its servers:
 //!
 //! ```ignore
@@ -160,12 +160,12 @@ impl Category {
     }
 }
 
-/// What must come of a case, in the classes of the catalogue.
+/// The expected result of a case, in the classes of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Outcome `ok`, the body whole.
+    /// Outcome `ok` with the complete body.
     Ok,
-    /// Outcome `ok` with this `truncated`; where a cause is named, it is the `error.kind`.
+    /// Outcome `ok` with this `truncated`, and this `error.kind` if one is given.
     Truncated(&'static str, Option<&'static str>),
     /// Outcome `robots` or `refused`, or no record at all.
     Skip,
@@ -206,16 +206,16 @@ impl std::fmt::Display for Expect {
     }
 }
 
-/// How a case is shown.
+/// How a case is demonstrated.
 #[derive(Clone, Copy)]
 pub enum CaseSetup {
-    /// By a crawl of what this function sets up.
+    /// By a crawl of the servers that this function builds.
     Here(fn(&mut CaseBuilder) -> io::Result<()>),
-    /// By another test: its file, from the top of the repository, and the name of its function.
+    /// By another test: its file, relative to the repository, and its function.
     Elsewhere { file: &'static str, test: &'static str },
 }
 
-/// One way to be hostile, and what must come of it.
+/// One hostile behaviour and the expected result.
 #[derive(Clone, Copy)]
 pub struct Case {
     pub id: &'static str,
@@ -223,15 +223,15 @@ pub struct Case {
     pub title: &'static str,
     pub expect: Expect,
     pub showing: CaseSetup,
-    /// Where two behaviours are defensible: which one is chosen, and why.
+    /// The chosen behaviour and the reason, if the catalogue allows several.
     pub choice: Option<&'static str>,
-    /// Another test (file and function) for the part of it that a crawl cannot show.
+    /// Another test (file and function) for what a crawl cannot show.
     pub also: Option<(&'static str, &'static str)>,
 }
 
 impl Case {
     fn new(id: &'static str, title: &'static str, expect: Expect, set: fn(&mut CaseBuilder) -> io::Result<()>) -> Case {
-        // The category is that of the file, and is filled in by `catalogue`.
+        // `catalogue` sets the category by file.
         Case {
             id,
             category: Category::ClientConnection,
@@ -259,13 +259,13 @@ impl Case {
         self
     }
 
-    /// What a crawl cannot show of it is shown by this test.
+    /// Another test shows what a crawl cannot.
     fn also(mut self, file: &'static str, test: &'static str) -> Case {
         self.also = Some((file, test));
         self
     }
 
-    /// Sets up the other side; `None` for what is shown elsewhere.
+    /// Builds the servers; `None` for cases that another test shows.
     pub fn builder(&self, ordinal: usize) -> io::Result<Option<CaseBuilder>> {
         let CaseSetup::Here(set) = self.showing else { return Ok(None) };
         let mut case = CaseBuilder::new(ordinal);

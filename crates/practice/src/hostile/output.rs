@@ -1,4 +1,4 @@
-//! What tries to get out of the output files and onto the terminal.
+//! Attacks on output files and terminals.
 
 use super::report::{CaseReport, CaseVerdict};
 use super::{Case, CaseBuilder, Expect, demand};
@@ -6,7 +6,7 @@ use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Moves the cursor, sets the title of the window, rings, clears the screen: as C0, as C1, and from right to left.
+/// Moves the cursor, sets the window title, rings the bell, clears the screen: as C0, as C1, and with bidirectional text.
 const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -154,7 +154,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("OUT14", "bytes that are no text", Expect::Ok, |case| {
             case.set("with", vec!["headers", "links"]);
             let odd = |bytes: &[u8]| bytes.to_vec();
-            // Every line of the output is parsed by whoever runs this.
+            // The test runner parses every line of the output.
             case.page(
                 Response::html(odd(b"<title>\xff\xfe\xed\xa0\x80</title><a href=\"/\xff\">x</a>"))
                     .header("X-Odd", odd(b"\xff\xed\xa0\x80"))
@@ -172,7 +172,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A page with links to all of these. Each is asked for once, as it is written.
+/// A page with links to all of these. Each is requested once, unchanged.
 fn all_kept(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
     let site = case.site()?.page("/", Response::links(paths));
     case.root(site.url("/"));
@@ -188,7 +188,7 @@ fn all_kept(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Beside the crawl directory there is nothing but what was there before, and in it nothing that the web named.
+/// Checks that nothing was created next to the crawl directory, and nothing within it that the web named.
 fn stays_inside(case: &mut CaseBuilder) {
     case.check("nothing is written but what a crawl writes", |report: &CaseReport| -> CaseVerdict {
         let around = report.directory.parent().ok_or("no folder around it")?;
@@ -211,7 +211,7 @@ fn stays_inside(case: &mut CaseBuilder) {
     });
 }
 
-/// How many answers there are in the archives of a folder, read as a reader of archives reads them.
+/// The number of responses in the archives of a folder, read with an independent reader.
 fn archived(folder: &Path) -> Result<usize, String> {
     let mut answers = 0;
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {

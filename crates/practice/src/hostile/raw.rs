@@ -1,7 +1,7 @@
-//! Servers that speak by hand: a thread for every connection, blocking sockets, and no manners at all.
+//! Raw servers: one thread per connection, blocking sockets, arbitrary bytes.
 //!
-//! What a scripted [`Site`](crate::Site) can say, a site should say. This is for the rest: endings before the request,
-//! streams that never end, behaviour that depends on the connection.
+//! Use a scripted [`Site`](crate::Site) where possible. This is for the rest: closing before the request, endless streams,
+//! behaviour that depends on the connection.
 //!
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.
 
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 type Behaviour = dyn Fn(&mut RawConnection) -> io::Result<()> + Send + Sync;
 
-/// One connection of a client, to be treated badly. It is closed when the behaviour returns.
+/// One client connection. It is closed when the behaviour returns.
 pub struct RawConnection {
-    /// The only owner, so that the end of the conn is the end of the connection; the server keeps a weak handle.
+    /// The only owner, so that dropping it closes the connection; the server keeps a weak handle.
     stream: Arc<TcpStream>,
     nth: usize,
     shared: Arc<WebState>,
@@ -25,12 +25,12 @@ pub struct RawConnection {
 }
 
 impl RawConnection {
-    /// Which connection this is, counted from 0.
+    /// The number of the connection, counted from 0.
     pub fn nth(&self) -> usize {
         self.nth
     }
 
-    /// Reads one request's head and says which path it asks for; `None` where the client leaves first.
+    /// Reads one request head and returns its path; `None` if the client disconnects first.
     pub fn request(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0; 4096];
         loop {
@@ -69,14 +69,14 @@ impl RawConnection {
         (&*self.stream).write_all(bytes.as_ref())
     }
 
-    /// Sends this again and again until the client has had enough.
+    /// Sends this repeatedly until the client disconnects.
     pub fn send_forever(&mut self, bytes: &[u8]) -> io::Result<()> {
         loop {
             self.send(bytes)?;
         }
     }
 
-    /// Does nothing for a while. An error ends the behaviour where the server is being stopped.
+    /// Waits. An error ends the behaviour if the server is being stopped.
     pub fn pause(&mut self, span: Duration) -> io::Result<()> {
         let over = Instant::now() + span;
         let mut open = locked(&self.shared.open);
@@ -102,14 +102,14 @@ impl RawConnection {
         Ok(rustix::net::sockopt::set_socket_linger(&*self.stream, Some(Duration::ZERO))?)
     }
 
-    /// Reads and forgets until the client closes.
+    /// Reads and discards until the client closes.
     pub fn wait_for_the_end(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while (&*self.stream).read(&mut buffer)? > 0 {}
         Ok(())
     }
 
-    /// The socket itself, for what is missing here.
+    /// The socket, for everything else.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
@@ -122,7 +122,7 @@ struct WebState {
     behaviour: Box<Behaviour>,
     started: Instant,
     seen: Mutex<Vec<SeenRequest>>,
-    /// Every connection and the thread that serves it; `None` when the server is being stopped.
+    /// Every connection and its thread; `None` while the server is being stopped.
     open: Mutex<Option<Vec<Open>>>,
     stopped: Condvar,
 }
@@ -169,7 +169,7 @@ fn accept(listener: &TcpListener, shared: &Arc<WebState>) {
         let mut conn = RawConnection { stream, nth, shared: Arc::clone(shared), input: Vec::new() };
         let serve = move || {
             let shared = Arc::clone(&conn.shared);
-            // A client that leaves in the middle is what most behaviours wait for: no fault.
+            // A client that disconnects is what most behaviours wait for: not an error.
             let _ = (shared.behaviour)(&mut conn);
         };
         if let Ok(thread) = std::thread::Builder::new().name("hostile".to_owned()).spawn(serve) {
@@ -183,10 +183,10 @@ impl Drop for RawServer {
         let open = locked(&self.shared.open).take().unwrap_or_default();
         self.shared.stopped.notify_all();
         for (handle, _) in &open {
-            // Whoever reads or writes is woken by an error.
+            // Blocked reads and writes return with an error.
             let _ = handle.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
         }
-        // One more connection wakes the acceptor, which then sees that it is over.
+        // One more connection wakes the acceptor, which then sees the stop flag.
         let _ = TcpStream::connect(self.address);
         for thread in open.into_iter().map(|(_, thread)| thread).chain(self.acceptor.take()) {
             let _ = thread.join();

@@ -1,4 +1,4 @@
-//! Redirects that loop, grow, lie about their targets or lead where nobody may go.
+//! Redirects that loop, grow, or lead to forbidden targets.
 
 use super::raw::RawConnection;
 use super::{Case, CaseBuilder, DnsReply, Expect, demand};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const INVALID: Expect = Expect::error("redirect_invalid");
 const BLOCKED: Expect = Expect::error("redirect_blocked");
 
-/// More than any crawler should read of what it throws away: what sits in sockets on both sides is part of it.
+/// More than a crawler should read of a discarded body, including what both socket buffers hold.
 const THROWN_AWAY: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -213,7 +213,7 @@ pub(super) fn cases() -> Vec<Case> {
             thrown_away(case, head.into(), format!("10000\r\n{}\r\n", "x".repeat(0x1_0000)).into())
         }),
         Case::new("RED21", "a redirect whose body is a bomb", Expect::Ok, |case| {
-            // 64 MiB in 64 KiB, again and again.
+            // 64 MiB compressed into 64 KiB, repeatedly.
             let bomb = Response::filled("", 64 << 20).gzip();
             let site = case.site()?.page("/", bomb.with_status(302).header("Location", "/next"));
             case.root(site.url("/"));
@@ -252,7 +252,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("scope", "domain");
             case.set("allow-private", true);
             case.root(format!("http://farm.test:{}/", address.port()));
-            // Nobody can know which host would be the twentieth: it must not be there.
+            // The twentieth host is not known in advance and must not have been contacted.
             case.judge(format!("http://h99.farm.test:{}/99", address.port()));
             case.check("the chain ends with the tenth redirect", |report| {
                 let pages = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
@@ -273,7 +273,7 @@ fn page(text: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{text}", text.len())
 }
 
-/// A redirect to `/next` whose body never ends. What is sent of it is counted.
+/// A redirect to `/next` with an endless body. The sent bytes are counted.
 fn thrown_away(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<u8>) -> io::Result<()> {
     let sent = Arc::new(AtomicUsize::new(0));
     let address = {

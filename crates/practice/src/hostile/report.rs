@@ -1,8 +1,8 @@
-//! What came of a case: the records of the crawl, the requests that the other side saw, and the words of the program.
+//! The result of a case: the records of the crawl, the requests that the servers saw, and the program's messages.
 //!
-//! Records are JSON, as every crawl prints them (docs/records.md), so that a case can be judged without the crawler's types.
+//! Records are JSON, as every crawl prints them (docs/records.md), so that a case does not need the crawler's types.
 //!
-//! Invariant: a verdict is about facts in here, and never about how long something took on a busy machine.
+//! Invariant: a verdict depends only on these facts, not on timing.
 
 use super::Expect;
 use crate::log::SeenRequest;
@@ -11,10 +11,10 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Good, or what is wrong.
+/// `Ok`, or what is wrong.
 pub type CaseVerdict = Result<(), String>;
 
-/// Good if the condition holds.
+/// `Ok` if the condition holds.
 pub fn demand(condition: bool, otherwise: impl Into<String>) -> CaseVerdict {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
@@ -22,57 +22,57 @@ pub fn demand(condition: bool, otherwise: impl Into<String>) -> CaseVerdict {
 /// Everything that is known after a crawl.
 #[derive(Clone, Debug, Default)]
 pub struct CaseReport {
-    /// Every line of standard output.
+    /// The records on standard output.
     pub records: Vec<Value>,
     /// Every request to the sites and raw servers of the case.
     pub seen: Vec<SeenRequest>,
-    /// Every name that its name server was asked for.
+    /// Every name that was looked up.
     pub names_asked: Vec<String>,
-    /// The URLs that the expectation is about.
+    /// The URLs that the expectation applies to.
     pub judged: Vec<String>,
     /// Standard error.
     pub words: String,
     pub exit: Option<i32>,
     /// The crawl directory.
     pub directory: PathBuf,
-    /// The program that crawled, for looking at what it left behind.
+    /// The program that crawled, for further commands.
     pub program: PathBuf,
 }
 
 impl CaseReport {
-    /// The record of a URL: of the page, or else of robots.txt or a sitemap.
+    /// The record of a URL: of the page, otherwise of robots.txt or a sitemap.
     pub fn record(&self, url: &str) -> Option<&Value> {
         let of = |kind: &str| self.records.iter().find(|record| record["type"] == kind && record["url"] == url);
         of("page").or_else(|| of("aux"))
     }
 
-    /// The record of the first URL that is judged; null where there is none.
+    /// The record of the first judged URL; null if there is none.
     pub fn first_judged(&self) -> &Value {
         self.judged_records().next().unwrap_or(&Value::Null)
     }
 
-    /// The records of all URLs that are judged, in their order.
+    /// The records of all judged URLs, in order.
     pub fn judged_records(&self) -> impl Iterator<Item = &Value> {
         self.judged.iter().filter_map(|url| self.record(url))
     }
 
-    /// All page records, those of the control host too.
+    /// All page records, including those of the control host.
     pub fn pages(&self) -> impl Iterator<Item = &Value> {
         self.records.iter().filter(|record| record["type"] == "page")
     }
 
-    /// How often this path (with its query) was asked for, on any site of the case.
+    /// How often this path (with its query) was requested, on any site of the case.
     pub fn asked(&self, path: &str) -> usize {
         self.seen.iter().filter(|seen| seen.path == path).count()
     }
 
-    /// Runs the program that crawled (`report`, `export`, ...) in the folder that holds the crawl directory.
+    /// Runs another command of the program (`report`, `export`, ...) in the folder of the crawl directory.
     pub fn run(&self, arguments: &[&str]) -> std::io::Result<Output> {
         let folder = self.directory.parent().unwrap_or(&self.directory);
         Command::new(&self.program).args(arguments).current_dir(folder).stdin(Stdio::null()).output()
     }
 
-    /// Whether this URL ended as it should.
+    /// Whether this URL ended as expected.
     pub fn judge(&self, url: &str, expect: Expect) -> CaseVerdict {
         let Some(record) = self.record(url) else {
             return demand(expect == Expect::Skip, format!("{url} has no record"));
@@ -93,7 +93,7 @@ impl CaseReport {
     }
 }
 
-/// What the archive of a crawl holds, unpacked, all files in a row.
+/// The decompressed content of all archive files, concatenated.
 pub(super) fn archived(report: &CaseReport) -> Result<Vec<u8>, String> {
     let words = |error: std::io::Error| format!("the archive: {error}");
     let mut bytes = Vec::new();

@@ -1,11 +1,11 @@
-//! robots.txt that is missing, endless, hostile or in the way.
+//! robots.txt files that are missing, endless, hostile or obstructive.
 
 use super::{Case, CaseBuilder, Expect, demand};
 use crate::response::Response;
 use std::io;
 use std::time::Duration;
 
-/// What a page that is no robots.txt could be mistaken for.
+/// A page that could be mistaken for a robots.txt.
 const DISALLOW_ALL: &str = "User-agent: *\nDisallow: /\n";
 
 const SCENARIOS: &str = "crates/testkit/tests/sim_scenarios.rs";
@@ -69,7 +69,7 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("ROB17", "a bomb", Expect::Ok, |case| {
-            // Rules first, then 256 MiB of nothing to speak of.
+            // Rules first, then 256 MiB of filler.
             let bomb = Response::filled("User-agent: *\nDisallow: /x\n", 256 << 20).gzip().content_type("text/plain");
             case.check("the rules that came are obeyed", |report| {
                 demand(report.asked("/x") == 0 && report.asked("/y") == 1, "they are not")
@@ -126,7 +126,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// robots.txt answers so; the front page is what is judged.
+/// A site whose robots.txt sends this response; its front page is judged.
 fn answered(case: &mut CaseBuilder, robots: Response) -> io::Result<()> {
     let site = case.site()?.page("/robots.txt", robots).page("/", Response::html("here"));
     case.root(site.url("/"));

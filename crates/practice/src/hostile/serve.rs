@@ -1,11 +1,11 @@
-//! `argiope-practice hostile`: all cases at once, for other crawlers to be pointed at.
+//! `argiope-practice hostile`: serves all cases, for testing other crawlers.
 //!
-//! Invariant: standard output is one line for each case, its fields separated by tabs, so that `cut` and `awk` can read it.
+//! Invariant: standard output has one line per case with tab-separated fields.
 
 use super::{CaseSetup, Category, RunningCase, catalogue};
 use std::io::{self, BufRead, Write};
 
-/// How it is called.
+/// The help text.
 pub const HELP: &str = "\
 The hostile web, served on loopback addresses.
 
@@ -19,7 +19,7 @@ to use where it has names of its own (or -), and what it is about.
   --forever    goes on when standard input ends
 ";
 
-/// Serves the cases that are asked for until standard input ends.
+/// Serves the requested cases until standard input ends.
 pub fn serve(arguments: impl IntoIterator<Item = String>) -> io::Result<()> {
     let (flags, names): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|word| word.starts_with('-'));
     if flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "-h")) {

@@ -1,4 +1,4 @@
-//! Sitemaps that are bombs, loops or lies.
+//! Sitemaps that are bombs, loops or wrong.
 
 use super::{Case, CaseBuilder, DnsReply, Expect, demand};
 use crate::response::Response;
@@ -72,7 +72,7 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("SMP09", "an index of a million sitemaps", Expect::Ok, |case| {
-            // All of them are one, which is what is judged: the index itself is cut, and says so.
+            // All of them are one sitemap, which is judged: the index itself is truncated, and the record says so.
             let site = case.site()?;
             let child = format!("<sitemap><loc>{}</loc></sitemap>\n", site.url("/child"));
             let text = format!("{HEAD}<sitemapindex>{}</sitemapindex>", child.repeat(1_000_000));
@@ -171,14 +171,14 @@ fn index(urls: &[String]) -> String {
     format!("{HEAD}<sitemapindex>{entries}</sitemapindex>")
 }
 
-/// A site whose robots.txt announces `/map`, which is what is judged.
+/// A site whose robots.txt announces `/map`, which is judged.
 fn announced(case: &mut CaseBuilder, site: Site) {
     case.judge(site.url("/map"));
     serve(case, site);
 }
 
 fn serve(case: &mut CaseBuilder, site: Site) {
-    // Fifty megabytes take a while where the crawler was not built to be fast.
+    // Fifty megabytes take a while in a debug build.
     case.set("idle-timeout", "8s");
     case.root(site.url("/"));
     let robots = format!("Sitemap: {}\n", site.url("/map"));
@@ -191,7 +191,7 @@ fn one(case: &mut CaseBuilder, map: Response) -> io::Result<()> {
     Ok(())
 }
 
-/// A sitemap that lists `/listed`, in its own way. That page is found.
+/// A sitemap that lists `/listed`, which is found.
 fn listing(case: &mut CaseBuilder, write: impl FnOnce(String) -> String) -> io::Result<()> {
     let site = case.site()?;
     let text = write(site.url("/listed"));

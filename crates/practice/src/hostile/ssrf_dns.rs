@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const PRIVATE: Expect = Expect::error("private_address");
 
-/// Private addresses, as they may be written, and what each of them is.
+/// Private addresses in various spellings, with a description.
 const SPELLINGS: &[(&str, &str)] = &[
     ("http://127.0.0.1/", "http://127.0.0.1/"),
     ("http://127.255.255.254/", "http://127.255.255.254/"),
@@ -52,7 +52,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("http://metadata.google.internal/", "http://metadata.google.internal/"),
 ];
 
-/// IPv6 addresses that are IPv4 addresses in disguise.
+/// IPv6 addresses that embed IPv4 addresses.
 const DISGUISES: &[(&str, &str)] = &[
     ("http://[::ffff:169.254.169.254]/", "http://[::ffff:a9fe:a9fe]/"),
     ("http://[64:ff9b::a9fe:a9fe]/", "http://[64:ff9b::a9fe:a9fe]/"),
@@ -219,9 +219,9 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A packet that answers this question, with these bytes for its one record.
+/// A reply packet for this query with one record of these bytes.
 fn packet(question: &[u8], record: &[u8]) -> Vec<u8> {
-    // The question ends behind the name's last, empty label, its type and its class.
+    // The question ends after the empty label, the type and the class.
     let end = 12 + question.get(12..).and_then(|rest| rest.iter().position(|byte| *byte == 0)).unwrap_or(0) + 5;
     let mut packet = question.get(..end).unwrap_or(question).to_vec();
     if let Some(flags) = packet.get_mut(2..12) {
@@ -231,7 +231,7 @@ fn packet(question: &[u8], record: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A page with links that all lead inside: each gets a record, none gets a connection.
+/// A page with links to private addresses: each gets a record, none gets a connection.
 fn leads_inside(case: &mut CaseBuilder, targets: &'static [(&'static str, &'static str)]) -> io::Result<()> {
     let came = Arc::new(AtomicUsize::new(0));
     let trap = {

@@ -1,4 +1,4 @@
-//! Statuses that ask for patience, and those that nobody knows.
+//! Statuses that ask for a delay, and unknown ones.
 
 use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::response::Response;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
-/// This path was asked for again, and not sooner than so long after the first time.
+/// Checks that this path was requested again, and not sooner than this after the first request.
 fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     let starts: Vec<Duration> =
         report.seen.iter().filter(|seen| seen.path != "/robots.txt").map(|seen| seen.start).collect();
@@ -15,7 +15,7 @@ fn waited(report: &CaseReport, at_least: Duration) -> CaseVerdict {
     demand(second - first >= at_least, format!("after {:?}", second - first))
 }
 
-/// The three ways in which HTTP has written dates.
+/// The three date formats of HTTP.
 #[derive(Clone, Copy)]
 enum Form {
     Fixed,
@@ -23,7 +23,7 @@ enum Form {
     Asctime,
 }
 
-/// A moment as HTTP writes it.
+/// A time in HTTP format.
 fn date(at: SystemTime, form: Form) -> String {
     let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -86,7 +86,7 @@ fn patience() -> Vec<Case> {
             Ok(())
         }),
         Case::new("STA03", "Retry-After that makes no sense", Expect::Status, |case| {
-            // One try each: what is asked for is not waited for where nothing is left to ask.
+            // One attempt each, so that the Retry-After is not waited for.
             case.set("max-tries", 1);
             for value in
                 ["99999999999", "-5", "banana", "Thu, 01 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 2099 00:00:00 GMT"]

@@ -1,4 +1,4 @@
-//! Certificates and handshakes that must not be accepted, or not be waited for.
+//! Certificates and handshakes that must be rejected, or must time out.
 
 use super::raw::RawConnection;
 use super::report::{CaseReport, CaseVerdict};
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("TLS01", "a certificate that has expired", TLS, |case| {
             let root = bad_site(case, CertificateKind::Expired, "expired since 2002-01-01")?;
-            // Who insists gets the page, and is told at every step that nobody knows from whom.
+            // With --insecure the page is fetched, with a warning and a mark in the record.
             case.check("insecure only where that is asked for, and marked", move |report| {
                 let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
                 let told = String::from_utf8_lossy(&fetched.stdout).into_owned();
@@ -70,7 +70,7 @@ pub(super) fn cases() -> Vec<Case> {
             let authority = TestAuthority::new("Known")?;
             case.trust(authority.root.pem());
             refused(case, "unknown issuer", move |site| {
-                // The authority in the middle is not sent along.
+                // The intermediate certificate is not sent.
                 let middle = authority.below("Middle", KeyPair::generate().map_err(fault)?)?;
                 let leaf = authority.params(site)?.signed_by(&authority.key, &middle).map_err(fault)?;
                 Ok((vec![leaf.der().clone()], authority.leaf_key()?))
@@ -95,7 +95,7 @@ pub(super) fn cases() -> Vec<Case> {
             let address = secure(case, move |site| {
                 let mut params = authority.params(site)?;
                 for n in 0..9_999u32 {
-                    // As short as so many can be: no handshake holds more than 64 KiB.
+                    // As small as possible: a handshake message has at most 64 KiB.
                     let [_, a, b, c] = n.to_be_bytes();
                     params.subject_alt_names.push(SanType::IpAddress(IpAddr::from([198, 18 + a, b, c])));
                 }
@@ -105,7 +105,7 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("TLS10", "TLS 1.0 and nothing else", TLS, |case| {
-            // A hello of a server that knows no later version: its version, 32 random bytes, no session, one cipher.
+            // A ServerHello of a server without newer versions: version, 32 random bytes, no session, one cipher.
             let mut hello = vec![0x16, 3, 1, 0, 42, 2, 0, 0, 38, 3, 1];
             hello.extend([7; 32]);
             hello.extend([0, 0, 0x2f, 0]);
@@ -163,7 +163,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS19", "a chain that leads everywhere", TLS, |case| {
             let authority = TestAuthority::new("Maze")?;
             refused(case, "", move |site| {
-                // Forty authorities of one name and one key: each could have signed each.
+                // Forty authorities with the same name and key: each could have signed each.
                 let mut chain = vec![authority.leaf(site)?];
                 for number in 0..40u64 {
                     let mut params = authority_params("Maze");
@@ -180,7 +180,7 @@ fn fault(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::other(error)
 }
 
-/// A site with one of the usual bad certificates. Its front page is what is judged.
+/// A site with one of the usual bad certificates. Its front page is judged.
 fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, words: &'static str) -> io::Result<String> {
     let site = case.secure_site(certificate)?.page("/", Response::html("here"));
     let root = site.url("/");
@@ -191,7 +191,7 @@ fn bad_site(case: &mut CaseBuilder, certificate: CertificateKind, words: &'stati
     Ok(root)
 }
 
-/// A server whose handshake fails. The failure is told in these words.
+/// A server whose handshake fails with this message.
 fn says(case: &mut CaseBuilder, address: SocketAddr, words: &'static str) -> io::Result<()> {
     let root = format!("https://{address}/");
     case.set("robots", "ignore");
@@ -208,10 +208,10 @@ fn told(case: &mut CaseBuilder, url: String, words: &'static str) {
     });
 }
 
-/// A chain of certificates, and the key of the first.
+/// A certificate chain, and the key of the first.
 type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// A server that shows this chain, which is refused for a reason with these words in it.
+/// A server with this chain, which is rejected with a message that contains these words.
 fn refused(
     case: &mut CaseBuilder,
     words: &'static str,
@@ -221,7 +221,7 @@ fn refused(
     says(case, address, words)
 }
 
-/// A server that speaks TLS and shows this chain, made for its own address. It never says goodbye.
+/// A TLS server with this chain, created for its own address. It never sends close_notify.
 fn secure(
     case: &mut CaseBuilder,
     show: impl Fn(IpAddr) -> io::Result<Shown> + Send + Sync + 'static,
@@ -261,7 +261,7 @@ fn secure(
     })
 }
 
-/// An authority of one's own, and the key of whoever it vouches for.
+/// A certificate authority, and the key of its leaf certificates.
 struct TestAuthority {
     root: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
@@ -284,7 +284,7 @@ impl TestAuthority {
         Ok(TestAuthority { root, key: KeyPair::generate().map_err(fault)? })
     }
 
-    /// An authority that this one vouches for.
+    /// An intermediate authority signed by this one.
     fn below(&self, name: &str, key: KeyPair) -> io::Result<CertifiedIssuer<'static, KeyPair>> {
         CertifiedIssuer::signed_by(authority_params(name), key, &self.root).map_err(fault)
     }
@@ -311,7 +311,7 @@ fn rsa_key() -> io::Result<KeyPair> {
     KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(fault)
 }
 
-/// The same certificate, said to be signed with SHA-1. Whoever looks at the signature before the algorithm has lost.
+/// The same certificate, declared as signed with SHA-1, to catch verifiers that check the signature before the algorithm.
 fn with_sha1(certificate: &CertificateDer<'_>) -> CertificateDer<'static> {
     const SHA256_WITH_RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11];
     let mut der = certificate.to_vec();

@@ -1,7 +1,7 @@
-//! Endless webs: what a crawler can walk into and never come out of.
+//! Endless webs.
 //!
-//! The servers here make their pages up as they are asked. Budgets are set low, so that a crawl of something endless is
-//! over soon; the checks count requests.
+//! The servers generate pages on request. Budgets are low, so that the crawl of an endless web ends soon; the checks count
+//! requests.
 
 use super::builder::CaseBuilder;
 use super::{Case, DnsReply, Expect, demand};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Enough text to compare pages by.
+/// Enough text for the comparison of pages.
 const TEXT: &str = "The quick brown fox jumps over the lazy dog, and then it comes back and jumps over it once again.";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let mark = if query.is_empty() { "" } else { "&" };
                 let free = (0..10).filter(|facet| !query.contains(&format!("f{}=", letter(*facet))));
                 let links = free.flat_map(|facet| {
-                    // The new facet comes first or last: the order tells nothing.
+                    // The new facet comes first or last: the order is irrelevant.
                     (0..10).map(move |value| match value % 2 {
                         0 => format!("/list?{query}{mark}f{}={value}", letter(facet)),
                         _ => format!("/list?f{}={value}{mark}{query}", letter(facet)),
@@ -76,7 +76,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TRP07", "soft 404", Expect::Ok, |case| {
             case.set("trap-budget", 16);
             endless(case, "/", |_, fresh| page_with(TEXT, (0..10).map(|link| format!("/{fresh}x{link}.html"))))?;
-            // The root brings ten links for nothing; all other pages say what it said.
+            // The root has ten free links; all other pages repeat its text.
             at_most(case, 1 + 10 + 16);
             told(case, "stale_pattern");
             Ok(())
@@ -118,7 +118,7 @@ pub(super) fn cases() -> Vec<Case> {
                         conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
                         continue;
                     }
-                    // The same page for the same address, always, and never twice the same page.
+                    // The same page for the same URL, and different pages for different URLs.
                     let maze = (0..38).map(|link| format!("/maze/{}", name(&path, link)));
                     let entries = (0..4).map(|link| format!("/maze/{}", name("", link)));
                     let links: Vec<String> = if path == "/" { entries.collect() } else { maze.collect() };
@@ -135,7 +135,7 @@ pub(super) fn cases() -> Vec<Case> {
                 Ok(())
             })?;
             case.root(format!("http://{address}/"));
-            // Root, robots.txt, and what it leads to, twice each: no page comes far enough to lead on.
+            // Root, robots.txt, and what it leads to, twice each: no page is far enough to lead on.
             at_most(case, 1 + 4 * 2);
             Ok(())
         }),
@@ -157,7 +157,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let page: u64 = path.rsplit('=').next().and_then(|page| page.parse().ok()).unwrap_or(0);
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
-            // Sixty-four pages from the root and on are near; then there is a budget of sixteen.
+            // The first sixty-four pages are near the root; then there is a budget of sixteen.
             at_most(case, 65 + 16);
             told(case, "alike_pattern");
             Ok(())
@@ -187,7 +187,7 @@ pub(super) fn cases() -> Vec<Case> {
                 "/" => page_with(TEXT, (0..5).map(|maze| format!("/maze/{maze}"))),
                 _ => format!("HTTP/1.1 302 Found\r\nLocation: /maze{fresh}\r\nContent-Length: 0\r\n\r\n"),
             })?;
-            // Every maze would be given up after ten redirects; all of them together have less.
+            // Each maze would be abandoned after ten redirects; all of them together have a smaller limit.
             at_most(case, 20);
             told(case, "max_pages_per_host");
             Ok(())
@@ -195,7 +195,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A server whose pages lead to ever new names below `trap.test`, so many each.
+/// A server whose pages lead to this many new names below `trap.test` each.
 pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr> {
     let address = serve(case, move |_, fresh, port| {
         page_with(&babble(fresh), (0..links).map(|link| format!("//n{}.trap.test:{port}/", fresh * links + link)))
@@ -205,7 +205,7 @@ pub(super) fn wild(case: &mut CaseBuilder, links: u64) -> io::Result<SocketAddr>
     Ok(address)
 }
 
-/// No more than so many hosts may be asked.
+/// Checks that at most this many hosts were contacted.
 pub(super) fn hosts_at_most(case: &mut CaseBuilder, most: usize) {
     case.check("few hosts are asked", move |report| {
         let hosts: std::collections::BTreeSet<&str> = report.seen.iter().map(|seen| seen.host.as_str()).collect();
@@ -214,7 +214,7 @@ pub(super) fn hosts_at_most(case: &mut CaseBuilder, most: usize) {
     told(case, "domain_hosts");
 }
 
-/// One endless site; the crawl begins at this path.
+/// One endless site; the crawl starts at this path.
 fn endless(
     case: &mut CaseBuilder,
     root: &str,
@@ -225,7 +225,7 @@ fn endless(
     Ok(())
 }
 
-/// A server that asks `say` for every answer, with the path, a number that is never the same, and the server's port.
+/// A server that calls `say` for every response, with the path, a unique number, and the server's port.
 fn serve(
     case: &mut CaseBuilder,
     say: impl Fn(&str, u64, u16) -> String + Send + Sync + 'static,
@@ -244,7 +244,7 @@ fn serve(
     })
 }
 
-/// A whole answer: a page that says this, and leads there.
+/// A complete response: a page with this text and these links.
 fn page_with(text: &str, links: impl IntoIterator<Item = String>) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     let mut body = format!("<!doctype html>\n<title>A page</title>\n<p>{}</p>\n", escape(text));
@@ -254,7 +254,7 @@ fn page_with(text: &str, links: impl IntoIterator<Item = String>) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// The report says which rule bit.
+/// Checks that the report names this rule.
 fn told(case: &mut CaseBuilder, rule: &'static str) {
     case.check("the report says what was left out", move |report| {
         demand(report.words.contains(rule), format!("{rule} is not in {}", report.words))?;
@@ -264,7 +264,7 @@ fn told(case: &mut CaseBuilder, rule: &'static str) {
     });
 }
 
-/// No more pages than this may be asked for.
+/// Checks that at most this many pages were requested.
 fn at_most(case: &mut CaseBuilder, most: usize) {
     case.check("the crawl has an end", move |report| {
         let asked = report.seen.iter().filter(|seen| seen.path != "/robots.txt").count();
@@ -272,12 +272,12 @@ fn at_most(case: &mut CaseBuilder, most: usize) {
     });
 }
 
-/// A letter instead of a digit: numbers are all alike to a crawler.
+/// A letter instead of a digit: the crawler treats all numbers alike.
 fn letter(number: usize) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
 
-/// A word that belongs to a place and a number.
+/// A word that depends on a place and a number.
 fn name(place: &str, number: u64) -> String {
     let seed = place.bytes().fold(number.wrapping_mul(0x9E37_79B9_7F4A_7C15), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(5)
@@ -285,7 +285,7 @@ fn name(place: &str, number: u64) -> String {
     (0..8).map(|at| letter((seed >> (at * 7)) as usize & 0x7F)).collect()
 }
 
-/// A text that was never said before.
+/// A unique text.
 fn babble(seed: u64) -> String {
     (0..20).map(|word| name(&seed.to_string(), word)).collect::<Vec<_>>().join(" ")
 }

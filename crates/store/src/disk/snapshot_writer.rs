@@ -1,7 +1,7 @@
 //! [`SnapshotWriter`]: a snapshot being taken, one portion per commit, so that no commit waits for all of it.
 //!
 //! The crawl continues between two portions, so the parts of a snapshot are of different times. It names the earliest,
-//! from which the log is to be replayed onto it; `docs/decisions/0011-snapshots-in-portions.md` explains why the result
+//! from which the log is to be replayed onto it; `docs/decisions/0005-snapshots-in-portions.md` explains why the result
 //! is right.
 //!
 //! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.

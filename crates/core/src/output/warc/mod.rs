@@ -5,7 +5,7 @@
 //! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
 //! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
 //! archive already, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member of its
-//! own, so that it can be read alone. The reasons are in `docs/decisions/0010-warc.md`.
+//! own, so that it can be read alone. The reasons are in `docs/decisions/0004-warc.md`.
 //!
 //! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
 //! [`ArchiveLayout`] belongs to the keeper and decides what depends on the order of completion: file, offset, and
