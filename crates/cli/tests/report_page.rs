@@ -33,8 +33,8 @@ fn every_number_leads_to_its_urls_and_to_a_command_that_lists_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = crawl(folder.path());
     let html = argiope(folder.path(), &["report", "d.crawl", "--html", "-"]);
-    let commands: Vec<&str> = html.split("argiope report d.crawl --list &#39;").skip(1).collect();
-    let commands: Vec<&str> = commands.iter().filter_map(|rest| rest.split("&#39;").next()).collect();
+    let commands = html.split("argiope report d.crawl --list '").skip(1);
+    let commands: Vec<&str> = commands.filter_map(|rest| rest.split('\'').next()).collect();
     assert!(commands.len() > 20, "{commands:?}");
     let json: serde_json::Value =
         serde_json::from_str(&argiope(folder.path(), &["report", "d.crawl", "--json"])).expect("JSON");
