@@ -3,7 +3,7 @@
 //! Addresses are tried in turn, IPv6 and IPv4 alternating, each attempt 250 ms after the previous one, or at once if
 //! that one failed. The first connection wins. Engines only connect and wait.
 //!
-//! Invariant: every address is tried at most once, at most [`MAX_ADDRESSES`] in total, and none after the deadline.
+//! Invariant: every address is tried at most once, at most four in total, and none after the deadline.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
