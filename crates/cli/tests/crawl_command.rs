@@ -101,7 +101,7 @@ fn a_dead_root_is_a_finding() {
     let address = listener.local_addr().expect("an address");
     drop(listener);
     let output = run(&["crawl", &format!("http://{address}/"), "--jsonl", "-", "--retry-wait", "10ms"]);
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(4), "no root has given a page");
     let records = records(&output);
     let page = pages(&records)[0].clone();
     assert_eq!((&page["outcome"], &page["error"]["kind"]), (&"failed".into(), &"connect_refused".into()));
@@ -145,7 +145,7 @@ fn a_reader_that_leaves_stops_the_crawl() {
     reader.read_line(&mut String::new()).expect("the first line");
     drop(reader);
     let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(1), "records that nobody can read are no records");
+    assert_eq!(status.code(), Some(0), "a reader that leaves is not an error");
     assert!(web.requests() < 2_000, "it went on without a reader");
 }
 

@@ -46,7 +46,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     bench.succeed(&["--recrawl"]);
     let first = bench.records();
     assert_eq!(pages(&first).len(), 7);
-    assert!(bench.succeed(&[]).contains("--recrawl asks what has changed"));
+    assert!(bench.succeed(&[]).contains("use --recrawl to check for changes"));
 
     let said = bench.succeed(&["--recrawl"]);
     assert!(said.contains("asking again for 7 URLs"), "{said}");

@@ -107,7 +107,7 @@ fn fetch_shows_the_certificate_and_that_nobody_checked_it() {
         "certificate of Argiope practice site, by Argiope practice authority",
         "for 127.6.7.2",
         "from 2001-01-01T00:00:00Z to 2002-01-01T00:00:00Z",
-        "NOT CHECKED",
+        "NOT VERIFIED",
         "\"insecure\": true",
     ] {
         assert!(text.contains(part), "{part}: {text}");

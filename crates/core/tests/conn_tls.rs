@@ -265,7 +265,7 @@ fn what_is_not_tls() {
     for (answer, words) in [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not speak TLS"),
         (b"\x15\x03\x03\x00\x02\x02\x70", "does not know this name"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "no version of TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "does not support TLS 1.2 or 1.3"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "refused the handshake"),
     ] {
         let mut conn = connect(&authority.client, "h.example");

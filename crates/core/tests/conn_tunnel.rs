@@ -97,7 +97,7 @@ fn what_a_proxy_refuses_is_told() {
         ("http://p", &[b"HTTP/1.1 407 No\r\n\r\n"], ErrorKind::Protocol, "407"),
         ("http://p", &[b"HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nno!"], ErrorKind::Protocol, "403"),
         ("http://p", &[b"HTTP/1.1 502 No\r\n\r\n"], ErrorKind::Unreachable, "502"),
-        ("http://p", &[b"220 mail\r\n"], ErrorKind::Protocol, "no HTTP"),
+        ("http://p", &[b"220 mail\r\n"], ErrorKind::Protocol, "not HTTP"),
         ("http://p", &[b"HTTP/1.1 200 "], ErrorKind::Reset, "the proxy closed"),
         ("http://p", &[], ErrorKind::Reset, "the proxy closed"),
         ("socks5h://p", &[&[4, 0]], ErrorKind::Protocol, "SOCKS 5"),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use argiope_core::{Link, LinkRef, Url};
 use argiope_store::cluster::{
-    BlockingFrontier, FleetClient, Nodes, SettleRequest, StoredLink, TakeRequest, Token, bucket_of,
+    BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleRequest, TakeRequest, bucket_of,
 };
 use argiope_testkit::frontier_suite as suite;
 use argiope_testkit::redis_cluster::RedisCluster;
@@ -16,9 +16,9 @@ fn client(cluster: &RedisCluster, name: &str, owner: &str) -> FleetClient {
     FleetClient::new(Nodes::open(&cluster.address(), None).expect("the cluster answers"), name, owner)
 }
 
-fn stored(address: &str) -> StoredLink {
+fn stored(address: &str) -> QueuedLink {
     let link = Link::root(Url::parse(address).expect("an address"), 10);
-    StoredLink::new(LinkRef::from(&link), 7)
+    QueuedLink::new(LinkRef::from(&link), 7)
 }
 
 fn frontiers(cluster: &RedisCluster) -> impl Fn(u64) -> BlockingFrontier {
@@ -54,11 +54,11 @@ fn leases_epochs_and_fences() {
     let cluster = RedisCluster::start();
     let (mut one, mut two) = (client(&cluster, "lease", "one"), client(&cluster, "lease", "two"));
     let bucket = bucket_of("h.example", BUCKETS);
-    let links: Vec<StoredLink> = (0..5).map(|n| stored(&format!("https://h.example/{n}"))).collect();
+    let links: Vec<QueuedLink> = (0..5).map(|n| stored(&format!("https://h.example/{n}"))).collect();
     one.put(&[(bucket, links.clone())]).expect("put");
     let again = two.put(&[(bucket, links)]).expect("put");
     assert!(again[0].new.iter().all(|new| !new), "put is idempotent");
-    let token = |epoch| Token { bucket, epoch };
+    let token = |epoch| LeaseToken { bucket, epoch };
     let first = one.acquire(&[bucket], LEASE_MS, false).expect("acquire")[0].clone();
     assert!(!first.had_owner);
     assert!(two.acquire(&[bucket], LEASE_MS, false).expect("acquire").is_empty(), "a bucket has one owner");
@@ -115,7 +115,7 @@ fn a_quota_is_moved_and_never_exceeded() {
     let links = (0..9).map(|n| stored(&format!("https://h.example/{n}"))).collect();
     one.put(&[(bucket, links)]).expect("put");
     let epoch = one.acquire(&[bucket], LEASE_MS, true).expect("acquire")[0].epoch;
-    let token = Token { bucket, epoch };
+    let token = LeaseToken { bucket, epoch };
     assert_eq!(one.grant(bucket, 2).expect("grant"), 2);
     let want = TakeRequest { token, room: 9, others: 9, hosts: Vec::new() };
     let taken = one.take(std::slice::from_ref(&want)).expect("take")[0].clone().expect("held");
@@ -132,7 +132,7 @@ fn a_failover_loses_nothing_that_was_confirmed() {
     let mut one = client(&cluster, "failover", "one");
     let host = |n: u32| format!("https://h{n}.example/");
     let batch = |from: u32| {
-        let mut batches: std::collections::BTreeMap<u32, Vec<StoredLink>> = std::collections::BTreeMap::new();
+        let mut batches: std::collections::BTreeMap<u32, Vec<QueuedLink>> = std::collections::BTreeMap::new();
         for n in from..from + 50 {
             let bucket = bucket_of(&format!("h{n}.example"), BUCKETS);
             batches.entry(bucket).or_default().push(stored(&host(n)));

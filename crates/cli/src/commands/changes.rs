@@ -64,7 +64,7 @@ mod tests {
         list.add(Change::Same, "https://h/same");
         let text = list.render(Changes { new: 0, changed: 30, gone: 1, same: 1_234 });
         assert_eq!(text.matches("https://h/").count(), NAMED + 1, "{text}");
-        assert!(text.contains("  the same                       1,234\n"), "{text}");
+        assert!(text.contains("  unchanged                      1,234\n"), "{text}");
         assert!(!text.contains('\u{1b}'));
     }
 }

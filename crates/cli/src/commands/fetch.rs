@@ -269,7 +269,7 @@ https://example.com/
 
 addresses   2001:db8::1, 192.0.2.7
 connected   to 192.0.2.7:443
-tls_info     TLS 1.3, TLS13_AES_256_GCM_SHA384
+secured     TLS 1.3, TLS13_AES_256_GCM_SHA384
 certificate of example\\x1b[2J, by Somebody
             for example.com, *.example.com
             from 2026-01-02T03:04:05Z to unknown

@@ -15,7 +15,7 @@ use argiope_runtime::directory::Directory;
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::cluster::{
-    FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, Members, Nodes, SessionSetup, StoredLink,
+    FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, Members, Nodes, QueuedLink, SessionSetup,
     Unreachable, bucket_of,
 };
 use argiope_store::segments::SegmentStore;
@@ -375,10 +375,10 @@ impl Part<'_> {
         if FleetState::read(&mut client)? == FleetState::Created {
             let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
             let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
-            let batches: Vec<(u32, Vec<StoredLink>)> = links
+            let batches: Vec<(u32, Vec<QueuedLink>)> = links
                 .map(|link| {
                     let bucket = bucket_of(link.url.host(), settings.buckets);
-                    (bucket, vec![StoredLink::new(LinkRef::from(&link), settings.key)])
+                    (bucket, vec![QueuedLink::new(LinkRef::from(&link), settings.key)])
                 })
                 .collect();
             client.put(&batches)?;

@@ -124,12 +124,12 @@ Finished after 3.5 s: 6 pages from 3 hosts, 40.6 kB, 1.7 pages/s
   redirects                          2   1 × 301 Moved Permanently, 1 × 302 Found
   HTTP errors                        1   1 × 404 Not Found
   failed                             1
-  disallowed by robots.txt            1
+  disallowed by robots.txt           1
   retries                            3
 
 Roots
   https://dead.example/: no such host
-  https://moved.example/ leads to https://other.example/, which is out of scope; to crawl that, use it as the root: argiope crawl https://other.example/
+  https://moved.example/ redirects to https://other.example/, which is out of scope; to crawl that site: argiope crawl https://other.example/
 
 Failures
          1  no such host (dns_nxdomain)

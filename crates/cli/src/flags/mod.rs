@@ -112,7 +112,7 @@ pub struct CrawlArgs {
 }
 
 /// The flags of `crawl -h`, which fits one screen; `--help` shows all.
-const COMMON_FLAGS: [&str; 25] = [
+const COMMON_FLAGS: [&str; 22] = [
     "roots",
     "input",
     "out",
@@ -124,15 +124,12 @@ const COMMON_FLAGS: [&str; 25] = [
     "exclude",
     "depth",
     "max_pages",
-    "max_time",
     "concurrency",
     "delay",
     "pace",
-    "user_agent",
     "header",
     "robots",
     "jsonl",
-    "with",
     "warc",
     "quiet",
     "verbose",
@@ -327,7 +324,8 @@ mod tests {
         let mut flags: Vec<&str> = crawl
             .get_arguments()
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
-            .filter(|long| !matches!(*long, "help" | "config"))
+            // A file of settings is shared between crawls; where one crawl is shared is said on the command line.
+            .filter(|long| !matches!(*long, "help" | "config" | "frontier" | "name" | "buckets" | "lease"))
             .collect();
         // Several logins cannot be written as one flag.
         let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");

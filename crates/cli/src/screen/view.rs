@@ -233,7 +233,7 @@ mod tests {
   busiest  www.example.org 6 in flight, 2,000 queued   b.example 2 in flight, 311 queued
   slowest  b.example 3.2 s
   waiting  for example.net: Crawl-delay, next in 3.2 s
-    to go  at least 23.0 s, for what is known now";
+    to go  at least 23.0 s for the known URLs";
         assert_eq!(lines(&snapshot(), 100, false).join("\n"), expected);
     }
 
@@ -282,7 +282,7 @@ mod tests {
         };
         assert_eq!(of(|s| s.max_pages = Some(2_000)).unwrap(), "750 pages of 2,000, about 7.3 s");
         // The page limit may never be reached, so it gives no estimate.
-        assert_eq!(of(|s| s.max_pages = Some(1_000_000)).unwrap(), "at least 23.0 s, for what is known now");
+        assert_eq!(of(|s| s.max_pages = Some(1_000_000)).unwrap(), "at least 23.0 s for the known URLs");
         assert_eq!(of(|s| s.max_time = Some(Duration::from_secs(100))).unwrap(), "at most 25.0 s");
         assert_eq!(of(|s| s.elapsed = Duration::from_secs(1)), None);
         assert_eq!(of(|s| s.pages_per_second = 0.0), None);

@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.check("insecure only where that is asked for, and marked", move |report| {
                 let fetched = report.run(&["fetch", "--insecure", &root]).map_err(|error| error.to_string())?;
                 let told = String::from_utf8_lossy(&fetched.stdout).into_owned();
-                demand(told.contains("NOT CHECKED") && told.contains("\"insecure\": true"), told)?;
+                demand(told.contains("NOT VERIFIED") && told.contains("\"insecure\": true"), told)?;
                 let warned = String::from_utf8_lossy(&fetched.stderr).into_owned();
                 demand(warned.contains("WARNING"), warned)
             });

@@ -96,7 +96,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.check("identical pages are counted", |report| {
                 let told = report.run(&["report", "crawl"]).map_err(|error| error.to_string())?;
                 let told = String::from_utf8_lossy(&told.stdout).into_owned();
-                let line = told.lines().find(|line| line.trim_start().starts_with("same as another"));
+                let line = told.lines().find(|line| line.trim_start().starts_with("duplicates"));
                 let count = line.and_then(|line| line.split_whitespace().last()).unwrap_or_default();
                 demand(count == (2 * HOSTS - 1).to_string(), told)
             });

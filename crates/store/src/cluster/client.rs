@@ -5,8 +5,8 @@ use std::sync::Arc;
 use argiope_core::Link;
 use redis::Value;
 
-use super::codec::{StoredLink, decode};
-use super::connection::{Answer, Command, Kind, Nodes, Script, Unreachable};
+use super::codec::{QueuedLink, decode};
+use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 
 /// How long the store keeps a lease, beyond what its owner counts: the skew between clocks that is tolerated.
 const SKEW_MS: u64 = 2_000;
@@ -74,7 +74,7 @@ pub struct Acquired {
 
 /// The fencing token of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Token {
+pub struct LeaseToken {
     pub bucket: u32,
     pub epoch: u64,
 }
@@ -89,7 +89,7 @@ pub struct PutResult {
 /// What is wanted of a bucket.
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
-    pub token: Token,
+    pub token: LeaseToken,
     pub room: usize,
     /// For hosts that are not named.
     pub others: usize,
@@ -118,7 +118,7 @@ pub struct TakenHost {
 /// Pages that are settled together.
 #[derive(Clone, Debug)]
 pub struct SettleRequest {
-    pub token: Token,
+    pub token: LeaseToken,
     pub sequence: u64,
     /// How many count towards the limit on pages.
     pub pages: u64,
@@ -166,18 +166,24 @@ impl FleetClient {
             .collect()
     }
 
-    fn script<'a>(&self, script: &'a Script, bucket: u32, arguments: Vec<Vec<u8>>, repeatable: bool) -> Command<'a> {
+    fn script<'a>(
+        &self,
+        script: &'a Script,
+        bucket: u32,
+        arguments: Vec<Vec<u8>>,
+        repeatable: bool,
+    ) -> StoreCommand<'a> {
         let keys = self.bucket_keys(bucket);
         let key = keys.first().cloned().unwrap_or_default();
-        Command { key, kind: Kind::Script { script, keys, arguments }, repeatable }
+        StoreCommand { key, kind: Kind::Script { script, keys, arguments }, repeatable }
     }
 
-    fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> Command<'a> {
+    fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let key = self.crawl_key("pool");
-        Command { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments }, repeatable: true }
+        StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments }, repeatable: true }
     }
 
-    fn held(&self, token: Token) -> Vec<Vec<u8>> {
+    fn held(&self, token: LeaseToken) -> Vec<Vec<u8>> {
         vec![self.owner.clone().into_bytes(), number(token.epoch)]
     }
 
@@ -211,7 +217,7 @@ impl FleetClient {
     }
 
     /// Renews leases: for each whether it still holds.
-    pub fn renew(&mut self, tokens: &[Token], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
+    pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let until = number(lease_ms + SKEW_MS);
         let commands: Vec<_> = tokens
@@ -225,7 +231,7 @@ impl FleetClient {
     }
 
     /// Releases buckets: what is leased goes back to the queue.
-    pub fn release(&mut self, tokens: &[Token]) -> Result<(), Unreachable> {
+    pub fn release(&mut self, tokens: &[LeaseToken]) -> Result<(), Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> =
             tokens.iter().map(|token| self.script(&scripts.release, token.bucket, self.held(*token), true)).collect();
@@ -233,7 +239,7 @@ impl FleetClient {
     }
 
     /// Puts links into their buckets. Returns once they are replicated; safe to repeat.
-    pub fn put(&mut self, batches: &[(u32, Vec<StoredLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+    pub fn put(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut orders = Vec::new();
         let commands: Vec<_> = batches
@@ -323,7 +329,7 @@ impl FleetClient {
     }
 
     /// Puts leased links back as they are now.
-    pub fn give_back(&mut self, token: Token, links: &[StoredLink]) -> Result<bool, Unreachable> {
+    pub fn give_back(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut arguments = self.held(token);
         for link in links {
@@ -458,7 +464,7 @@ impl FleetClient {
     }
 
     /// Moves the pages that an idle bucket does not need back to the pool; how many.
-    pub fn refund(&mut self, token: Token) -> Result<u64, Unreachable> {
+    pub fn refund(&mut self, token: LeaseToken) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let refund = self.script(&scripts.refund, token.bucket, self.held(token), true);
         let reply = array(self.one(refund)?);
@@ -496,19 +502,19 @@ impl FleetClient {
         Ok(())
     }
 
-    fn one(&mut self, command: Command<'_>) -> Answer {
+    fn one(&mut self, command: StoreCommand<'_>) -> Answer {
         let mut answers = self.nodes.run(&[command], true);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 
-    fn read(&mut self, command: Command<'_>) -> Answer {
+    fn read(&mut self, command: StoreCommand<'_>) -> Answer {
         let mut answers = self.nodes.run(&[command], false);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
     }
 }
 
-fn plain(key: &str, parts: Vec<Vec<u8>>) -> Command<'static> {
-    Command { key: key.to_owned(), kind: Kind::Plain(parts), repeatable: true }
+fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
+    StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts), repeatable: true }
 }
 
 fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {

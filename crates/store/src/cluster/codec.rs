@@ -10,14 +10,14 @@ const HEAD: usize = 7;
 
 /// A link on its way into the queue of a bucket.
 #[derive(Clone, Debug)]
-pub struct StoredLink {
+pub struct QueuedLink {
     pub fingerprint: u64,
     pub host: Box<str>,
     pub depth: u32,
     pub bytes: Vec<u8>,
 }
 
-impl StoredLink {
+impl QueuedLink {
     pub fn new(link: LinkRef<'_>, key: u64) -> Self {
         let via = link.via.map_or("", Url::as_str);
         let rest = behind_host(link.url);
@@ -31,7 +31,7 @@ impl StoredLink {
     }
 }
 
-/// Reads a link back. `None` where the bytes are not what [`StoredLink::new`] wrote.
+/// Reads a link back. `None` where the bytes are not what [`QueuedLink::new`] wrote.
 pub fn decode(bytes: &[u8], host: &str, depth: u32) -> Option<Link> {
     let (&[flags, redirects, tries, v0, v1, v2, v3], rest) = bytes.split_first_chunk::<HEAD>()?;
     let (via, rest) = rest.split_at_checked(u32::from_be_bytes([v0, v1, v2, v3]) as usize)?;

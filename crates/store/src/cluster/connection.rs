@@ -37,7 +37,7 @@ impl Script {
 
 /// One command, and the key whose slot decides which node gets it.
 #[derive(Clone)]
-pub struct Command<'a> {
+pub struct StoreCommand<'a> {
     pub key: String,
     pub kind: Kind<'a>,
     /// Whether it may be sent again when its reply was lost.
@@ -50,7 +50,7 @@ pub enum Kind<'a> {
     Script { script: &'a Script, keys: Vec<String>, arguments: Vec<Vec<u8>> },
 }
 
-impl Command<'_> {
+impl StoreCommand<'_> {
     fn packed(&self, with_source: bool) -> Vec<u8> {
         match &self.kind {
             Kind::Plain(parts) => {
@@ -243,7 +243,7 @@ impl Nodes {
 
     /// Runs all commands. With `replicate`, each answer is given once a replica has what was written, or where there is
     /// none to wait for.
-    pub fn run(&mut self, commands: &[Command<'_>], replicate: bool) -> Vec<Answer> {
+    pub fn run(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
         let mut attempt = Attempt { with_source: false, ask: HashMap::new() };
         let until = Instant::now() + Self::PATIENCE;
@@ -266,7 +266,7 @@ impl Nodes {
 
     fn attempt(
         &mut self,
-        commands: &[Command<'_>],
+        commands: &[StoreCommand<'_>],
         open: &[usize],
         answers: &mut [Option<Answer>],
         attempt: &mut Attempt,

@@ -11,8 +11,8 @@ use argiope_core::schedule::frontier::{FrontierNews, Put, seen_key};
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
 
 use super::bucket_of;
-use super::codec::StoredLink;
-use super::shared::{Event, FleetTotals, LeaseCommand, SettledRecord, Shared};
+use super::codec::QueuedLink;
+use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, SettledRecord, Shared};
 
 /// Fingerprints of links that were put lately, so that the links of every page's menu are put once.
 const RECENT: usize = 1 << 18;
@@ -144,13 +144,13 @@ impl FleetFrontier {
         self.shared.outgoing_changed.notify_one();
     }
 
-    fn hear(&mut self, event: Event, news: &mut Vec<FrontierNews>) {
+    fn hear(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
-            Event::Acquired { bucket, epoch, had_owner } => {
+            LeaseEvent::Acquired { bucket, epoch, had_owner } => {
                 let held = HeldBucket { epoch, had_owner, leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
                 self.held.insert(bucket, held);
             }
-            Event::Taken { bucket, host, note } => {
+            LeaseEvent::Taken { bucket, host, note } => {
                 let Ok(lane) = self.lane_of(&host.host) else { return };
                 let Some(held) = self.held.get_mut(&bucket).filter(|held| !held.leaving) else { return };
                 let is_new = !held.lanes.contains(&lane);
@@ -171,7 +171,7 @@ impl FleetFrontier {
                     FrontierNews::Work(lane)
                 });
             }
-            Event::Leaving { bucket } => {
+            LeaseEvent::Leaving { bucket } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
                 held.leaving = true;
                 for lane in std::mem::take(&mut held.lanes) {
@@ -187,21 +187,21 @@ impl FleetFrontier {
                 self.shared.outgoing_changed.notify_one();
                 self.release_if_idle(bucket);
             }
-            Event::Released { bucket } => drop(self.held.remove(&bucket)),
-            Event::Settled { bucket, count } => {
+            LeaseEvent::Released { bucket } => drop(self.held.remove(&bucket)),
+            LeaseEvent::Settled { bucket, count } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
                     held.unsettled = held.unsettled.saturating_sub(count);
                 }
                 self.release_if_idle(bucket);
             }
-            Event::Totals(totals) => self.totals = totals,
-            Event::Over { max_pages } => {
+            LeaseEvent::Totals(totals) => self.totals = totals,
+            LeaseEvent::Over { max_pages } => {
                 self.is_over = true;
                 if max_pages {
                     news.push(FrontierNews::MaxPages);
                 }
             }
-            Event::Lost(why) => self.lost = Some(why),
+            LeaseEvent::Lost(why) => self.lost = Some(why),
         }
     }
 }
@@ -213,7 +213,7 @@ impl Frontier for FleetFrontier {
         if !self.is_recent(fingerprint) {
             self.recent[fingerprint as usize % RECENT] = fingerprint;
             let bucket = bucket_of(link.url.host(), self.buckets);
-            let stored = StoredLink::new(link, self.key);
+            let stored = QueuedLink::new(link, self.key);
             self.shared.outgoing().links.entry(bucket).or_default().push(stored);
             self.shared.outgoing_changed.notify_one();
         }

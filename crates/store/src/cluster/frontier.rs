@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use argiope_core::schedule::frontier::{Put, seen_key};
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef};
 
-use super::client::{FleetClient, SettleRequest, TakeRequest, Token};
-use super::codec::StoredLink;
+use super::client::{FleetClient, LeaseToken, SettleRequest, TakeRequest};
+use super::codec::QueuedLink;
 use super::{Unreachable, bucket_of};
 use crate::lanes::LaneNames;
 
@@ -48,16 +48,16 @@ impl BlockingFrontier {
         }
     }
 
-    fn token(&mut self, bucket: u32) -> Result<Token, StoreError> {
+    fn token(&mut self, bucket: u32) -> Result<LeaseToken, StoreError> {
         if let Some((epoch, _)) = self.held.get(&bucket) {
-            return Ok(Token { bucket, epoch: *epoch });
+            return Ok(LeaseToken { bucket, epoch: *epoch });
         }
         let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, false)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
         };
         self.held.insert(bucket, (acquired.epoch, 0));
-        Ok(Token { bucket, epoch: acquired.epoch })
+        Ok(LeaseToken { bucket, epoch: acquired.epoch })
     }
 
     fn fingerprint(&self, link: &Link) -> u64 {
@@ -76,7 +76,7 @@ impl BlockingFrontier {
 impl Frontier for BlockingFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let bucket = bucket_of(link.url.host(), self.buckets);
-        let stored = StoredLink::new(link, self.key);
+        let stored = QueuedLink::new(link, self.key);
         let put = self.client.get_mut().put(&[(bucket, vec![stored])])?;
         if put.first().is_none_or(|put| put.new.first() != Some(&true)) {
             return Ok(None);
@@ -89,11 +89,11 @@ impl Frontier for BlockingFrontier {
     }
 
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
-        let mut batches: BTreeMap<u32, (Vec<usize>, Vec<StoredLink>)> = BTreeMap::new();
+        let mut batches: BTreeMap<u32, (Vec<usize>, Vec<QueuedLink>)> = BTreeMap::new();
         for (index, link) in links.iter().enumerate() {
             let (indexes, batch) = batches.entry(bucket_of(link.url.host(), self.buckets)).or_default();
             indexes.push(index);
-            batch.push(StoredLink::new(LinkRef::from(link), self.key));
+            batch.push(QueuedLink::new(LinkRef::from(link), self.key));
         }
         let (mut places, mut grouped) = (Vec::new(), Vec::new());
         for (bucket, (indexes, batch)) in batches {
@@ -161,7 +161,7 @@ impl Frontier for BlockingFrontier {
     fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
         self.end_lease(&link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        let stored = StoredLink::new(LinkRef::from(&link), self.key);
+        let stored = QueuedLink::new(LinkRef::from(&link), self.key);
         if !self.client.get_mut().give_back(token, &[stored])? {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::client::{Acquired, BucketState, FleetClient, TakeRequest, Token};
+use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest};
 use super::connection::Unreachable;
 use super::crawl::{FleetSettings, Members};
-use super::shared::{Event, FleetTotals, LeaseCommand, Shared};
+use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
 /// Links of a host that are leased in advance.
 const AHEAD: usize = 64;
@@ -116,13 +116,13 @@ impl LeaseThread {
                 next = commands.try_recv().ok();
             }
             if self.shared.has_ended() {
-                self.shared.tell(Event::Lost("the lease on this process's hosts has ended".into()));
+                self.shared.tell(LeaseEvent::Lost("the lease on this process's hosts has ended".into()));
                 return;
             }
             match self.work() {
                 Ok(()) => self.answered(),
                 Err(fault) if fault.is_final => {
-                    self.shared.tell(Event::Lost(fault.message));
+                    self.shared.tell(LeaseEvent::Lost(fault.message));
                     return;
                 }
                 Err(fault) => self.is_silent(&fault),
@@ -168,7 +168,7 @@ impl LeaseThread {
                 if let Some(held) = self.held.remove(&bucket) {
                     self.ahead = self.ahead.saturating_sub(held.hosts.values().map(|host| host.links).sum());
                     // A bucket that could not be released is free when its lease ends.
-                    let _ = self.client.release(&[Token { bucket, epoch: held.epoch }]);
+                    let _ = self.client.release(&[LeaseToken { bucket, epoch: held.epoch }]);
                 }
             }
             LeaseCommand::Close | LeaseCommand::Abandon => {}
@@ -191,14 +191,14 @@ impl LeaseThread {
     /// The lease counts from before the renewal was sent.
     fn renew(&mut self) -> Result<(), Unreachable> {
         let (sent, from) = (Instant::now(), (self.shared.now)());
-        let tokens: Vec<Token> =
-            self.held.iter().map(|(bucket, held)| Token { bucket: *bucket, epoch: held.epoch }).collect();
+        let tokens: Vec<LeaseToken> =
+            self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
         let renewed = self.client.renew(&tokens, self.times.lease_ms())?;
         if renewed.iter().all(|held| *held) {
             self.shared.lease.renew(from + self.times.lease, (self.shared.now)());
             self.last_renewal = sent;
         } else {
-            self.shared.tell(Event::Lost("another process has taken over some of this process's hosts".into()));
+            self.shared.tell(LeaseEvent::Lost("another process has taken over some of this process's hosts".into()));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl LeaseThread {
             if self.settings.max_pages.is_some() && held.quota == Some(0) {
                 held.quota = Some(self.client.grant(*bucket, PORTION)?);
             }
-            let token = Token { bucket: *bucket, epoch: held.epoch };
+            let token = LeaseToken { bucket: *bucket, epoch: held.epoch };
             let hosts = held
                 .hosts
                 .iter()
@@ -227,14 +227,14 @@ impl LeaseThread {
         }
         // A lost reply means links that only a new epoch gives back.
         let results = self.client.take(&requests).inspect_err(|fault| {
-            self.shared.tell(Event::Lost(format!("an answer of the store was lost: {}", fault.message)));
+            self.shared.tell(LeaseEvent::Lost(format!("an answer of the store was lost: {}", fault.message)));
         })?;
         let mut wanted = Vec::new();
         let mut taken = Vec::new();
         for (request, result) in requests.iter().zip(results) {
             let bucket = request.token.bucket;
             let (Some(result), Some(held)) = (result, self.held.get_mut(&bucket)) else {
-                self.shared.tell(Event::Lost(format!("another process has taken over bucket {bucket}")));
+                self.shared.tell(LeaseEvent::Lost(format!("another process has taken over bucket {bucket}")));
                 return Ok(());
             };
             held.queued = result.queued;
@@ -259,7 +259,7 @@ impl LeaseThread {
             wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
         for (bucket, host) in taken {
             let note = notes.remove(&(bucket, host.host.clone()));
-            self.shared.tell(Event::Taken { bucket, host, note });
+            self.shared.tell(LeaseEvent::Taken { bucket, host, note });
         }
         Ok(())
     }
@@ -276,12 +276,12 @@ impl LeaseThread {
             settled: sum(|state| state.settled),
             processes: members.live as u64,
         };
-        self.shared.tell(Event::Totals(totals));
+        self.shared.tell(LeaseEvent::Totals(totals));
         for (bucket, held) in &mut self.held {
             if let Some(state) = states.get(*bucket as usize) {
                 held.note_queued(state.queued);
                 if self.settings.max_pages.is_some() && state.queued == 0 && state.leased == 0 {
-                    self.client.refund(Token { bucket: *bucket, epoch: held.epoch })?;
+                    self.client.refund(LeaseToken { bucket: *bucket, epoch: held.epoch })?;
                 }
             }
         }
@@ -314,7 +314,7 @@ impl LeaseThread {
             let key = self.client.crawl_key("meta");
             self.client.plain(&key, &[b"HSET", key.as_bytes(), b"state", state], true)?;
             self.is_over = true;
-            self.shared.tell(Event::Over { max_pages });
+            self.shared.tell(LeaseEvent::Over { max_pages });
         }
         Ok(())
     }
@@ -336,7 +336,7 @@ impl LeaseThread {
                 if let Some(held) = self.held.get_mut(&bucket) {
                     held.leaving = true;
                 }
-                self.shared.tell(Event::Leaving { bucket });
+                self.shared.tell(LeaseEvent::Leaving { bucket });
             }
             return Ok(());
         }
@@ -367,15 +367,15 @@ impl LeaseThread {
             let quota = is_limited.then_some(0);
             let held = Held { epoch, hosts: HashMap::new(), queued, wants: queued > 0, leaving: false, quota };
             self.held.insert(bucket, held);
-            self.shared.tell(Event::Acquired { bucket, epoch, had_owner });
+            self.shared.tell(LeaseEvent::Acquired { bucket, epoch, had_owner });
         }
         Ok(())
     }
 
     /// Releases everything, so that others can go on at once.
     fn close(&mut self) {
-        let tokens: Vec<Token> =
-            self.held.iter().map(|(bucket, held)| Token { bucket: *bucket, epoch: held.epoch }).collect();
+        let tokens: Vec<LeaseToken> =
+            self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
         // Leases that could not be released end by themselves.
         let _ = self.client.release(&tokens);
         let _ = Members::leave(&mut self.client);

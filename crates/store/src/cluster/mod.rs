@@ -18,9 +18,9 @@ mod settle_thread;
 mod shared;
 
 pub use client::{
-    Acquired, BucketState, FleetClient, PutResult, SettleRequest, TakeRequest, TakeResult, TakenHost, Token,
+    Acquired, BucketState, FleetClient, LeaseToken, PutResult, SettleRequest, TakeRequest, TakeResult, TakenHost,
 };
-pub use codec::StoredLink;
+pub use codec::QueuedLink;
 pub use connection::{Nodes, Unreachable};
 pub use crawl::{FleetSettings, FleetState, MemberInfo, Members};
 pub use fleet::FleetFrontier;

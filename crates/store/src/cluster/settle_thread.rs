@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::StoredLink;
-use super::client::{FleetClient, SettleRequest, Token};
-use super::shared::{Event, LeaseCommand, Outgoing, SettledRecord, Shared};
+use super::QueuedLink;
+use super::client::{FleetClient, LeaseToken, SettleRequest};
+use super::shared::{LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
 use crate::segments::{SegmentGroup, SegmentStore};
 
 /// A segment is closed at this size, ...
@@ -25,7 +25,7 @@ pub struct SettleThread {
     shared: Arc<Shared>,
     segments: SegmentStore,
     /// The last sequence number of each token.
-    sequences: HashMap<Token, u64>,
+    sequences: HashMap<LeaseToken, u64>,
     records: Vec<SettledRecord>,
     bytes: usize,
     since: Option<Instant>,
@@ -52,7 +52,7 @@ impl SettleThread {
 
     pub fn run(mut self) {
         if let Err(why) = self.work() {
-            self.shared.tell(Event::Lost(why));
+            self.shared.tell(LeaseEvent::Lost(why));
         }
     }
 
@@ -97,7 +97,7 @@ impl SettleThread {
     }
 
     /// Puts links and waits until they are replicated, for as long as the lease lasts.
-    fn put(&mut self, batches: Vec<(u32, Vec<StoredLink>)>) -> Result<(), String> {
+    fn put(&mut self, batches: Vec<(u32, Vec<QueuedLink>)>) -> Result<(), String> {
         for batch in batches.chunks(256) {
             let results = self.repeat(|client| client.put(batch))?;
             for ((bucket, _), result) in batch.iter().zip(results) {
@@ -124,7 +124,7 @@ impl SettleThread {
         let mut segment = Vec::new();
         let mut counts = Vec::new();
         for ((bucket, epoch), records) in groups {
-            let token = Token { bucket, epoch };
+            let token = LeaseToken { bucket, epoch };
             let sequence = self.sequences.get(&token).copied().unwrap_or(0) + 1;
             let lines = records.iter().flat_map(|record| record.line.iter().copied()).collect();
             segment.push(SegmentGroup { bucket, epoch, sequence, lines });
@@ -160,7 +160,7 @@ impl SettleThread {
             .write_positions(&format!("{owner}-{:06}", self.number), &positions)
             .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
         for (bucket, count) in counts {
-            self.shared.tell(Event::Settled { bucket, count });
+            self.shared.tell(LeaseEvent::Settled { bucket, count });
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use argiope_core::Time;
 use argiope_core::lease::Lease;
 
 use super::client::TakenHost;
-use super::codec::StoredLink;
+use super::codec::QueuedLink;
 
 /// Where the frontier, the lease thread and the settle thread meet.
 pub struct Shared {
@@ -19,7 +19,7 @@ pub struct Shared {
     outgoing: Mutex<Outgoing>,
     /// Told when there is something to put or to settle.
     pub outgoing_changed: Condvar,
-    events: Mutex<Vec<Event>>,
+    events: Mutex<Vec<LeaseEvent>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
     /// Told what people should know.
@@ -29,7 +29,7 @@ pub struct Shared {
 /// What the keeper left for the settle thread.
 #[derive(Default)]
 pub struct Outgoing {
-    pub links: HashMap<u32, Vec<StoredLink>>,
+    pub links: HashMap<u32, Vec<QueuedLink>>,
     pub settled: Vec<SettledRecord>,
     pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
     /// Write and settle everything now.
@@ -52,7 +52,7 @@ pub struct SettledRecord {
 }
 
 /// What the threads tell the frontier.
-pub enum Event {
+pub enum LeaseEvent {
     Acquired {
         bucket: u32,
         epoch: u64,
@@ -135,7 +135,7 @@ impl Shared {
     }
 
     /// Hands an event to the frontier, and wakes the keeper.
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: LeaseEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             waker();
@@ -147,7 +147,7 @@ impl Shared {
         (self.notice)(words);
     }
 
-    pub fn take_events(&self) -> Vec<Event> {
+    pub fn take_events(&self) -> Vec<LeaseEvent> {
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

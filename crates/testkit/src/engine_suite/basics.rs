@@ -177,7 +177,9 @@ pub fn redirect_cycles(engine: EngineName) {
     let web = serve([site]);
     let crawled = crawl(&config(engine, &[&root]));
     assert_eq!(crawled.pages.len(), 3);
-    assert!(crawled.pages.iter().all(|visit| visit.facts.outcome == Outcome::Redirect && visit.facts.error.is_none()));
+    assert!(crawled.pages.iter().all(|visit| visit.facts.outcome == Outcome::Redirect));
+    let errors: Vec<_> = crawled.pages.iter().filter_map(|visit| visit.facts.error.as_ref()).collect();
+    assert_eq!(errors.iter().map(|error| error.kind).collect::<Vec<_>>(), [ErrorKind::RedirectLoop]);
     assert_eq!(web.requests(), 3, "as many requests as there are addresses");
 }
 

@@ -71,7 +71,8 @@ pub fn a_cookie_opens_the_door(engine: EngineName) {
     config.max_redirects = 3;
     let crawled = crawl(&config);
     let failure = crawled.page(&root).facts.error.as_ref().map(|failure| failure.kind);
-    assert_eq!((failure, crawled.page(&same).facts.error.is_none()), (Some(ErrorKind::RedirectLimit), true));
+    let loops = crawled.page(&same).facts.error.as_ref().map(|failure| failure.kind);
+    assert_eq!((failure, loops), (Some(ErrorKind::RedirectLimit), Some(ErrorKind::RedirectLoop)));
     let asked = |path: &str| web.log().iter().filter(|seen| seen.path == path).count();
     assert_eq!((asked("/"), asked("/same")), (4, 1));
 }
@@ -183,7 +184,7 @@ pub fn proxies_that_fail(engine: EngineName) {
         ("https", "http", PracticeProxy::http().login("me", "pw"), ErrorKind::Protocol, "407"),
         ("https", "http", PracticeProxy::http(), ErrorKind::Unreachable, "502"),
         ("https", "http", PracticeProxy::http().saying("HTTP/1.1 403 No\r\n\r\n"), ErrorKind::Protocol, "403"),
-        ("https", "http", PracticeProxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "no HTTP"),
+        ("https", "http", PracticeProxy::http().saying("SSH-2.0-x\r\n"), ErrorKind::Protocol, "not HTTP"),
         ("https", "http", PracticeProxy::http().saying(""), ErrorKind::Reset, "the proxy closed"),
         (
             "https",

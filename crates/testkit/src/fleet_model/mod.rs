@@ -14,7 +14,7 @@ mod store;
 use std::collections::BTreeMap;
 
 use process::{Process, Task};
-use store::{Bucket, Node, Page, Pool, ProcessId, Reply, Request, Store, Token};
+use store::{Bucket, ModelPage, ModelRequest, ModelToken, Node, Pool, ProcessId, Reply, Store};
 
 use crate::sim::rng::SimRng;
 
@@ -98,9 +98,9 @@ pub fn run(setup: ModelSetup, seed: u64) -> Result<ScheduleReport, String> {
 /// A record in a segment: where it stands, and of which page it is.
 struct Written {
     bucket: usize,
-    token: Token,
+    token: ModelToken,
     number: u32,
-    page: Page,
+    page: ModelPage,
 }
 
 /// A request or a reply under way.
@@ -112,7 +112,7 @@ struct Message {
 }
 
 enum Content {
-    Request(Request),
+    ModelRequest(ModelRequest),
     Reply(Reply),
 }
 
@@ -125,9 +125,9 @@ struct World {
     net: Vec<Message>,
     segments: Vec<Written>,
     /// The token that started a request last, per bucket.
-    started: BTreeMap<usize, Token>,
+    started: BTreeMap<usize, ModelToken>,
     report: ScheduleReport,
-    links: Vec<Vec<Page>>,
+    links: Vec<Vec<ModelPage>>,
 }
 
 impl World {
@@ -135,7 +135,7 @@ impl World {
         let mut rng = SimRng::new(seed);
         let links = (0..setup.pages)
             .map(|page| {
-                let mut links: Vec<Page> = (0..2).map(|_| rng.below(setup.pages as usize) as Page).collect();
+                let mut links: Vec<ModelPage> = (0..2).map(|_| rng.below(setup.pages as usize) as ModelPage).collect();
                 // A chain makes every page reachable from the first.
                 links.push((page + 1) % setup.pages);
                 links
@@ -212,12 +212,12 @@ impl World {
             return;
         }
         match message.content {
-            Content::Request(request) => {
+            Content::ModelRequest(request) => {
                 let reply = self.store.execute(&request, self.now);
                 let (process, task, call) = (message.process, message.task, message.call);
                 self.net.push(Message { process, task, call, content: Content::Reply(reply) });
                 if fate == 1 {
-                    self.net.push(Message { process, task, call, content: Content::Request(request) });
+                    self.net.push(Message { process, task, call, content: Content::ModelRequest(request) });
                 }
             }
             Content::Reply(reply) => {
@@ -273,11 +273,12 @@ impl World {
         for effect in out {
             match effect {
                 process::Effect::Send { task, call, request } => {
-                    self.net.push(Message { process: id, task, call, content: Content::Request(request) });
+                    self.net.push(Message { process: id, task, call, content: Content::ModelRequest(request) });
                 }
                 process::Effect::Start { bucket, token } => self.check_start(bucket, token)?,
                 process::Effect::Write { bucket, token, number, page } => {
-                    let token = if self.setup.protocol.owner_in_token { token } else { Token { owner: 0, ..token } };
+                    let token =
+                        if self.setup.protocol.owner_in_token { token } else { ModelToken { owner: 0, ..token } };
                     self.segments.push(Written { bucket, token, number, page });
                 }
             }
@@ -286,7 +287,7 @@ impl World {
     }
 
     /// A request goes to a host: its bucket must not have been taken over.
-    fn check_start(&mut self, bucket: usize, token: Token) -> Result<(), String> {
+    fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {
             Some(last) if last != token && last.epoch >= token.epoch => {
@@ -303,7 +304,7 @@ impl World {
             let positions = &self.store.buckets[*bucket].replica.positions;
             let is_settled = positions.iter().any(|(settled, last)| {
                 let settled =
-                    if self.setup.protocol.owner_in_token { *settled } else { Token { owner: 0, ..*settled } };
+                    if self.setup.protocol.owner_in_token { *settled } else { ModelToken { owner: 0, ..*settled } };
                 settled == *token && last >= number
             });
             count[*page as usize] += u32::from(is_settled);

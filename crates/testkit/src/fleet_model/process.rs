@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::store::{BucketCounts, Page, ProcessId, Reply, Request, Token, Version};
+use super::store::{BucketCounts, ModelPage, ModelRequest, ModelToken, ModelVersion, ProcessId, Reply};
 use super::{FleetProtocol, TTL};
 
 /// Which task of a process a message belongs to.
@@ -22,26 +22,26 @@ pub enum Effect {
     Send {
         task: Task,
         call: u64,
-        request: Request,
+        request: ModelRequest,
     },
     /// A request to a host of the bucket goes out.
     Start {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
     },
     /// A record becomes durable.
     Write {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
         number: u32,
-        page: Page,
+        page: ModelPage,
     },
 }
 
 /// What a step knows of the world.
 pub struct Turn<'a> {
     pub now: u64,
-    pub links: &'a [Vec<Page>],
+    pub links: &'a [Vec<ModelPage>],
     pub protocol: FleetProtocol,
     pub max_pages: Option<u32>,
     pub out: Vec<Effect>,
@@ -59,24 +59,24 @@ pub struct Process {
 struct Work {
     own: Option<Own>,
     step: Step,
-    call: Option<(u64, Request)>,
+    call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
-    renewal_call: Option<(u64, Request)>,
+    renewal_call: Option<(u64, ModelRequest)>,
     release: bool,
     turns: u32,
 }
 
 struct Own {
-    token: Token,
+    token: ModelToken,
     until: u64,
     /// The number of the last settle.
     number: u32,
-    taken: VecDeque<Page>,
+    taken: VecDeque<ModelPage>,
 }
 
 struct Renewal {
     sent: u64,
-    version: Option<Version>,
+    version: Option<ModelVersion>,
 }
 
 #[derive(Clone, Default)]
@@ -87,35 +87,35 @@ enum Step {
         sent: u64,
     },
     AcquireWait {
-        token: Token,
+        token: ModelToken,
         sent: u64,
-        version: Version,
+        version: ModelVersion,
     },
     Release,
     Take,
     TakeWait {
-        pages: Vec<Page>,
-        version: Version,
+        pages: Vec<ModelPage>,
+        version: ModelVersion,
     },
-    Fetch(Page),
+    Fetch(ModelPage),
     /// Without `links_first`: settled, and its links are not put yet.
-    Fetched(Page),
+    Fetched(ModelPage),
     /// Without `record_first`: settled, and its record is not written yet.
-    LateWrite(Page),
+    LateWrite(ModelPage),
     Put {
-        page: Page,
-        targets: Vec<(usize, Vec<Page>)>,
+        page: ModelPage,
+        targets: Vec<(usize, Vec<ModelPage>)>,
     },
     PutWait {
-        page: Page,
-        targets: Vec<(usize, Vec<Page>)>,
-        version: Version,
+        page: ModelPage,
+        targets: Vec<(usize, Vec<ModelPage>)>,
+        version: ModelVersion,
     },
-    Write(Page),
-    Settle(Page),
+    Write(ModelPage),
+    Settle(ModelPage),
     SettleWait {
-        page: Page,
-        version: Version,
+        page: ModelPage,
+        version: ModelVersion,
     },
     Quota(Quota),
 }
@@ -124,23 +124,23 @@ enum Step {
 #[derive(Clone, Copy)]
 enum Quota {
     Grant,
-    GrantWait(u32, u32, Version),
+    GrantWait(u32, u32, ModelVersion),
     Credit(u32, u32),
-    CreditWait(u32, u32, Version),
+    CreditWait(u32, u32, ModelVersion),
     Clear(u32),
     Refund,
-    RefundWait(u32, u32, Version),
+    RefundWait(u32, u32, ModelVersion),
     Accept(u32, u32),
-    AcceptWait(u32, u32, Version),
+    AcceptWait(u32, u32, ModelVersion),
     ClearRefund(u32),
 }
 
 #[derive(Default)]
 struct EndTask {
-    call: Option<(u64, Request)>,
+    call: Option<(u64, ModelRequest)>,
     first: Vec<BucketCounts>,
     second: Vec<BucketCounts>,
-    version: Option<Version>,
+    version: Option<ModelVersion>,
     found: bool,
 }
 
@@ -160,7 +160,7 @@ impl Process {
         self.work[at].release = true;
     }
 
-    fn send(&mut self, task: Task, request: Request, turn: &mut Turn<'_>) {
+    fn send(&mut self, task: Task, request: ModelRequest, turn: &mut Turn<'_>) {
         self.calls += 1;
         let call = Some((self.calls, request.clone()));
         match task {
@@ -193,8 +193,8 @@ impl Process {
             }
             match request {
                 // Whether links were leased is not known: a new epoch puts them back.
-                Request::Take { .. } => work.forget(),
-                Request::Acquire { .. } => work.step = Step::Idle,
+                ModelRequest::Take { .. } => work.forget(),
+                ModelRequest::Acquire { .. } => work.step = Step::Idle,
                 request => {
                     let request = request.clone();
                     self.send(task, request, turn);
@@ -205,11 +205,11 @@ impl Process {
         }
         let Some(own) = &mut work.own else {
             match work.step {
-                Step::AcquireWait { version, .. } => self.send(task, Request::Wait { bucket, version }, turn),
+                Step::AcquireWait { version, .. } => self.send(task, ModelRequest::Wait { bucket, version }, turn),
                 _ => {
                     work.step = Step::Acquire { sent: turn.now };
                     let owner = self.id;
-                    self.send(task, Request::Acquire { bucket, owner }, turn);
+                    self.send(task, ModelRequest::Acquire { bucket, owner }, turn);
                 }
             }
             return;
@@ -218,7 +218,7 @@ impl Process {
         match work.step.clone() {
             Step::Idle if own.taken.is_empty() && work.release => {
                 work.step = Step::Release;
-                self.send(task, Request::Release { bucket, token }, turn);
+                self.send(task, ModelRequest::Release { bucket, token }, turn);
             }
             Step::Idle => match own.taken.pop_front() {
                 Some(page) => {
@@ -227,21 +227,21 @@ impl Process {
                 }
                 None => {
                     work.step = Step::Take;
-                    self.send(task, Request::Take { bucket, token }, turn);
+                    self.send(task, ModelRequest::Take { bucket, token }, turn);
                 }
             },
             Step::Fetch(page) if !turn.protocol.links_first => work.step = Step::Write(page),
             Step::Fetch(page) | Step::Fetched(page) => work.step = work.put(page, turn, buckets),
             Step::Put { targets, page } => match targets.first() {
                 Some((target, pages)) => {
-                    let request = Request::Put { bucket: *target, pages: pages.clone() };
+                    let request = ModelRequest::Put { bucket: *target, pages: pages.clone() };
                     self.send(task, request, turn);
                 }
                 None => work.step = if turn.protocol.links_first { Step::Write(page) } else { Step::Idle },
             },
             Step::PutWait { targets, version, .. } => {
                 let Some((target, _)) = targets.first() else { return };
-                self.send(task, Request::Wait { bucket: *target, version }, turn);
+                self.send(task, ModelRequest::Wait { bucket: *target, version }, turn);
             }
             Step::Write(page) => {
                 own.number += 1;
@@ -253,7 +253,7 @@ impl Process {
             }
             Step::Settle(page) => {
                 let number = own.number;
-                self.send(task, Request::Settle { bucket, token, number, page }, turn);
+                self.send(task, ModelRequest::Settle { bucket, token, number, page }, turn);
             }
             Step::LateWrite(page) => {
                 let number = own.number;
@@ -261,20 +261,22 @@ impl Process {
                 work.step = if turn.protocol.links_first { Step::Idle } else { Step::Fetched(page) };
             }
             Step::TakeWait { version, .. } | Step::SettleWait { version, .. } => {
-                self.send(task, Request::Wait { bucket, version }, turn);
+                self.send(task, ModelRequest::Wait { bucket, version }, turn);
             }
             Step::Quota(quota) => {
                 let request = match quota {
-                    Quota::Grant => Request::Grant { bucket },
-                    Quota::GrantWait(.., version) | Quota::AcceptWait(.., version) => Request::WaitGrant { version },
-                    Quota::Credit(number, amount) => Request::Credit { bucket, number, amount },
-                    Quota::CreditWait(.., version) | Quota::RefundWait(.., version) => {
-                        Request::Wait { bucket, version }
+                    Quota::Grant => ModelRequest::Grant { bucket },
+                    Quota::GrantWait(.., version) | Quota::AcceptWait(.., version) => {
+                        ModelRequest::WaitGrant { version }
                     }
-                    Quota::Clear(number) => Request::Clear { bucket, number },
-                    Quota::Refund => Request::Refund { bucket, token },
-                    Quota::Accept(number, amount) => Request::Accept { bucket, number, amount },
-                    Quota::ClearRefund(number) => Request::ClearRefund { bucket, number },
+                    Quota::Credit(number, amount) => ModelRequest::Credit { bucket, number, amount },
+                    Quota::CreditWait(.., version) | Quota::RefundWait(.., version) => {
+                        ModelRequest::Wait { bucket, version }
+                    }
+                    Quota::Clear(number) => ModelRequest::Clear { bucket, number },
+                    Quota::Refund => ModelRequest::Refund { bucket, token },
+                    Quota::Accept(number, amount) => ModelRequest::Accept { bucket, number, amount },
+                    Quota::ClearRefund(number) => ModelRequest::ClearRefund { bucket, number },
                 };
                 self.send(task, request, turn);
             }
@@ -293,11 +295,11 @@ impl Process {
             return;
         }
         if let Some(Renewal { version: Some(version), .. }) = work.renewal {
-            self.send(task, Request::Wait { bucket, version }, turn);
+            self.send(task, ModelRequest::Wait { bucket, version }, turn);
         } else if own.until < turn.now + TTL * 2 / 3 {
             let token = own.token;
             work.renewal = Some(Renewal { sent: turn.now, version: None });
-            self.send(task, Request::Renew { bucket, token }, turn);
+            self.send(task, ModelRequest::Renew { bucket, token }, turn);
         }
     }
 
@@ -310,7 +312,7 @@ impl Process {
             return;
         }
         if self.end.first.len() < buckets {
-            self.send(Task::End, Request::Survey { bucket: self.end.first.len() }, turn);
+            self.send(Task::End, ModelRequest::Survey { bucket: self.end.first.len() }, turn);
             return;
         }
         let is_end = |counts: &[BucketCounts]| {
@@ -322,9 +324,9 @@ impl Process {
         } else if !turn.protocol.second_pass {
             self.end.found = true;
         } else if let Some(version) = self.end.version {
-            self.send(Task::End, Request::Wait { bucket: self.end.second.len() - 1, version }, turn);
+            self.send(Task::End, ModelRequest::Wait { bucket: self.end.second.len() - 1, version }, turn);
         } else if self.end.second.len() < buckets {
-            self.send(Task::End, Request::Confirm { bucket: self.end.second.len() }, turn);
+            self.send(Task::End, ModelRequest::Confirm { bucket: self.end.second.len() }, turn);
         } else {
             let same = self.end.first.iter().zip(&self.end.second).all(|(first, second)| first.known == second.known);
             let is_spent = turn.max_pages.is_some();
@@ -380,8 +382,8 @@ impl Work {
     }
 
     /// The links of a page, by the buckets that they belong to.
-    fn put(&self, page: Page, turn: &Turn<'_>, buckets: usize) -> Step {
-        let mut targets: Vec<(usize, Vec<Page>)> = Vec::new();
+    fn put(&self, page: ModelPage, turn: &Turn<'_>, buckets: usize) -> Step {
+        let mut targets: Vec<(usize, Vec<ModelPage>)> = Vec::new();
         for link in &turn.links[page as usize] {
             let bucket = *link as usize % buckets;
             match targets.iter_mut().find(|(target, _)| *target == bucket) {
@@ -458,13 +460,13 @@ impl Work {
         };
     }
 
-    fn acquired(&mut self, token: Token, sent: u64) -> Step {
+    fn acquired(&mut self, token: ModelToken, sent: u64) -> Step {
         self.own = Some(Own { token, until: sent + TTL, number: 0, taken: VecDeque::new() });
         Step::Idle
     }
 
     /// Without links, quota may be missing, or be of no use here.
-    fn taken(&mut self, pages: Vec<Page>) -> Step {
+    fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
         let Some(own) = &mut self.own else { return Step::Idle };
         own.taken.extend(pages);
         self.turns += 1;
@@ -476,12 +478,12 @@ impl Work {
     }
 }
 
-fn next_target(page: Page, mut targets: Vec<(usize, Vec<Page>)>) -> Step {
+fn next_target(page: ModelPage, mut targets: Vec<(usize, Vec<ModelPage>)>) -> Step {
     targets.remove(0);
     Step::Put { page, targets }
 }
 
-fn settled(page: Page, protocol: FleetProtocol) -> Step {
+fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {
     match (protocol.record_first, protocol.links_first) {
         (false, _) => Step::LateWrite(page),
         (true, false) => Step::Fetched(page),

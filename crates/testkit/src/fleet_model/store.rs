@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::{FleetProtocol, SKEW, TTL};
 
 /// A page of the simulated web.
-pub type Page = u32;
+pub type ModelPage = u32;
 /// A process, by the order in which processes were started.
 pub type ProcessId = u32;
 
 /// What a lease is known by: the epoch, and the process that acquired it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Token {
+pub struct ModelToken {
     pub epoch: u32,
     pub owner: ProcessId,
 }
@@ -22,11 +22,11 @@ pub struct Bucket {
     pub owner: Option<ProcessId>,
     pub epoch: u32,
     pub until: u64,
-    pub known: BTreeSet<Page>,
-    pub queued: VecDeque<Page>,
-    pub leased: BTreeSet<Page>,
+    pub known: BTreeSet<ModelPage>,
+    pub queued: VecDeque<ModelPage>,
+    pub leased: BTreeSet<ModelPage>,
     /// The last settled sequence number of every token that settled anything.
-    pub positions: BTreeMap<Token, u32>,
+    pub positions: BTreeMap<ModelToken, u32>,
     /// Pages that were settled.
     pub pages: u32,
     /// Pages that may still be settled here.
@@ -61,7 +61,7 @@ pub struct Node<T> {
 
 /// Where in a node's history a write is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version {
+pub struct ModelVersion {
     generation: u64,
     number: u64,
 }
@@ -72,11 +72,11 @@ impl<T: Clone> Node<T> {
     }
 
     /// Changes the primary; the replica learns of it later.
-    pub fn write<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> (R, Version) {
+    pub fn write<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> (R, ModelVersion) {
         let result = change(&mut self.value);
         self.version += 1;
         self.behind.push_back((self.version, self.value.clone()));
-        (result, Version { generation: self.generation, number: self.version })
+        (result, ModelVersion { generation: self.generation, number: self.version })
     }
 
     /// The replica takes up the next write. Says whether there was one.
@@ -88,7 +88,7 @@ impl<T: Clone> Node<T> {
     }
 
     /// `WAIT 1`: `None` where the primary that was written to is gone.
-    pub fn is_replicated(&self, version: Version) -> Option<bool> {
+    pub fn is_replicated(&self, version: ModelVersion) -> Option<bool> {
         (version.generation == self.generation).then_some(self.replicated >= version.number)
     }
 
@@ -103,32 +103,32 @@ impl<T: Clone> Node<T> {
 
 /// What a process asks of the store. Each touches one node.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum ModelRequest {
     Acquire {
         bucket: usize,
         owner: ProcessId,
     },
     Renew {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
     },
     Release {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
     },
     Put {
         bucket: usize,
-        pages: Vec<Page>,
+        pages: Vec<ModelPage>,
     },
     Take {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
     },
     Settle {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
         number: u32,
-        page: Page,
+        page: ModelPage,
     },
     /// The counts of a bucket, for the first pass over all buckets.
     Survey {
@@ -140,13 +140,13 @@ pub enum Request {
     },
     Wait {
         bucket: usize,
-        version: Version,
+        version: ModelVersion,
     },
     Grant {
         bucket: usize,
     },
     WaitGrant {
-        version: Version,
+        version: ModelVersion,
     },
     Credit {
         bucket: usize,
@@ -159,7 +159,7 @@ pub enum Request {
     },
     Refund {
         bucket: usize,
-        token: Token,
+        token: ModelToken,
     },
     Accept {
         bucket: usize,
@@ -175,19 +175,19 @@ pub enum Request {
 /// What it answers.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    Acquired(Token, Version),
-    Renewed(Version),
-    Done(Version),
-    Taken(Vec<Page>, Version),
+    Acquired(ModelToken, ModelVersion),
+    Renewed(ModelVersion),
+    Done(ModelVersion),
+    Taken(Vec<ModelPage>, ModelVersion),
     /// Another epoch, another sequence number, or a page that is not leased.
     Refused,
     Counts(BucketCounts),
-    Confirmed(BucketCounts, Version),
+    Confirmed(BucketCounts, ModelVersion),
     Replicated(Option<bool>),
     Granted {
         number: u32,
         amount: u32,
-        version: Version,
+        version: ModelVersion,
     },
     /// There is nothing to grant or to refund.
     Empty,
@@ -212,10 +212,10 @@ pub struct Store {
 
 impl Store {
     /// Executes one request. Every request is one atomic step of one node.
-    pub fn execute(&mut self, request: &Request, now: u64) -> Reply {
+    pub fn execute(&mut self, request: &ModelRequest, now: u64) -> Reply {
         let protocol = self.protocol;
         match *request {
-            Request::Acquire { bucket, owner } => {
+            ModelRequest::Acquire { bucket, owner } => {
                 let node = &mut self.buckets[bucket];
                 let is_free = node.value.owner.is_none_or(|holder| holder == owner || node.value.until <= now);
                 if !is_free {
@@ -228,16 +228,16 @@ impl Store {
                     bucket.requeue();
                     bucket.epoch
                 });
-                Reply::Acquired(Token { epoch, owner }, version)
+                Reply::Acquired(ModelToken { epoch, owner }, version)
             }
-            Request::Renew { bucket, token } => {
+            ModelRequest::Renew { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
                 }
                 Reply::Renewed(node.write(|bucket| bucket.until = now + TTL + SKEW).1)
             }
-            Request::Release { bucket, token } => {
+            ModelRequest::Release { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
@@ -248,7 +248,7 @@ impl Store {
                 };
                 Reply::Done(node.write(release).1)
             }
-            Request::Put { bucket, ref pages } => {
+            ModelRequest::Put { bucket, ref pages } => {
                 let put = |bucket: &mut Bucket| {
                     for page in pages {
                         if bucket.known.insert(*page) {
@@ -258,7 +258,7 @@ impl Store {
                 };
                 Reply::Done(self.buckets[bucket].write(put).1)
             }
-            Request::Take { bucket, token } => {
+            ModelRequest::Take { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
@@ -266,13 +266,13 @@ impl Store {
                 let (taken, version) = node.write(|bucket| {
                     let room = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
                     let count = room.min(bucket.queued.len());
-                    let taken: Vec<Page> = bucket.queued.drain(..count).collect();
+                    let taken: Vec<ModelPage> = bucket.queued.drain(..count).collect();
                     bucket.leased.extend(&taken);
                     taken
                 });
                 Reply::Taken(taken, version)
             }
-            Request::Settle { bucket, token, number, page } => {
+            ModelRequest::Settle { bucket, token, number, page } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
@@ -293,14 +293,14 @@ impl Store {
                 };
                 Reply::Done(node.write(settle).1)
             }
-            Request::Survey { bucket } => Reply::Counts(self.buckets[bucket].value.counts()),
-            Request::Confirm { bucket } => {
+            ModelRequest::Survey { bucket } => Reply::Counts(self.buckets[bucket].value.counts()),
+            ModelRequest::Confirm { bucket } => {
                 let (counts, version) = self.buckets[bucket].write(|bucket| bucket.counts());
                 Reply::Confirmed(counts, version)
             }
-            Request::Wait { bucket, version } => Reply::Replicated(self.buckets[bucket].is_replicated(version)),
-            Request::WaitGrant { version } => Reply::Replicated(self.pool.is_replicated(version)),
-            Request::Grant { bucket } => {
+            ModelRequest::Wait { bucket, version } => Reply::Replicated(self.buckets[bucket].is_replicated(version)),
+            ModelRequest::WaitGrant { version } => Reply::Replicated(self.pool.is_replicated(version)),
+            ModelRequest::Grant { bucket } => {
                 let node = &mut self.pool;
                 if !node.value.transfers.contains_key(&bucket) && node.value.left == 0 {
                     return Reply::Empty;
@@ -318,7 +318,7 @@ impl Store {
                 });
                 Reply::Granted { number, amount, version }
             }
-            Request::Credit { bucket, number, amount } => {
+            ModelRequest::Credit { bucket, number, amount } => {
                 let credit = |bucket: &mut Bucket| {
                     if bucket.credited < number || !protocol.number_transfers {
                         bucket.credited = number;
@@ -327,7 +327,7 @@ impl Store {
                 };
                 Reply::Done(self.buckets[bucket].write(credit).1)
             }
-            Request::Clear { bucket, number } => {
+            ModelRequest::Clear { bucket, number } => {
                 let clear = |pool: &mut Pool| {
                     if pool.transfers.get(&bucket).is_some_and(|(pending, _)| *pending == number) {
                         pool.transfers.remove(&bucket);
@@ -335,7 +335,7 @@ impl Store {
                 };
                 Reply::Done(self.pool.write(clear).1)
             }
-            Request::Refund { bucket, token } => {
+            ModelRequest::Refund { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
@@ -353,7 +353,7 @@ impl Store {
                 });
                 Reply::Granted { number, amount, version }
             }
-            Request::Accept { bucket, number, amount } => {
+            ModelRequest::Accept { bucket, number, amount } => {
                 let accept = |pool: &mut Pool| {
                     let last = pool.last_refund.entry(bucket).or_default();
                     if *last < number || !protocol.number_transfers {
@@ -363,7 +363,7 @@ impl Store {
                 };
                 Reply::Done(self.pool.write(accept).1)
             }
-            Request::ClearRefund { bucket, number } => {
+            ModelRequest::ClearRefund { bucket, number } => {
                 let clear = |bucket: &mut Bucket| {
                     bucket.refund.take_if(|(pending, _)| *pending == number);
                 };
@@ -374,7 +374,7 @@ impl Store {
 }
 
 impl Bucket {
-    fn is_held_by(&self, token: Token, protocol: FleetProtocol) -> bool {
+    fn is_held_by(&self, token: ModelToken, protocol: FleetProtocol) -> bool {
         !protocol.fence || (self.owner == Some(token.owner) && self.epoch == token.epoch)
     }
 
