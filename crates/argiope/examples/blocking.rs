@@ -1,5 +1,7 @@
 //! A crawl without async: `cargo run --example blocking -- https://example.com/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error};
 
 fn main() -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! Fields by rules, one JSON object a page: `cargo run --example extract -- https://shop.example/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error, Extraction};
 
 #[tokio::main(flavor = "current_thread")]

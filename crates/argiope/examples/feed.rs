@@ -1,5 +1,7 @@
 //! Feeds addresses that are not links: product numbers. `cargo run --example feed -- https://shop.example/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error, Request};
 
 #[tokio::main(flavor = "current_thread")]

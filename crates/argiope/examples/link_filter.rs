@@ -1,5 +1,7 @@
 //! Follows only links that a closure likes: `cargo run --example link_filter -- https://shop.example/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error, LinkKind};
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,7 @@
 //! The main text of every page as a Markdown file: `cargo run --example markdown -- https://example.com/docs/ FOLDER`
 
+#![allow(clippy::print_stdout)]
+
 use std::path::PathBuf;
 
 use argiope::{Breadth, Crawl};

@@ -1,5 +1,7 @@
 //! A frontier of your own: counts how often each page is linked. `cargo run --example own_frontier -- https://example.com/`
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 

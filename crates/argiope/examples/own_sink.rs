@@ -1,5 +1,7 @@
 //! An output of your own: counts pages by content type. `cargo run --example own_sink -- https://example.com/`
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 

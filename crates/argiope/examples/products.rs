@@ -1,5 +1,7 @@
 //! Names and prices of a shop as CSV, by CSS selectors: `cargo run --example products -- https://shop.example/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error};
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,7 @@
 //! Fetches what the sitemap lists and follows no links: `cargo run --example sitemap_only -- https://example.com/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error};
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,7 @@
 //! Stops after a few pages and resumes in the same directory: `cargo run --example stop_and_resume -- URL DIRECTORY`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error};
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,5 +1,7 @@
 //! Prints address, status and title of every page: `cargo run --example titles -- https://example.com/`
 
+#![allow(clippy::print_stdout)]
+
 use argiope::{Crawl, Error};
 
 #[tokio::main(flavor = "current_thread")]

@@ -49,7 +49,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     assert!(bench.succeed(&[]).contains("use --recrawl to check for changes"));
 
     let said = bench.succeed(&["--recrawl"]);
-    assert!(said.contains("asking again for 7 URLs"), "{said}");
+    assert!(said.contains("recrawling 7 URLs"), "{said}");
     assert_eq!(changes(&said), [("new", 1), ("changed", 2), ("gone", 1), ("unchanged", 4)], "{said}");
     let records = bench.records();
     let second = &records[first.len()..];
@@ -73,7 +73,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
 
     let requests = web.requests();
     let said = bench.succeed(&["--recrawl"]);
-    assert!(said.contains("asking again for 8 URLs"), "{said}");
+    assert!(said.contains("recrawling 8 URLs"), "{said}");
     assert_eq!(changes(&said), [("new", 0), ("changed", 0), ("gone", 0), ("unchanged", 8)], "{said}");
     let third: Vec<_> = web.log().into_iter().skip(usize::try_from(requests).expect("few")).collect();
     let conditional = |seen: &&argiope_practice::SeenRequest| {

@@ -281,7 +281,7 @@ Request
 > Host: example.com
 > Authorization: …
 
-Answer
+Response
 < HTTP/1.1 200 OK
 < Server: caf\\xe9\\x1b[2J
 < Set-Cookie: …

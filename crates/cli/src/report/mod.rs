@@ -186,6 +186,14 @@ pub struct HostTotals {
     pub time: Duration,
 }
 
+/// A redirect that leads somewhere.
+#[derive(Clone, Debug)]
+struct Followed {
+    to: Box<str>,
+    /// The page that links to it.
+    via: Option<Box<str>>,
+}
+
 /// The results of a crawl.
 #[derive(Clone, Debug)]
 pub struct CrawlReport {
@@ -218,8 +226,8 @@ pub struct CrawlReport {
     /// Places where links were skipped as endless.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
-    /// Redirects that lead somewhere, as far as they fit: `from` to target and the page that links to `from`.
-    followed: BTreeMap<Box<str>, (Box<str>, Option<Box<str>>)>,
+    /// Redirects that lead somewhere, by URL, as far as they fit.
+    followed: BTreeMap<Box<str>, Followed>,
 
     // Set at the end
     pub elapsed: Duration,
@@ -298,7 +306,7 @@ impl CrawlReport {
         if let (Some(to), None) = (page.redirect, page.error)
             && self.followed.len() < FOLLOWED
         {
-            self.followed.insert(page.url.into(), (to.into(), page.via.map(Into::into)));
+            self.followed.insert(page.url.into(), Followed { to: to.into(), via: page.via.map(Into::into) });
         }
         if let (Some(to), Some(error)) = (page.redirect, page.error)
             && error.kind == ErrorKind::RedirectLoop
@@ -372,7 +380,7 @@ impl CrawlReport {
     fn add_loop(&mut self, closing: &str, to: &str, error: &Failure) {
         let mut at: Box<str> = to.into();
         while &*at != closing
-            && let Some((next, via)) = self.followed.remove(&at)
+            && let Some(Followed { to: next, via }) = self.followed.remove(&at)
         {
             self.broken_total += 1;
             if self.broken.len() < BROKEN {

@@ -62,7 +62,7 @@ pub fn render(page: &ReportPage<'_>) -> String {
         "</main>\n<footer><p class=\"muted\">Made by argiope {}</p></footer>\n",
         env!("CARGO_PKG_VERSION")
     );
-    let _ = write!(html, "<script>{SCRIPT}</script></body></html>\n");
+    let _ = writeln!(html, "<script>{SCRIPT}</script></body></html>");
     html
 }
 

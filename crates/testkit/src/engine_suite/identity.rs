@@ -193,7 +193,7 @@ pub fn proxies_that_fail(engine: EngineName) {
             ErrorKind::Protocol,
             "16 KiB",
         ),
-        ("http", "socks5h", PracticeProxy::socks5().login("me", "pw"), ErrorKind::Protocol, "name and a password"),
+        ("http", "socks5h", PracticeProxy::socks5().login("me", "pw"), ErrorKind::Protocol, "user name and password"),
         ("http", "socks5h", PracticeProxy::socks5().saying("HTTP/1.1 400 Bad\r\n\r\n"), ErrorKind::Protocol, "SOCKS 5"),
     ];
     for (scheme, kind, proxy, expected, words) in cases {
