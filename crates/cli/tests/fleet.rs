@@ -143,7 +143,7 @@ fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn four_processes_crawl_what_one_does() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(plan(1, 60, 20));
@@ -174,7 +174,7 @@ fn four_processes_crawl_what_one_does() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn killed_processes_lose_nothing_and_write_nothing_twice() {
     let cluster = RedisCluster::start();
     let kills = if is_long() { 100 } else { 6 };
@@ -197,7 +197,7 @@ fn killed_processes_lose_nothing_and_write_nothing_twice() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn a_process_that_was_paused_past_its_lease_does_no_harm() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
@@ -215,7 +215,7 @@ fn a_process_that_was_paused_past_its_lease_does_no_harm() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn primaries_that_die_lose_nothing() {
     let cluster = RedisCluster::start();
     let rounds = if is_long() { 20 } else { 1 };
@@ -244,7 +244,7 @@ fn primaries_that_die_lose_nothing() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn the_limit_on_pages_is_exact_over_all_processes() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(plan(5, 30, 20));
@@ -262,7 +262,7 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
+#[ignore = "needs long, redis-server"]
 fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
     let cluster = RedisCluster::single();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });
