@@ -5,7 +5,7 @@
 //! clients: the cost to the crawl does not depend on the number of clients.
 //!
 //! Nothing that a crawled site wrote can act in the page: the page sets text only, and its content security policy
-//! allows the files of this crate and nothing else. See [`guard`] for who may ask.
+//! allows the files of this crate and nothing else. The module `guard` says who may ask.
 
 mod api;
 mod guard;

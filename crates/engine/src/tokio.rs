@@ -5,9 +5,9 @@
 //! that is ready is read into the worker's buffer), and no task owns a tokio timer (all deadlines of a worker are in one
 //! [`Timers`], served by a single [`Sleep`]). A waiting fetch then costs little more than its state.
 //!
-//! Shared with the `coroutines` engine on purpose: timers and [job hand-over](crate::task_slots). Different on purpose:
+//! Shared with the `coroutines` engine on purpose: timers and job hand-over (`task_slots`). Different on purpose:
 //! tokio's sockets read and report readiness in one call (`poll_read`), the runtime tells no place of an error, and it
-//! keeps panics of tasks to itself ([`PanicGuard`]).
+//! keeps panics of tasks to itself (`PanicGuard`).
 //!
 //! Invariant: this is the only file that names tokio's networking. One task per connection; while the connection is
 //! idle, so is its task.

@@ -12,7 +12,7 @@
 //! for a job are the keep-alive pool.
 //!
 //! Shared with the `tokio` engine on purpose: [timers](crate::timers) (one entry per waiting coroutine) and
-//! [job hand-over](crate::task_slots). Different on purpose: this engine asks the kernel for readiness and reads
+//! job hand-over (`task_slots`). Different on purpose: this engine asks the kernel for readiness and reads
 //! afterwards, and names the place of every error ([`executor::Executor::mark`]); tokio hides both.
 
 pub mod executor;
