@@ -55,7 +55,7 @@ impl ControlSocket {
         let making = directory.join(MAKING);
         DirBuilder::new().mode(0o700).create(&making)?;
         let made = bind(&making.join(SOCKET)).and_then(|listener| {
-            // Nobody else can reach it before it has its mode.
+            // No other process can reach it before its mode is set.
             std::fs::set_permissions(making.join(SOCKET), Permissions::from_mode(0o600))?;
             std::fs::rename(making.join(SOCKET), directory.join(SOCKET))?;
             Ok(listener)
