@@ -12,7 +12,7 @@ use argiope_core::control::Control;
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
-use argiope_core::schedule::job::Job;
+use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::status::Status;
@@ -36,6 +36,8 @@ const MEMORY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// What can happen to a keeper.
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
+    /// A request to a host with a delay was sent.
+    Sent(SentRequest),
     Resolved(DnsAnswer),
     /// Links from the library's user.
     Feed(Vec<Link>),
@@ -183,6 +185,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         });
         let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
         keeper.bench_mut().limit_concurrency(pool.capacity());
+        let to_keeper = inbox.clone();
+        keeper.bench_mut().set_send_reporter(SendReporter::new(move |request| {
+            let _ = to_keeper.send(KeeperMessage::Sent(request));
+        }));
         if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }
@@ -353,6 +359,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.visits.push(visit.message.slot.map(|(lane, _)| lane), visit);
                 }
             }
+            KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,

@@ -206,7 +206,7 @@ pub struct PaceFlags {
     /// The default is --per-host if that is larger.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_ip: Option<usize>,
-    /// Minimum time between the starts of two requests to a host [default: 0s]
+    /// Minimum time between two requests to a host, from when one is sent to when the next is [default: 0s]
     #[arg(long, visible_alias = "wait", value_name = "TIME")]
     delay: Option<Span>,
     /// How fast a host is crawled: gentle, steady or full [default: steady]

@@ -148,7 +148,13 @@ impl Fetch {
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
-        self.guarded(|conn, _| conn.wrote(n, now));
+        self.guarded(|conn, page| {
+            let was_sending = conn.is_sending();
+            conn.wrote(n, now);
+            if was_sending && !conn.is_sending() {
+                page.job.report_sent(now);
+            }
+        });
     }
 
     pub fn feed(&mut self, bytes: &[u8], now: Time) {

@@ -1,5 +1,6 @@
 //! [`Job`]: the permission to fetch one link now, over one slot of its lane. Moved, never cloned.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use crate::http::cookies::CookieHeader;
 use crate::output::record::WallClock;
 use crate::page::link::Link;
 use crate::page::url::Origin;
+use crate::time::Time;
 
 /// A host name's number in the frontier and on the workbench.
 pub use crate::schedule::frontier::LaneId;
@@ -38,12 +40,46 @@ pub struct Rare {
     pub cookie: Option<CookieHeader>,
     /// The wall clock, for archive records.
     pub wall: WallClock,
+    /// Where to report that the request was sent, if the lane waits for that.
+    pub send_reporter: Option<SendReporter>,
+}
+
+/// Reports to the keeper that a request was sent. Carried by jobs of hosts with a delay between requests, because the
+/// delay counts from then: a connection may take longer to open than the delay is.
+#[derive(Clone)]
+pub struct SendReporter(Arc<dyn Fn(SentRequest) + Send + Sync>);
+
+/// A request that was written to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentRequest {
+    pub lane: LaneId,
+    pub slot: u16,
+    pub at: Time,
+}
+
+impl SendReporter {
+    pub fn new(report: impl Fn(SentRequest) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(report))
+    }
+}
+
+impl fmt::Debug for SendReporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendReporter")
+    }
 }
 
 impl Job {
     /// Duration of the DNS lookup, if this job waited for it.
     pub fn dns(&self) -> Option<Duration> {
         self.rare.as_ref()?.dns
+    }
+
+    /// The whole request was written at this time.
+    pub fn report_sent(&self, at: Time) {
+        if let Some(SendReporter(report)) = self.rare.as_ref().and_then(|rare| rare.send_reporter.as_ref()) {
+            report(SentRequest { lane: self.lane, slot: self.slot, at });
+        }
     }
 
     /// The rare fields, created if absent.

@@ -300,6 +300,11 @@ impl Conn {
         }
     }
 
+    /// Whether the request is not completely written yet.
+    pub fn is_sending(&self) -> bool {
+        self.sending
+    }
+
     /// Ends the exchange before anything is sent.
     pub fn refuse(&mut self, failure: Failure) {
         self.stop(Some(failure), None);

@@ -82,7 +82,10 @@ struct StartGate {
     /// Start to start.
     delay: Duration,
     crawl_delay: bool,
+    /// When the last request was sent; until that is reported, when its slot was taken.
     last_start: Option<Time>,
+    /// The slot whose request was handed out and not sent yet: with a delay, no other request starts before that.
+    unsent: Option<u16>,
     /// Requests so far, up to 255.
     starts: u8,
     /// With the gentle pace, or after an earlier run: the next request starts no sooner.
@@ -138,6 +141,7 @@ impl LanePace {
                 delay: rules.delay,
                 crawl_delay: false,
                 last_start: None,
+                unsent: None,
                 starts: 0,
                 pause: Time::ZERO,
                 rest: Time::ZERO,
@@ -206,8 +210,11 @@ impl LanePace {
         self.gate.delay
     }
 
-    /// When the next request may start, as far as time alone decides.
+    /// When the next request may start, as far as time alone decides; never while the last one waits to be sent.
     pub fn due(&self) -> Time {
+        if self.gate.unsent.is_some() {
+            return Time::NEVER;
+        }
         let cap = match &self.window {
             Window::Adaptive(adaptive) => adaptive.1.spacing(),
             Window::Simple { .. } => Duration::ZERO,
@@ -271,11 +278,18 @@ impl LanePace {
         self.gate.starts = self.gate.starts.saturating_add(1);
     }
 
-    /// A request was written to its connection at this time. `--delay` and Crawl-delay count from here.
-    pub fn sent(&mut self, at: Time) {
-        if self.gate.last_start.is_some_and(|start| start < at) {
-            self.gate.last_start = Some(at);
+    /// The request of this slot has started, and its worker reports when it is sent. Nothing else starts before that.
+    pub fn await_send(&mut self, slot: u16) {
+        self.gate.unsent = Some(slot);
+    }
+
+    /// The request of this slot was sent, or ended without being sent (`at` is none). `--delay` and Crawl-delay count
+    /// from here.
+    pub fn sent(&mut self, slot: u16, at: Option<Time>) {
+        if self.gate.unsent == Some(slot) {
+            self.gate.unsent = None;
         }
+        self.gate.last_start = self.gate.last_start.max(at);
     }
 
     /// A request ended now.

@@ -259,3 +259,20 @@ fn an_old_robots_txt_is_remembered_while_it_is_asked_for_again() {
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Asked { old: Some(_) })));
     assert_eq!(lane.robots.len(), 1);
 }
+
+#[test]
+fn a_delay_counts_from_the_moment_of_sending() {
+    let mut pace = lane(Pace::Full, |config| config.delay = Span(MS * 100)).pace;
+    pace.started(at(0));
+    pace.await_send(0);
+    assert!(pace.due().is_never(), "the connection is not open yet");
+    pace.sent(1, None);
+    assert!(pace.due().is_never(), "another request ended");
+    pace.sent(0, Some(at(300)));
+    assert_eq!(pace.due(), at(400));
+    // A request that ends without being sent counts from its start.
+    pace.started(at(400));
+    pace.await_send(2);
+    pace.sent(2, None);
+    assert_eq!(pace.due(), at(500));
+}

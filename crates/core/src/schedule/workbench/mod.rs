@@ -43,7 +43,7 @@ use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
 use crate::rules::{Pace, Rules};
-use crate::schedule::job::{Job, LaneId, Purpose, Rare};
+use crate::schedule::job::{Job, LaneId, Purpose, Rare, SendReporter, SentRequest};
 use crate::schedule::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
 use crate::schedule::retry;
 use crate::time::Time;
@@ -79,6 +79,8 @@ pub struct Workbench {
     held: HeldLinks,
     draining: bool,
     paused: bool,
+    /// Given to the jobs of lanes with a delay; none: delays count from the start of a job.
+    send_reporter: Option<SendReporter>,
 }
 
 /// What to do next.
@@ -144,6 +146,7 @@ impl Workbench {
             held: HeldLinks::default(),
             draining: false,
             paused: false,
+            send_reporter: None,
         }
     }
 
@@ -301,6 +304,9 @@ impl Workbench {
         self.in_flight -= 1;
         self.held.remove(1);
         let lane = &mut entry.lane;
+        // A Crawl-delay counts from the request for the robots.txt that demands it, when it was not known yet.
+        let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
+        lane.pace.sent(slot, sent);
         let sign = pick::sign(visit, now - taken.flight.started);
         lane.pace.ended(sign, taken.flight, self.rules.retry_wait, now);
         if lane.pace.is_hopeless() {
@@ -318,6 +324,20 @@ impl Workbench {
         self.free_addresses(&taken.addresses);
         self.place(id, now);
         self.update_rank(id);
+    }
+
+    /// Lets delays count from the moment at which a request is sent, which workers report here; the reports are passed
+    /// on to [`Workbench::sent`].
+    pub fn set_send_reporter(&mut self, reporter: SendReporter) {
+        self.send_reporter = Some(reporter);
+    }
+
+    /// A request was sent.
+    pub fn sent(&mut self, request: SentRequest, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(&request.lane) {
+            entry.lane.pace.sent(request.slot, Some(request.at));
+            self.place(request.lane, now);
+        }
     }
 
     /// Stops handing out jobs. Requests in flight may finish.
@@ -566,8 +586,13 @@ impl Workbench {
             Addresses::Known { took, .. } => took.take(),
             _ => None,
         };
+        let send_reporter = self.send_reporter.clone().filter(|_| !lane.pace.delay().is_zero());
+        if send_reporter.is_some() {
+            lane.pace.await_send(slot);
+        }
         self.place(id, now);
-        let rare = dns.map(|dns| Box::new(Rare { dns: Some(dns), ..Rare::default() }));
+        let is_rare = dns.is_some() || send_reporter.is_some();
+        let rare = is_rare.then(|| Box::new(Rare { dns, send_reporter, ..Rare::default() }));
         Some(Job { link, purpose, lane: id, slot, addresses, rare })
     }
 

@@ -236,6 +236,12 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     }
 }
 
+/// When the request of a visit was sent: after connecting and the handshake, if there were any.
+pub(super) fn sent_at(visit: &Visit) -> Time {
+    let timings = &visit.facts.timings;
+    visit.facts.started + timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default()
+}
+
 /// What a visit says about the load of its host. `taken` is the time since its slot was taken.
 pub(super) fn sign(visit: &Visit, taken: Duration) -> Sign {
     use ErrorKind as K;

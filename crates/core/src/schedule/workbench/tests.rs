@@ -352,7 +352,8 @@ fn forbidden_links_end_at_once_though_the_lane_must_wait() {
     let Next::Settle(visit) = bench.next(at(10)) else { panic!("/1 is forbidden") };
     assert_eq!((visit.facts.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
     let Next::Wait(until) = bench.next(at(10)) else { panic!("/0 has to wait") };
-    assert_eq!(until, at(3_600_000));
+    // The visit says that its request was sent at 10.
+    assert_eq!(until, at(3_600_010));
     assert_eq!(
         bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
         Some(("h0.example".into(), crate::schedule::wait::WaitReason::Delay))

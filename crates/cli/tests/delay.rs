@@ -1,0 +1,88 @@
+//! `--delay` counts from the moment at which a request is sent, not from when its connection was begun.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DELAY: Duration = Duration::from_millis(100);
+/// The request of the first connection is sent when, without the rule, a later one would be.
+const SLOW_HANDSHAKE: Duration = Duration::from_millis(300);
+/// The exact bound is measured in bench/; this only tells a kept delay from an ignored one on a busy machine.
+const TOLERANCE: Duration = Duration::from_millis(50);
+const PAGES: usize = 6;
+
+/// A SOCKS 5 proxy that answers as the web behind it, and notes when requests arrive. Its first handshake is slow.
+struct SlowProxy {
+    port: u16,
+    arrivals: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl SlowProxy {
+    fn start() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let arrivals: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        let log = Arc::clone(&arrivals);
+        // Ends with the test process; connections end with the crawl.
+        thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                let (Ok(stream), log) = (stream, Arc::clone(&log)) else { return };
+                thread::spawn(move || serve(stream, number == 0, &log));
+            }
+        });
+        Ok(Self { port, arrivals })
+    }
+}
+
+fn serve(mut stream: TcpStream, is_slow: bool, arrivals: &Mutex<Vec<Instant>>) -> io::Result<()> {
+    let mut methods = [0; 3];
+    stream.read_exact(&mut methods)?;
+    if is_slow {
+        thread::sleep(SLOW_HANDSHAKE);
+    }
+    stream.write_all(&[5, 0])?;
+    // An IPv4 address and a port.
+    stream.read_exact(&mut [0; 10])?;
+    stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while stream.read(&mut byte)? > 0 {
+        if head.is_empty() {
+            arrivals.lock().expect("no panic under this lock").push(Instant::now());
+        }
+        head.extend(byte);
+        if head.ends_with(b"\r\n\r\n") {
+            head.clear();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok")?;
+        }
+    }
+    Ok(())
+}
+
+fn least_gap(engine: &str) -> Duration {
+    let proxy = SlowProxy::start().expect("a port");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.args(["crawl", "-q", "--robots", "ignore", "--pace", "full", "--per-host", "6", "--delay", "100ms"]);
+    command.args(["--engine", engine, "--proxy", &format!("socks5://127.0.0.1:{}", proxy.port)]);
+    command.args((0..PAGES).map(|page| format!("http://93.184.216.34/{page}")));
+    let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().expect("the binary runs");
+    assert!(output.status.success(), "{output:?}");
+    let mut arrivals = proxy.arrivals.lock().expect("no panic under this lock").clone();
+    arrivals.sort_unstable();
+    assert_eq!(arrivals.len(), PAGES);
+    arrivals.windows(2).map(|pair| pair[1] - pair[0]).min().expect("several requests")
+}
+
+#[test]
+fn requests_are_sent_no_closer_than_the_delay() {
+    let engines = ["tokio", "coroutines", "callbacks", "threads"];
+    let runs = engines.map(|engine| (engine, thread::spawn(move || least_gap(engine))));
+    for (engine, run) in runs {
+        let gap = run.join().expect("the crawl ends");
+        assert!(gap + TOLERANCE >= DELAY, "{engine}: two requests {gap:?} apart");
+    }
+}
