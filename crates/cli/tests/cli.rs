@@ -207,3 +207,36 @@ fn the_example_configuration_is_complete_and_true() {
         }
     }
 }
+
+#[test]
+fn a_port_that_cannot_be_has_its_own_message() {
+    for root in ["http://example.com:99999/", "example.com:99999"] {
+        let said = refusal(&["crawl", root]);
+        assert!(said.contains("the port is not a number from 0 to 65535"), "{said}");
+    }
+}
+
+#[test]
+fn the_name_of_a_file_is_not_taken_for_a_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("README.md"), "text").expect("a file");
+    for command in ["crawl", "fetch"] {
+        let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = run.args([command, "README.md"]).current_dir(folder.path()).output().expect("the binary runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("README.md is a file, not a URL"), "{said}");
+        assert!(said.contains("https://README.md/"), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing was created");
+}
+
+#[test]
+fn a_long_line_of_an_input_file_is_not_repeated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let roots = folder.path().join("roots.txt");
+    std::fs::write(&roots, format!("http://h/{}\n", "a".repeat(10_000_000))).expect("a file");
+    let said = refusal(&["crawl", "-i", roots.to_str().expect("UTF-8")]);
+    assert!(said.contains("line 1: 'http://h/aaa") && said.contains("longer than"), "{said:.500}");
+    assert!(said.len() < 1_000, "{} bytes", said.len());
+}

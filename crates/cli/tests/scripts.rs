@@ -161,3 +161,54 @@ fn a_loop_of_redirects_is_broken_with_all_its_members() {
     }
     assert!(!shown.contains("/fine"), "{shown}");
 }
+
+#[test]
+fn the_crawl_directory_may_be_a_symbolic_link_to_a_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("real")).expect("a folder");
+    std::os::unix::fs::symlink("real", folder.path().join("link")).expect("a link");
+    let site = site("127.6.9.31").page("/", Response::html("here"));
+    let root = site.url("/");
+    let _web = serve(site);
+    for flag in ["--pace=full", "--recrawl", "--fresh"] {
+        let output =
+            argiope(folder.path()).args(["crawl", &root, "-d", "link", flag]).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0), "{flag}: {}", messages(&output));
+    }
+    assert!(folder.path().join("real/crawl.json").is_file());
+    let output = argiope(folder.path()).args(["report", "link"]).output().expect("the binary runs");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 page from 1 host"), "{output:?}");
+}
+
+#[test]
+fn the_longest_host_name_has_a_default_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.32").page("/", Response::html("here"));
+    let port = site.address().port();
+    let _web = serve(site);
+    let name = format!("{}.{}.{}.{}.bb", "a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(64 - 1));
+    assert_eq!(name.len(), 249);
+    let resolve = format!("{name}:{port}:127.6.9.32");
+    let mut command = argiope(folder.path());
+    let output = command.args(["crawl", &format!("http://{name}:{port}/"), "--resolve", &resolve]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    let created: Vec<_> = std::fs::read_dir(folder.path()).expect("the folder").collect();
+    assert_eq!(created.len(), 1, "{created:?}");
+}
+
+#[test]
+#[ignore = "needs script"]
+fn parquet_is_not_written_to_a_terminal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.33").page("/", Response::html("here"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let output = argiope(folder.path()).args(["crawl", &root, "-d", "crawl", "-q"]).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
+    let output = shell(folder.path(), "script -qec \"$ARGIOPE export crawl --format parquet\" /dev/null");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("not written to a terminal") && !shown.contains("PAR1"), "{shown}");
+    assert_eq!(output.status.code(), Some(2));
+    let output = shell(folder.path(), "$ARGIOPE export crawl --format parquet | head -c 4");
+    assert_eq!(output.stdout, b"PAR1");
+}

@@ -135,12 +135,30 @@ pub fn place(config: &Config, rules: &Rules) -> PathBuf {
         return out.clone();
     }
     let root = rules.roots.first().and_then(|root| root.candidates.first());
-    let authority = root.map_or("", |url| url.authority());
-    // Brackets and colons have a meaning in shells and in lists of paths.
-    let name: String =
-        authority.chars().filter(|c| !"[]".contains(*c)).map(|c| if c == ':' { '-' } else { c }).collect();
-    // An IPv6 address may start with colons; a name that starts with a dash looks like a flag.
-    PathBuf::from(format!("{}.crawl", name.trim_start_matches('-')))
+    PathBuf::from(folder_name(root.map_or("", |url| url.authority())))
+}
+
+/// The longest name of a folder that file systems accept.
+const MAX_NAME: usize = 255;
+/// Bytes of a longer name that are kept; a hash of the whole name follows.
+const KEPT_NAME: usize = 200;
+
+/// The name of the crawl directory of a site. Brackets and colons have a meaning in shells and in lists of paths, and a
+/// name that starts with a dash looks like a flag.
+fn folder_name(authority: &str) -> String {
+    let name = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        // An IPv6 address. The port has another separator: [::1]:8080 and [::1:8080] are different sites.
+        Some((address, port)) => format!("ipv6-{}{}", address.replace(':', "-"), port.replace(':', "_")),
+        None => authority.replace(':', "-"),
+    };
+    let name = name.trim_start_matches('-');
+    if name.len() + ".crawl".len() <= MAX_NAME {
+        return format!("{name}.crawl");
+    }
+    // Names of hosts are ASCII. FNV-1a, because the name must be the same in every version.
+    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
+    format!("{}-{hash:016x}.crawl", name.get(..KEPT_NAME).unwrap_or_default())
 }
 
 /// The name of an output file: relative to the crawl directory if it is inside, else an absolute path.
@@ -196,4 +214,26 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         ("robots", vec![robots.to_owned()]),
     ];
     settings.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_site_has_a_folder_of_its_own() {
+        for (authority, expected) in [
+            ("example.com", "example.com.crawl"),
+            ("example.com:8080", "example.com-8080.crawl"),
+            ("[::1]", "ipv6---1.crawl"),
+            ("[::1]:8080", "ipv6---1_8080.crawl"),
+            ("[::1:8080]", "ipv6---1-8080.crawl"),
+        ] {
+            assert_eq!(folder_name(authority), expected);
+        }
+        let long = |last: &str| format!("{}{last}.example", "a.".repeat(120));
+        let (one, other) = (folder_name(&long("x")), folder_name(&long("y")));
+        assert!(one != other && one.len() <= MAX_NAME && other.len() <= MAX_NAME, "{one} {other}");
+        assert!(one.ends_with(".crawl"));
+    }
 }

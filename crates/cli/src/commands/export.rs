@@ -2,7 +2,7 @@
 //!
 //! Invariant: an existing file is replaced only by a complete export.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -79,6 +79,11 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let done = match &args.output {
         Some(path) if text_form(args.format).is_some() && is_folder(path) => to_folder(args, path),
         Some(path) if path != Path::new("-") => to_file(args, rules, path),
+        _ if args.format == ExportFormat::Parquet && io::stdout().is_terminal() => {
+            let why =
+                "Parquet is a binary format and is not written to a terminal; give -o FILE, or redirect the output";
+            return Err(UsageError(why.to_owned()));
+        }
         _ => {
             let opened = super::standard_output::open().map_err(ReadError::Output);
             let written = opened.and_then(|out| write(args, rules, None, &mut BufWriter::with_capacity(BUFFER, out)));

@@ -19,6 +19,7 @@ pub fn of_crawl(args: &CrawlArgs) -> Result<Config, UsageError> {
         None => Config::default(),
     };
     args.apply_to(&mut config).map_err(UsageError::from)?;
+    config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     if let Some(path) = config.input.clone() {
         config.roots.extend(roots_from(&path, config.max_url)?);
     }
@@ -28,7 +29,23 @@ pub fn of_crawl(args: &CrawlArgs) -> Result<Config, UsageError> {
 pub fn of_fetch(args: &FetchArgs) -> Result<Config, UsageError> {
     let mut config = Config::default();
     args.apply_to(&mut config).map_err(UsageError::from)?;
+    config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     Ok(config)
+}
+
+/// Refuses a root that is the name of a file: `argiope crawl README.md` is hardly meant for a host called `readme.md`.
+fn check_not_a_file(root: &str) -> Result<(), UsageError> {
+    let path = Path::new(root);
+    let is_path = path.is_file() || (root.starts_with(['.', '/']) && path.is_dir());
+    if root.contains("://") || !is_path {
+        return Ok(());
+    }
+    let (what, name) = (if path.is_dir() { "folder" } else { "file" }, visible(root));
+    let roots = if path.is_dir() { String::new() } else { format!("to crawl the URLs in it: -i {name}; ") };
+    Err(UsageError(format!(
+        "{name} is a {what}, not a URL; {roots}to crawl a host of that name: https://{}/",
+        name.trim_start_matches(['.', '/'])
+    )))
 }
 
 pub fn of_demo(args: &DemoArgs) -> Config {

@@ -261,8 +261,19 @@ impl Config {
 
     /// An error about one setting.
     pub(super) fn error(key: &'static str, value: impl ToString, problem: impl Into<String>) -> ConfigError {
-        ConfigError { key, value: value.to_string(), problem: problem.into() }
+        ConfigError { key, value: shortened(value.to_string()), problem: problem.into() }
     }
+}
+
+/// Characters of a value that a message repeats. A line of an input file may have megabytes.
+const MAX_SHOWN: usize = 200;
+
+fn shortened(mut value: String) -> String {
+    if let Some((end, _)) = value.char_indices().nth(MAX_SHOWN) {
+        value.truncate(end);
+        value.push('…');
+    }
+    value
 }
 
 /// An invalid setting: its key, its value, and the right form.
@@ -271,7 +282,7 @@ impl Config {
 pub struct ConfigError {
     /// The key in a file; `--key` on the command line (except `roots`, which are arguments).
     pub key: &'static str,
-    /// The value as given; empty if missing.
+    /// The value as given, shortened if it is long; empty if missing.
     pub value: String,
     /// What is wrong with it, and the right form.
     pub problem: String,

@@ -77,7 +77,7 @@ impl LinkResolution<'_> {
                 Ok(()) if out.len() <= longest => distinct.add(&out, written.kind, written.nofollow),
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
                 Err(BadUrl::Scheme) => findings.other_schemes += 1,
-                Err(BadUrl::Syntax) => findings.odd += 1,
+                Err(BadUrl::Syntax | BadUrl::Port) => findings.odd += 1,
             }
         }
         findings.links = distinct.list;

@@ -58,6 +58,8 @@ pub struct Origin {
 pub enum BadUrl {
     #[error("not an absolute URL that can be parsed")]
     Syntax,
+    #[error("the port is not a number from 0 to 65535")]
+    Port,
     #[error("neither http nor https")]
     Scheme,
     #[error("longer than the limit for URLs")]
@@ -111,7 +113,10 @@ impl Url {
         if text.len() > MAX_URL_LEN {
             return Err(BadUrl::TooLong);
         }
-        Self::from_parsed(url::Url::parse(text).map_err(|_| BadUrl::Syntax)?)
+        Self::from_parsed(url::Url::parse(text).map_err(|error| match error {
+            url::ParseError::InvalidPort => BadUrl::Port,
+            _ => BadUrl::Syntax,
+        })?)
     }
 
     /// Resolves `href` against this URL.

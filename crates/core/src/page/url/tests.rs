@@ -59,11 +59,10 @@ fn only_the_web_and_only_so_long() {
     for text in ["ftp://a/", "file:///etc/passwd", "javascript:alert(1)", "data:,x", "mailto:a@b", "ws://a/"] {
         assert_eq!(parse(text), BadUrl::Scheme, "{text}");
     }
-    for text in
-        ["", "/x", "example.com", "http://", "http://a b/", "http://[::1", "http://a:99999/", "http://1.2.3.4.5/"]
-    {
+    for text in ["", "/x", "example.com", "http://", "http://a b/", "http://[::1", "http://1.2.3.4.5/"] {
         assert_eq!(parse(text), BadUrl::Syntax, "{text}");
     }
+    assert_eq!(parse("http://a:99999/"), BadUrl::Port);
     let long = |len: usize| format!("http://a/{}", "x".repeat(len - 9));
     assert!(Url::parse(&long(MAX_URL_LEN)).is_ok());
     assert_eq!(parse(&long(MAX_URL_LEN + 1)), BadUrl::TooLong);
