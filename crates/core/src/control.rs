@@ -34,6 +34,24 @@ pub enum Control {
     },
 }
 
+/// Whether a change was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlVerdict {
+    Done,
+    /// Not made, for this reason.
+    Refused(String),
+}
+
+impl ControlVerdict {
+    /// The same as a result for the person who asked for the change.
+    pub fn into_result(self) -> Result<(), String> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Refused(why) => Err(why),
+        }
+    }
+}
+
 impl Control {
     /// The pattern to exclude, where this excludes something.
     pub fn exclude_pattern(&self) -> Option<String> {

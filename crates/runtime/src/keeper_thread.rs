@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use argiope_core::control::Control;
+use argiope_core::control::{Control, ControlVerdict};
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
@@ -385,12 +385,12 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 return self.receive(KeeperMessage::Stop(End::Interrupted));
             }
             KeeperMessage::Control(control, answer) => {
-                let made = self.keeper.control(&control, now)?;
-                if made.is_ok() {
+                let verdict = self.keeper.control(&control, now)?;
+                if verdict == ControlVerdict::Done {
                     self.keeper.note_progress(now)?;
                     self.commits.send(self.keeper.frontier_mut())?;
                 }
-                let _ = answer.send(made);
+                let _ = answer.send(verdict.into_result());
             }
             KeeperMessage::Leave => return Ok(true),
             KeeperMessage::Wake => {}

@@ -38,13 +38,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
     }
     let source = Arc::new(DirectorySource(args.directory.clone()));
     let name = report::name_of(&args.directory);
-    match start(args.address, args.serve_token_file.as_deref(), &name, source)? {
+    match start(args.address, args.serve_token_file.as_deref(), &name, source) {
         Ok(server) => {
             let _ = writeln!(std::io::stderr(), "{}; Ctrl-C ends it", address_line(&server));
             server.join();
             Ok(ExitCode::SUCCESS)
         }
-        Err(why) => {
+        Err(ServeError::Usage(error)) => Err(error),
+        Err(ServeError::Failed(why)) => {
             print_error(&visible(&why));
             Ok(ExitCode::from(FAILED))
         }
@@ -56,29 +57,33 @@ pub fn address_line(server: &Server) -> String {
     format!("serving http://{}/", server.address())
 }
 
-/// Starts a server. The outer error is bad usage.
+/// Why the dashboard could not be started.
+pub enum ServeError {
+    Usage(UsageError),
+    Failed(String),
+}
+
+/// Starts a server.
 pub fn start(
     address: SocketAddr,
     token_file: Option<&Path>,
     name: &str,
     source: Arc<dyn CrawlSource>,
-) -> Result<Result<Server, String>, UsageError> {
+) -> Result<Server, ServeError> {
     let token = match token_file {
         None => None,
         Some(file) => match std::fs::read_to_string(file) {
             Ok(text) => Some(text.trim().to_owned()),
             Err(error) => {
-                return Err(UsageError(format!(
-                    "--serve-token-file: {} cannot be read: {error}",
-                    visible(&file.display().to_string())
-                )));
+                let file = file.display().to_string();
+                let why = format!("--serve-token-file: {} cannot be read: {error}", visible(&file));
+                return Err(ServeError::Usage(UsageError(why)));
             }
         },
     };
     let options = ServerOptions { address, token, name: name.to_owned() };
-    match Server::start(options, source) {
-        Ok(server) => Ok(Ok(server)),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Err(UsageError(error.to_string())),
-        Err(error) => Ok(Err(format!("the dashboard cannot be served at {address}: {error}"))),
-    }
+    Server::start(options, source).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => ServeError::Usage(UsageError(error.to_string())),
+        _ => ServeError::Failed(format!("the dashboard cannot be served at {address}: {error}")),
+    })
 }

@@ -4,7 +4,7 @@
 //! that is started again runs.
 
 use super::Keeper;
-use crate::control::Control;
+use crate::control::{Control, ControlVerdict};
 use crate::outcome::Outcome;
 use crate::output::record;
 use crate::page::link::Link;
@@ -20,8 +20,8 @@ const MAX_EXCLUDES: usize = 1_000;
 const DISMISSED_AT_ONCE: usize = 4_096;
 
 impl<F: Frontier> Keeper<F> {
-    /// Makes a change; the inner error says why it cannot be made.
-    pub fn control(&mut self, control: &Control, now: Time) -> Result<Result<(), String>, StoreError> {
+    /// Makes a change.
+    pub fn control(&mut self, control: &Control, now: Time) -> Result<ControlVerdict, StoreError> {
         match control {
             Control::Pause => self.bench.set_paused(true),
             Control::Resume => self.bench.set_paused(false),
@@ -40,7 +40,7 @@ impl<F: Frontier> Keeper<F> {
                 return self.exclude(pattern, now);
             }
         }
-        Ok(Ok(()))
+        Ok(ControlVerdict::Done)
     }
 
     /// What was changed while the crawl was running, in this run and earlier ones.
@@ -48,19 +48,19 @@ impl<F: Frontier> Keeper<F> {
         &self.progress.steering
     }
 
-    fn exclude(&mut self, pattern: String, now: Time) -> Result<Result<(), String>, StoreError> {
+    fn exclude(&mut self, pattern: String, now: Time) -> Result<ControlVerdict, StoreError> {
         let excludes = &self.progress.steering.excludes;
         if excludes.contains(&pattern) {
-            return Ok(Ok(()));
+            return Ok(ControlVerdict::Done);
         }
         if excludes.len() >= MAX_EXCLUDES {
-            return Ok(Err(format!("{MAX_EXCLUDES} patterns are excluded already")));
+            return Ok(ControlVerdict::Refused(format!("{MAX_EXCLUDES} patterns are excluded already")));
         }
         let mut all = excludes.clone();
         all.push(pattern);
         match scope::patterns(&all) {
             Ok(compiled) => self.excludes = compiled,
-            Err(bad) => return Ok(Err(bad.to_string())),
+            Err(bad) => return Ok(ControlVerdict::Refused(bad.to_string())),
         }
         self.progress.steering.excludes = all;
         let excludes = self.excludes.clone();
@@ -68,7 +68,7 @@ impl<F: Frontier> Keeper<F> {
         for link in self.bench.remove(is_excluded, now) {
             self.dismiss(&link)?;
         }
-        Ok(Ok(()))
+        Ok(ControlVerdict::Done)
     }
 
     /// Applies the changes of earlier runs. What the command line says anew wins over a change to what it said before.
