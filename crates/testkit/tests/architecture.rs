@@ -106,9 +106,6 @@ fn engine_and_store_meet_in_one_file() {
     assert_eq!(both, ["crates/runtime/src/keeper_thread.rs"]);
 }
 
-/// Public types whose name is defined more than once. The list may only get shorter.
-const SHARED_NAMES: &[&str] = &["Retry"];
-
 /// A name means one thing: a reader who searches for a public type finds one definition.
 #[test]
 fn a_public_type_name_is_defined_once_in_the_workspace() {
@@ -128,7 +125,7 @@ fn a_public_type_name_is_defined_once_in_the_workspace() {
         }
     }
     assert!(places.len() > 200, "only {} types: has the layout changed?", places.len());
-    places.retain(|name, files| files.len() > 1 && !SHARED_NAMES.contains(&name.as_str()));
+    places.retain(|_, files| files.len() > 1);
     assert!(places.is_empty(), "public type names that are defined more than once: {places:#?}");
 }
 

@@ -12,7 +12,7 @@ pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// What to do after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryVerdict {
     /// Try again after this long.
     After(Duration),
     /// This was the last attempt, or another one would fail the same way.
@@ -45,14 +45,14 @@ pub fn is_passing_status(status: u16) -> bool {
 }
 
 /// Decides after an attempt. `tries` includes it.
-pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> Retry {
+pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVerdict {
     let passing = visit.facts.error.as_ref().is_some_and(|failure| is_passing(failure.kind))
         || visit.facts.status.is_some_and(is_passing_status);
     if !passing || tries >= max_tries {
-        return Retry::GiveUp;
+        return RetryVerdict::GiveUp;
     }
     let doubled = wait.saturating_mul(2u32.saturating_pow(u32::from(tries.saturating_sub(1)).min(16)));
-    Retry::After(
+    RetryVerdict::After(
         visit.message.retry_after.map_or(doubled, |asked| asked.min(LONGEST_RETRY_AFTER).max(doubled.min(wait))),
     )
 }
@@ -117,39 +117,47 @@ mod tests {
     #[test]
     fn the_wait_doubles_until_it_was_the_last_try() {
         let visit = visit(None, Some(ErrorKind::Reset), None);
-        let waits: Vec<Retry> = (1..=4).map(|tries| judge(&visit, tries, 4, WAIT)).collect();
-        assert_eq!(waits, [Retry::After(WAIT), Retry::After(WAIT * 2), Retry::After(WAIT * 4), Retry::GiveUp]);
+        let waits: Vec<RetryVerdict> = (1..=4).map(|tries| judge(&visit, tries, 4, WAIT)).collect();
+        assert_eq!(
+            waits,
+            [
+                RetryVerdict::After(WAIT),
+                RetryVerdict::After(WAIT * 2),
+                RetryVerdict::After(WAIT * 4),
+                RetryVerdict::GiveUp
+            ]
+        );
     }
 
     #[test]
     fn only_what_may_pass_is_tried_again() {
         for status in [408, 429, 500, 502, 503, 504] {
-            assert_ne!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+            assert_ne!(judge(&visit(Some(status), None, None), 1, 4, WAIT), RetryVerdict::GiveUp, "{status}");
         }
         for status in [200, 301, 304, 400, 401, 403, 404, 410, 451, 501, 505, 999] {
-            assert_eq!(judge(&visit(Some(status), None, None), 1, 4, WAIT), Retry::GiveUp, "{status}");
+            assert_eq!(judge(&visit(Some(status), None, None), 1, 4, WAIT), RetryVerdict::GiveUp, "{status}");
         }
         for kind in
             [ErrorKind::DnsNxdomain, ErrorKind::Tls, ErrorKind::Protocol, ErrorKind::TooLarge, ErrorKind::Decode]
         {
-            assert_eq!(judge(&visit(None, Some(kind), None), 1, 4, WAIT), Retry::GiveUp, "{kind}");
+            assert_eq!(judge(&visit(None, Some(kind), None), 1, 4, WAIT), RetryVerdict::GiveUp, "{kind}");
         }
         let cut = visit(Some(200), Some(ErrorKind::Reset), None);
-        assert_ne!(judge(&cut, 1, 4, WAIT), Retry::GiveUp, "a body that was cut");
+        assert_ne!(judge(&cut, 1, 4, WAIT), RetryVerdict::GiveUp, "a body that was cut");
     }
 
     #[test]
     fn retry_after_goes_first_within_reason() {
         let wait = |asked| judge(&visit(Some(503), None, Some(asked)), 3, 4, WAIT);
-        assert_eq!(wait(90), Retry::After(Duration::from_secs(90)));
-        assert_eq!(wait(0), Retry::After(WAIT), "never at once");
-        assert_eq!(wait(1_000_000), Retry::After(LONGEST_RETRY_AFTER));
+        assert_eq!(wait(90), RetryVerdict::After(Duration::from_secs(90)));
+        assert_eq!(wait(0), RetryVerdict::After(WAIT), "never at once");
+        assert_eq!(wait(1_000_000), RetryVerdict::After(LONGEST_RETRY_AFTER));
     }
 
     #[test]
     fn huge_waits_do_not_overflow() {
         let visit = visit(None, Some(ErrorKind::Reset), None);
-        assert_eq!(judge(&visit, 200, 255, Duration::MAX), Retry::After(Duration::MAX));
+        assert_eq!(judge(&visit, 200, 255, Duration::MAX), RetryVerdict::After(Duration::MAX));
     }
 
     #[test]

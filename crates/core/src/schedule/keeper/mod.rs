@@ -37,7 +37,7 @@ use crate::schedule::frontier::{Fate, Frontier, FrontierNews, LaneId, StoreError
 use crate::schedule::job::{Job, Purpose};
 use crate::schedule::lane::RobotsState;
 use crate::schedule::redirects::RedirectGraph;
-use crate::schedule::retry::{self, Retry};
+use crate::schedule::retry::{self, RetryVerdict};
 use crate::schedule::trap::Traps;
 use crate::schedule::workbench::{self, Next, Workbench};
 use crate::time::Time;
@@ -253,11 +253,11 @@ impl<F: Frontier> Keeper<F> {
         }
         let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
-            Retry::After(Duration::ZERO)
+            RetryVerdict::After(Duration::ZERO)
         } else {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
-        if let (Some((lane, _)), Retry::After(wait)) = (visit.message.slot, verdict) {
+        if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.message.slot, verdict) {
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);

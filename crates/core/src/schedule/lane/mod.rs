@@ -40,7 +40,7 @@ pub struct Lane {
     /// Links on the workbench, breadth first.
     pub queue: VecDeque<Link>,
     /// Links that wait for another attempt, earliest first.
-    pub retries: BinaryHeap<Reverse<Retry>>,
+    pub retries: BinaryHeap<Reverse<PendingRetry>>,
     /// robots.txt and other errands that go before pages.
     pub errands: VecDeque<(Link, Purpose)>,
     /// How many more links the frontier holds for this lane.
@@ -53,7 +53,7 @@ pub struct Lane {
 
 /// A link that waits for its next attempt.
 #[derive(Debug)]
-pub struct Retry {
+pub struct PendingRetry {
     pub due: Time,
     pub seq: u64,
     pub link: Link,
@@ -272,21 +272,21 @@ impl Slots {
     }
 }
 
-impl PartialEq for Retry {
+impl PartialEq for PendingRetry {
     fn eq(&self, other: &Self) -> bool {
         self.seq == other.seq
     }
 }
 
-impl Eq for Retry {}
+impl Eq for PendingRetry {}
 
-impl PartialOrd for Retry {
+impl PartialOrd for PendingRetry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Retry {
+impl Ord for PendingRetry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.due, self.seq).cmp(&(other.due, other.seq))
     }

@@ -18,6 +18,7 @@
 //! is known is settled at once, so that no timer decides when the crawl ends.
 
 mod eviction;
+mod lane_queues;
 mod pick;
 mod queues;
 mod selection;
@@ -35,8 +36,9 @@ use hashbrown::HashMap;
 use self::eviction::{Evictable, MIN_RESIDENCE};
 #[cfg(test)]
 pub(crate) use self::eviction::{IDLE_LANES, ROBOTS_ROOM};
+use self::lane_queues::{LaneQueues, Ready};
 use self::pick::Update;
-use self::queues::{LaneQueues, Ready, WaitState};
+use self::queues::WaitState;
 use self::selection::Selection;
 use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::Link;
@@ -44,7 +46,7 @@ use crate::page::robots::Robots;
 use crate::page::url::Origin;
 use crate::rules::{Pace, Rules};
 use crate::schedule::job::{Job, LaneId, Purpose, Rare, SendReporter, SentRequest};
-use crate::schedule::lane::{Addresses, Lane, ROBOTS_LIFE, Retry, RobotsState};
+use crate::schedule::lane::{Addresses, Lane, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
@@ -220,9 +222,8 @@ impl Workbench {
     /// Schedules another attempt for a link at `due`.
     pub fn retry(&mut self, id: LaneId, link: Link, purpose: Purpose, due: Time, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
-        self.queues.seq += 1;
-        let seq = self.queues.seq;
-        self.entry(id, &name).lane.retries.push(Reverse(Retry { due, seq, link, purpose }));
+        let seq = self.queues.next_seq();
+        self.entry(id, &name).lane.retries.push(Reverse(PendingRetry { due, seq, link, purpose }));
         self.held.add(1);
         self.place(id, now);
     }
@@ -502,11 +503,11 @@ impl Workbench {
                 return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
-                self.queues.ready.extend(self.queues.rated.pop());
+                self.queues.release_rated();
             }
-            let Some(Ready { lane, weight, seq }) = self.queues.ready.pop_last() else {
-                let due = self.queues.later.first().map_or(Time::NEVER, |(time, _)| *time);
-                return Next::Wait(if self.queues.rated.is_empty() { due } else { due.min(self.next_start) });
+            let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
+                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time);
+                return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
                 // Its rules were evicted while it waited here.
@@ -514,7 +515,7 @@ impl Workbench {
                 if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
                     *wait = last;
                 }
-                self.queues.ready.insert(last);
+                self.queues.insert_ready(last);
                 continue;
             }
             let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
@@ -542,18 +543,19 @@ impl Workbench {
                 return None;
             }
             Selection::Full(ip) => {
-                self.queues.by_ip.entry(ip).or_default().waiting.push_back(id);
+                self.queues.wait_for_address(ip, id);
                 if let Some(entry) = self.lanes.get_mut(&id) {
                     entry.wait = WaitState::Queued;
                 }
                 return None;
             }
             Selection::RateLimited => {
-                self.queues.seq += 1;
-                let ready = self.rank(id, Reverse(self.queues.seq));
-                if let Some(entry) = self.lanes.get_mut(&id) {
+                let order = Reverse(self.queues.next_seq());
+                if let Some(ready) = self.rank(id, order)
+                    && let Some(entry) = self.lanes.get_mut(&id)
+                {
                     entry.wait = WaitState::Rated;
-                    self.queues.rated.extend(ready);
+                    self.queues.insert_rated(ready);
                 }
                 return None;
             }
@@ -567,7 +569,7 @@ impl Workbench {
         };
         if self.rules.per_ip.is_some() {
             for ip in addresses.iter() {
-                self.queues.by_ip.entry(*ip).or_default().in_flight += 1;
+                self.queues.start_at(*ip);
             }
         }
         if purpose == Purpose::Page {

@@ -1,15 +1,13 @@
-//! The queues in which lanes wait for their turn, and their order.
+//! In which queue a lane waits for its turn, and the order of the lanes that may start.
 //!
 //! Invariant: a lane is in at most one queue, and its [`WaitState`] says which.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
-
+use super::lane_queues::Ready;
 use super::{Entry, Workbench};
 use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane};
@@ -32,37 +30,6 @@ pub(super) enum WaitState {
     Rated,
 }
 
-/// A lane that may start now. New hosts go first, because their first page shows how much work there is; then the lanes
-/// with the longest total delay ahead, because they determine when the crawl ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ready {
-    pub weight: u64,
-    pub seq: Reverse<u64>,
-    pub lane: LaneId,
-}
-
-/// The slots of one address, which its hosts share.
-#[derive(Default)]
-pub(super) struct AddressUse {
-    pub in_flight: usize,
-    pub waiting: VecDeque<LaneId>,
-}
-
-/// All queues of the workbench.
-#[derive(Default)]
-pub(super) struct LaneQueues {
-    /// Lanes that may start now; the last one goes first.
-    pub ready: BTreeSet<Ready>,
-    /// Lanes that may start when `--rate` allows a page.
-    pub rated: BinaryHeap<Ready>,
-    /// Lanes that may start at a known time.
-    pub later: BTreeSet<(Time, LaneId)>,
-    /// Requests in flight and waiting lanes of each address.
-    pub by_ip: HashMap<IpAddr, AddressUse>,
-    /// Breaks ties in order of arrival.
-    pub seq: u64,
-}
-
 impl Workbench {
     /// Puts a lane in the right queue after it changed.
     pub(super) fn place(&mut self, id: LaneId, now: Time) {
@@ -73,7 +40,7 @@ impl Workbench {
             return;
         };
         if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated) {
-            return; // it is looked at again when its turn readmitted
+            return; // it is looked at again when its turn comes
         }
         let at = entry.lane.due(pages);
         if at <= now {
@@ -102,10 +69,9 @@ impl Workbench {
             return;
         };
         if let WaitState::Later(time) = entry.wait {
-            self.queues.later.remove(&(time, id));
+            self.queues.remove_later(time, id);
         }
-        self.queues.seq += 1;
-        let order = Reverse(self.queues.seq);
+        let order = Reverse(self.queues.next_seq());
         self.enqueue_ranked(id, order);
     }
 
@@ -113,7 +79,7 @@ impl Workbench {
         let Some(ready) = self.rank(id, order) else { return };
         if let Some(entry) = self.lanes.get_mut(&id) {
             entry.wait = WaitState::Ready(ready);
-            self.queues.ready.insert(ready);
+            self.queues.insert_ready(ready);
         }
     }
 
@@ -122,7 +88,7 @@ impl Workbench {
     /// one after the other, and idle connections would be closed in between.
     pub(super) fn update_rank(&mut self, id: LaneId) {
         if let Some(WaitState::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.wait) {
-            self.queues.ready.remove(&ready);
+            self.queues.remove_ready(&ready);
             self.enqueue_ranked(id, ready.seq);
         }
     }
@@ -149,18 +115,18 @@ impl Workbench {
             return;
         };
         if let WaitState::Later(time) = entry.wait {
-            self.queues.later.remove(&(time, id));
+            self.queues.remove_later(time, id);
         }
         if at.is_never() {
             entry.wait = WaitState::Nowhere;
         } else {
             entry.wait = WaitState::Later(at);
-            self.queues.later.insert((at, id));
+            self.queues.insert_later(at, id);
         }
     }
 
     pub(super) fn wake_due(&mut self, now: Time) {
-        while let Some((_, id)) = self.queues.later.first().copied().filter(|(time, _)| *time <= now) {
+        while let Some((_, id)) = self.queues.first_later().filter(|(time, _)| *time <= now) {
             self.enqueue_ready(id);
         }
     }
@@ -170,9 +136,7 @@ impl Workbench {
             return;
         }
         for ip in addresses {
-            if let Some(shared) = self.queues.by_ip.get_mut(ip) {
-                shared.in_flight -= 1;
-            }
+            self.queues.end_at(*ip);
             self.wake_next(*ip);
         }
     }
@@ -180,17 +144,7 @@ impl Workbench {
     /// Wakes one lane that waits for a slot at this address, if a slot is free. If that lane does not use the slot, the
     /// next one is woken.
     pub(super) fn wake_next(&mut self, ip: IpAddr) {
-        let Some(shared) = self.queues.by_ip.get_mut(&ip) else {
-            return;
-        };
-        if self.rules.per_ip.is_some_and(|cap| shared.in_flight >= cap) {
-            return;
-        }
-        let called = shared.waiting.pop_front();
-        if shared.in_flight == 0 && shared.waiting.is_empty() {
-            self.queues.by_ip.remove(&ip);
-        }
-        if let Some(id) = called
+        if let Some(id) = self.queues.pop_waiting(ip, self.rules.per_ip)
             && let Some(entry) = self.lanes.get_mut(&id)
         {
             entry.woken_by = Some(ip);
@@ -200,9 +154,9 @@ impl Workbench {
 
     /// The lane that will start first, and what it waits for, for the live view.
     pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, WaitReason, Duration)> {
-        let (time, id) = self.queues.later.first()?;
-        let lane = &self.lanes.get(id)?.lane;
-        Some((Arc::clone(&lane.name), reason(lane, now), *time - now))
+        let (time, id) = self.queues.first_later()?;
+        let lane = &self.lanes.get(&id)?.lane;
+        Some((Arc::clone(&lane.name), reason(lane, now), time - now))
     }
 
     /// What a lane waits for, and how long at least; zero if it waits for an event.

@@ -107,7 +107,7 @@ impl Workbench {
             }
             // The connection may use any of the addresses, so the request counts towards all of them.
             let full = |ip: &&IpAddr| {
-                let under_way = self.queues.by_ip.get(*ip).map_or(0, |shared| shared.in_flight);
+                let under_way = self.queues.in_flight_at(**ip);
                 rules.per_ip.is_some_and(|cap| under_way >= cap)
             };
             if let Some(ip) = addresses.iter().find(full).copied() {

@@ -115,7 +115,7 @@ fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
     }
     seen.sort_unstable();
     assert_eq!(seen, [LaneId(0), LaneId(1), LaneId(2)]);
-    assert!(bench.queues.by_ip.is_empty());
+    assert!(bench.queues.is_idle_everywhere());
 }
 
 #[test]

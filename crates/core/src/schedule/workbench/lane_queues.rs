@@ -1,0 +1,128 @@
+//! [`LaneQueues`]: the data structures behind the queues in which lanes wait.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::net::IpAddr;
+
+use hashbrown::HashMap;
+
+use crate::schedule::job::LaneId;
+use crate::time::Time;
+
+/// A lane that may start now. New hosts go first, because their first page shows how much work there is; then the lanes
+/// with the longest total delay ahead, because they determine when the crawl ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ready {
+    pub weight: u64,
+    pub seq: Reverse<u64>,
+    pub lane: LaneId,
+}
+
+/// The slots of one address, which its hosts share.
+#[derive(Default)]
+struct AddressUse {
+    in_flight: usize,
+    waiting: VecDeque<LaneId>,
+}
+
+/// All queues of the workbench.
+#[derive(Default)]
+pub(super) struct LaneQueues {
+    /// Lanes that may start now; the last one goes first.
+    ready: BTreeSet<Ready>,
+    /// Lanes that may start when `--rate` allows a page.
+    rated: BinaryHeap<Ready>,
+    /// Lanes that may start at a known time.
+    later: BTreeSet<(Time, LaneId)>,
+    /// Requests in flight and waiting lanes of each address.
+    by_ip: HashMap<IpAddr, AddressUse>,
+    /// The last sequence number.
+    seq: u64,
+}
+
+impl LaneQueues {
+    /// The next sequence number, which breaks ties in order of arrival.
+    pub fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    pub fn insert_ready(&mut self, ready: Ready) {
+        self.ready.insert(ready);
+    }
+
+    pub fn remove_ready(&mut self, ready: &Ready) {
+        self.ready.remove(ready);
+    }
+
+    /// Removes the lane that goes first.
+    pub fn pop_ready(&mut self) -> Option<Ready> {
+        self.ready.pop_last()
+    }
+
+    pub fn insert_rated(&mut self, ready: Ready) {
+        self.rated.push(ready);
+    }
+
+    /// Makes the first lane that waits for `--rate` ready.
+    pub fn release_rated(&mut self) {
+        self.ready.extend(self.rated.pop());
+    }
+
+    pub fn has_rated(&self) -> bool {
+        !self.rated.is_empty()
+    }
+
+    pub fn insert_later(&mut self, at: Time, lane: LaneId) {
+        self.later.insert((at, lane));
+    }
+
+    pub fn remove_later(&mut self, at: Time, lane: LaneId) {
+        self.later.remove(&(at, lane));
+    }
+
+    /// The lane that waits for the earliest time, with that time.
+    pub fn first_later(&self) -> Option<(Time, LaneId)> {
+        self.later.first().copied()
+    }
+
+    /// Queues a lane until a slot of this address is free.
+    pub fn wait_for_address(&mut self, ip: IpAddr, lane: LaneId) {
+        self.by_ip.entry(ip).or_default().waiting.push_back(lane);
+    }
+
+    /// Counts a request that starts at this address.
+    pub fn start_at(&mut self, ip: IpAddr) {
+        self.by_ip.entry(ip).or_default().in_flight += 1;
+    }
+
+    /// Counts a request that ended at this address.
+    pub fn end_at(&mut self, ip: IpAddr) {
+        if let Some(shared) = self.by_ip.get_mut(&ip) {
+            shared.in_flight -= 1;
+        }
+    }
+
+    pub fn in_flight_at(&self, ip: IpAddr) -> usize {
+        self.by_ip.get(&ip).map_or(0, |shared| shared.in_flight)
+    }
+
+    /// Removes the lane that has waited longest for this address, if fewer than `cap` requests are in flight there.
+    pub fn pop_waiting(&mut self, ip: IpAddr, cap: Option<usize>) -> Option<LaneId> {
+        let shared = self.by_ip.get_mut(&ip)?;
+        if cap.is_some_and(|cap| shared.in_flight >= cap) {
+            return None;
+        }
+        let lane = shared.waiting.pop_front();
+        if shared.in_flight == 0 && shared.waiting.is_empty() {
+            self.by_ip.remove(&ip);
+        }
+        lane
+    }
+
+    /// Whether no address has a request in flight or a waiting lane.
+    #[cfg(test)]
+    pub fn is_idle_everywhere(&self) -> bool {
+        self.by_ip.is_empty()
+    }
+}
