@@ -171,7 +171,6 @@ pub(crate) fn no_effect(key: &'static str, why: &str) -> Error {
 /// Refuses settings that would have no effect here.
 pub(crate) fn check(config: &Config) -> Result<(), Error> {
     let needs_directory = "it has an effect only with a crawl directory: set `out` too";
-    let for_command = "it is for the command; the library prints nothing and has no exit code";
     if config.input.is_some() {
         return Err(no_effect("input", "read the file, and give its lines as roots"));
     }
@@ -180,11 +179,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
         (config.out.is_none() && config.recrawl, "recrawl", needs_directory),
         (config.out.is_none() && config.jsonl.is_some(), "jsonl", needs_directory),
         (config.out.is_none() && config.warc, "warc", needs_directory),
-        (config.quiet, "quiet", for_command),
-        (config.verbose > 0, "verbose", for_command),
-        (config.no_progress, "no-progress", for_command),
-        (config.log_json, "log-json", for_command),
-        (config.fail_on.is_some(), "fail-on", for_command),
     ] {
         if is_set {
             return Err(no_effect(key, why));

@@ -16,6 +16,7 @@ use argiope_store::disk::{self, HistoryEvent};
 use regex::Regex;
 use serde::Deserialize;
 
+use crate::flags::settings::of_record;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Everything that is known about one URL.
@@ -188,7 +189,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
         #[serde(borrow, default)]
         url: std::borrow::Cow<'a, str>,
         #[serde(default)]
-        settings: Option<Config>,
+        settings: Option<serde_json::Map<String, serde_json::Value>>,
         #[serde(default)]
         traps: Vec<Cut>,
     }
@@ -219,7 +220,7 @@ fn search(directory: &Path, mut candidates: Vec<Url>) -> Result<Found, ReadError
                 if !head.traps.is_empty() {
                     found.cuts = head.traps;
                 }
-                if let Some(settings) = head.settings {
+                if let Some(settings) = head.settings.and_then(of_record) {
                     let strip = StripParams::new(&settings.strip_param);
                     if let Some(stripped) = strip.strip(found.url.as_ref()) {
                         found.url = stripped;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use argiope_core::output::escape::write_json;
 use argiope_core::output::record::VERSION;
-use argiope_core::rules::Config;
 use argiope_core::schedule::keeper::{Changes, End};
 use argiope_core::schedule::trap::Cut;
 use serde::Serialize;
@@ -12,13 +11,12 @@ use serde::Serialize;
 use argiope_core::status::OutcomeCounts;
 
 #[derive(Serialize)]
-struct First<'a> {
+struct First<'a, S> {
     v: u8,
     r#type: &'static str,
     version: &'static str,
     started: &'a str,
-    /// Without secrets: [`Config`] does not serialize them.
-    settings: &'a Config,
+    settings: &'a S,
 }
 
 #[derive(Serialize)]
@@ -38,9 +36,10 @@ struct Last {
     traps: Vec<Cut>,
 }
 
-/// The first line, with its line feed. `started` is the wall-clock time, as in page records.
-pub fn first(config: &Config, started: &str) -> Vec<u8> {
-    line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings: config })
+/// The first line, with its line feed. `settings` is the [`Config`](argiope_core::rules::Config), which does not
+/// serialize secrets, or a structure that contains it. `started` is the wall-clock time, as in page records.
+pub fn first(settings: &impl Serialize, started: &str) -> Vec<u8> {
+    line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings })
 }
 
 /// The last line: outcomes, what is queued, and why the run ended.
@@ -77,6 +76,7 @@ fn line(record: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use argiope_core::Outcome;
+    use argiope_core::rules::Config;
 
     use super::*;
 

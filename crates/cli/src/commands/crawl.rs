@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
 use argiope_core::page::reader::FieldCount;
-use argiope_core::rules::{Config, FailOn, Rules};
+use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_practice::{RunningWeb, demo as practice};
@@ -22,9 +22,11 @@ use super::control_socket::ControlSocket;
 use super::handle::CrawlHandle;
 use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
+use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
 use super::{FAILED, INSECURE, USAGE, print_error, report, serve};
 use crate::flags::config_file::UsageError;
+use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
 use crate::screen::live::{Live, View};
 use crate::screen::{view, wording};
@@ -36,12 +38,14 @@ const BROKEN: u8 = 3;
 const NO_ROOT: u8 = 4;
 
 /// Crawls as configured, in the crawl directory that belongs to the settings.
-pub fn run(config: Config) -> Result<ExitCode, UsageError> {
-    let rules = argiope_runtime::rules(&config)?;
-    Ok(in_directory(&config, rules).unwrap_or_else(|error| refuse(&config, &error)))
+pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
+    let rules = settings.rules()?;
+    Ok(in_directory(settings, rules).unwrap_or_else(|error| refuse(settings.messages, &error)))
 }
 
-fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
+fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
+    let CommandSettings { crawl: config, messages } = settings;
+    let messages = *messages;
     let path = directory::place(config, &rules);
     let (mut directory, removed) = if config.fresh {
         Directory::start_over(&path, &rules, config)?
@@ -49,10 +53,10 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
         (Directory::open(&path, &rules, config)?, Vec::new())
     };
     for name in removed {
-        say(config, &format!("removed {}", path.join(name).display()));
+        say(messages, &format!("removed {}", path.join(name).display()));
     }
     for note in &directory.notes {
-        tell(config, "note", &format!("{}: {note}", path.display()));
+        tell(messages, "note", &format!("{}: {note}", path.display()));
     }
     let counts = directory.counts();
     let finished = directory.is_finished();
@@ -60,23 +64,23 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
         // Exit codes describe the state of the crawl directory, not of this run.
         let report = match CrawlReport::from_directory(&path) {
             Ok(report) => report,
-            Err(fault) => return Ok(fail(config, &fault.to_string())),
+            Err(fault) => return Ok(fail(messages, &fault.to_string())),
         };
         let failed = if report.root_answered { 0 } else { directory.requeue_failed_roots()? };
         if failed == 0 {
             let settled = wording::plural(counts.settled, "URL");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
-            say(config, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
-            return Ok(state_code(config, &report));
+            say(messages, &format!("{}: this crawl is finished, with {settled}; {hint}", path.display()));
+            return Ok(state_code(messages, &report));
         }
         let roots = wording::plural(failed, "failed root");
-        say(config, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
+        say(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
     } else if finished {
         let urls = wording::plural(directory.begin_round()?, "URL");
-        say(config, &format!("{}: recrawling {urls}", path.display()));
+        say(messages, &format!("{}: recrawling {urls}", path.display()));
     } else if directory.resumed {
         let (settled, queued) = (wording::plural(counts.settled, "URL"), wording::count(counts.queued));
-        say(config, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
+        say(messages, &format!("{}: resuming, {settled} finished, {queued} queued", path.display()));
     }
     // A regular file belongs to the crawl directory and is truncated to the last commit on resume. Standard output, devices
     // and pipes cannot be truncated.
@@ -84,16 +88,16 @@ fn in_directory(config: &Config, rules: Rules) -> Result<ExitCode, Error> {
         None => (None, None),
         Some(jsonl) if RecordStream::is_stream(jsonl) => match RecordStream::open(jsonl) {
             Ok(output) => (Some(output), None),
-            Err(why) => return Ok(fail(config, &why)),
+            Err(why) => return Ok(fail(messages, &why)),
         },
         Some(jsonl) => (None, Some(directory.take_output(jsonl)?)),
     };
     let earlier = if finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
-    let first_line = first_line(config, &clock);
+    let first_line = first_line(settings, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line);
     let started = Box::new(|_: &KeeperHandle| ());
-    crawl(config, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier, started })
+    crawl(settings, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier, started })
 }
 
 /// What a crawl runs on and where its results go.
@@ -114,33 +118,35 @@ pub(super) struct CrawlParts<'a, F> {
 /// take too long.
 const READ_AGAIN: u64 = 100_000;
 
-fn first_line(config: &Config, clock: &Clock) -> Vec<u8> {
-    run_lines::first(config, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
+fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
+    run_lines::first(settings, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
 pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
-    config: &Config,
+    settings: &CommandSettings,
     rules: Rules,
     clock: Clock,
     places: CrawlParts<'_, F>,
 ) -> Result<ExitCode, Error> {
+    let CommandSettings { crawl: config, messages } = settings;
+    let messages = *messages;
     let CrawlParts { frontier, target, output, report: folder, earlier, started: on_start } = places;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
         // A security warning: printed even with --quiet.
-        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, "WARNING", INSECURE));
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, "WARNING", INSECURE));
     }
     let handle = CrawlHandle::new(folder.map(Path::to_owned));
     let glance = handle.clone();
-    let view = View::choose(!config.quiet && !config.no_progress, config.log_json);
+    let view = View::choose(!messages.quiet && !messages.no_progress, messages.log_json);
     let live = match Live::start(view, move || glance.glance()) {
         Ok(live) => Arc::new(live),
-        Err(error) => return Ok(fail(config, &format!("the live view could not be started: {error}"))),
+        Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };
     let signals = match Interrupt::listen() {
         Ok(signals) => signals,
-        Err(error) => return Ok(fail(config, &format!("signals could not be watched: {error}"))),
+        Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
     let name = folder.map_or_else(|| "practice web".to_owned(), report::name_of);
     let server = match config.serve {
@@ -148,20 +154,20 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Some(address) => {
             let source = Arc::new(handle.clone());
             match serve::start(address, config.serve_token_file.as_deref(), &name, source) {
-                Ok(Ok(server)) => Some(server),
-                Ok(Err(why)) => return Ok(fail(config, &why)),
-                Err(UsageError(why)) => {
-                    fail(config, &why);
+                Ok(server) => Some(server),
+                Err(ServeError::Failed(why)) => return Ok(fail(messages, &why)),
+                Err(ServeError::Usage(UsageError(why))) => {
+                    fail(messages, &why);
                     return Ok(ExitCode::from(USAGE));
                 }
             }
         }
     };
     if let Some(server) = &server {
-        live.say(in_tone(config, "", &serve::address_line(server)));
+        live.say(in_tone(messages, "", &serve::address_line(server)));
     }
     let stop = handle.clone();
-    let verbosity = Verbosity { pages: config.verbose > 0, skips: config.verbose > 1, json: config.log_json };
+    let verbosity = Verbosity { pages: messages.verbose > 0, skips: messages.verbose > 1, json: messages.log_json };
     let reporter = VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), move || {
         stop.send(KeeperMessage::Leave);
     });
@@ -183,7 +189,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         // Ignored: the crawl has ended.
         let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
     };
-    let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), config.log_json);
+    let (glance, weak, tone) = (handle.clone(), Arc::downgrade(&live), messages.log_json);
     let say_status = move || {
         if let Some(live) = weak.upgrade() {
             let status = glance.glance();
@@ -193,12 +199,12 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     // Started after the crawl so that the first request does not wait for the thread.
     let interrupt = match Interrupt::watch(signals, drain, say_status) {
         Ok(interrupt) => interrupt,
-        Err(error) => return Ok(fail(config, &format!("signals could not be watched: {error}"))),
+        Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
     let control = folder.map(|folder| ControlSocket::serve(folder, Arc::new(handle.clone())));
     if let Some(Err(error)) = &control {
         // Some file systems have no sockets. The crawl works without being controlled.
-        live.say(in_tone(config, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
+        live.say(in_tone(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
     }
     let ended = keeping.join();
     drop(control);
@@ -215,16 +221,16 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         }
     };
     let Some(reporter) = reporter else {
-        return Ok(fail(config, "the records were lost"));
+        return Ok(fail(messages, "the records were lost"));
     };
     for notice in &summary.notices {
-        live.say(in_tone(config, "note", notice));
+        live.say(in_tone(messages, "note", notice));
     }
     let (mut report, changes, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
     // The report covers the whole crawl. Everything is committed at this point, and no other process holds the directory.
     // The exit code describes the directory, so the directory is read again if this run alone does not determine the code.
-    let is_undecided = !report.root_answered || (config.fail_on.is_some() && report.broken_total == 0);
+    let is_undecided = !report.root_answered || (messages.fail_on.is_some() && report.broken_total == 0);
     let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
     let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
@@ -234,7 +240,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();
     }
-    let mut text = report::render(&report, config.verbose > 1);
+    let mut text = report::render(&report, messages.verbose > 1);
     if let Some(folder) = folder.filter(|_| !is_whole) {
         let folder = escape::visible(&folder.display().to_string()).into_owned();
         text += &format!(
@@ -246,23 +252,23 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if let Some(counts) = summary.changes {
         text += &changes.render(counts);
     }
-    if !config.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
-        let said = if config.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
+    if !messages.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
+        let said = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Ignored: if standard error is closed, the message has no reader.
         let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
         && let Err(error) = AtomicFile::write(&folder.join(argiope_store::disk::REPORT), &text)
     {
-        return Ok(fail(config, &format!("the report cannot be written to {}: {error}", folder.display())));
+        return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", folder.display())));
     }
     match printed {
         Ok(()) => {}
         // `| head`: what is settled is committed, and the same command resumes.
         Err(RecordStreamFault::ReaderLeft) => return Ok(ExitCode::SUCCESS),
-        Err(RecordStreamFault::Failed(why)) => return Ok(fail(config, &why)),
+        Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
     }
-    Ok(code(config, &report, summary.end, &interrupt))
+    Ok(code(messages, &report, summary.end, &interrupt))
 }
 
 /// Names the fields that were looked for and never found.
@@ -282,12 +288,13 @@ fn never_matched(counts: &[FieldCount]) -> String {
 }
 
 /// Crawls the built-in practice web.
-pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
+pub fn demo(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
+    let messages = settings.messages;
     let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
         Ok(served) => served,
         Err(error) => {
             return Ok(fail(
-                &config,
+                messages,
                 &format!("the demonstration web could not be served on loopback addresses: {error}"),
             ));
         }
@@ -301,11 +308,11 @@ pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
         .open(&authority)
         .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
     if let Err(error) = written {
-        return Ok(fail(&config, &format!("{} cannot be written: {error}", authority.display())));
+        return Ok(fail(messages, &format!("{} cannot be written: {error}", authority.display())));
     }
-    config.roots = roots;
-    config.ca_cert = Some(authority.clone());
-    let done = in_memory(&config);
+    settings.crawl.roots = roots;
+    settings.crawl.ca_cert = Some(authority.clone());
+    let done = in_memory(&settings);
     // Ignored: a leftover file in the temporary folder is harmless.
     let _ = std::fs::remove_file(&authority);
     drop(web);
@@ -313,21 +320,23 @@ pub fn demo(mut config: Config) -> Result<ExitCode, UsageError> {
 }
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.
-fn in_memory(config: &Config) -> Result<ExitCode, UsageError> {
-    let rules = argiope_runtime::rules(config)?;
+fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
+    let CommandSettings { crawl: config, messages } = settings;
+    let messages = *messages;
+    let rules = settings.rules()?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
         Ok(output) => output,
-        Err(why) => return Ok(fail(config, &why)),
+        Err(why) => return Ok(fail(messages, &why)),
     };
     let clock = Clock::start();
-    let target = OutputTarget { first_line: Some(first_line(config, &clock)), ..OutputTarget::default() };
+    let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     let started = Box::new(|_: &KeeperHandle| ());
     let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, started };
-    Ok(crawl(config, rules, clock, parts).unwrap_or_else(|error| refuse(config, &error)))
+    Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
 }
 
-fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
+fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
     if end == End::Interrupted
         && let Some(code) = interrupt.code()
     {
@@ -336,18 +345,18 @@ fn code(config: &Config, report: &CrawlReport, end: End, interrupt: &Interrupt) 
     if end == End::Interrupted {
         return ExitCode::SUCCESS;
     }
-    state_code(config, report)
+    state_code(messages, report)
 }
 
 /// The exit code that describes the state of a crawl, and what it has to say even with `--quiet`.
-fn state_code(config: &Config, report: &CrawlReport) -> ExitCode {
+fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.root_answered && report.queued == 0 {
-        fail(config, "no root has given a page; run the same command to try them again");
+        fail(messages, "no root has given a page; run the same command to try them again");
         return ExitCode::from(NO_ROOT);
     }
-    match config.fail_on {
+    match messages.fail_on {
         Some(FailOn::Broken) if report.broken_total > 0 => {
-            if config.quiet {
+            if messages.quiet {
                 let _ = write!(std::io::stderr(), "{}", report::render_broken(report));
             }
             ExitCode::from(BROKEN)
@@ -357,8 +366,8 @@ fn state_code(config: &Config, report: &CrawlReport) -> ExitCode {
 }
 
 /// Reports that the crawl directory cannot be used (any more).
-pub(super) fn refuse(config: &Config, error: &Error) -> ExitCode {
-    if config.log_json {
+pub(super) fn refuse(messages: MessageSettings, error: &Error) -> ExitCode {
+    if messages.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
     } else {
         print_error(&escape::visible_lines(&error.to_string()));
@@ -368,29 +377,29 @@ pub(super) fn refuse(config: &Config, error: &Error) -> ExitCode {
 }
 
 /// Prints a line for the user, unless `--quiet`.
-pub(super) fn say(config: &Config, line: &str) {
-    tell(config, "", line);
+pub(super) fn say(messages: MessageSettings, line: &str) {
+    tell(messages, "", line);
 }
 
 /// Prints a line with its kind (`note`, `WARNING`), unless `--quiet`.
-pub(super) fn tell(config: &Config, kind: &str, line: &str) {
-    if !config.quiet {
+pub(super) fn tell(messages: MessageSettings, kind: &str, line: &str) {
+    if !messages.quiet {
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = writeln!(std::io::stderr(), "{}", in_tone(config, kind, line));
+        let _ = writeln!(std::io::stderr(), "{}", in_tone(messages, kind, line));
     }
 }
 
-fn in_tone(config: &Config, kind: &str, line: &str) -> String {
+fn in_tone(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
-        "" if config.log_json => json_log::message("note", line),
-        kind if config.log_json => json_log::message(&kind.to_lowercase(), line),
+        "" if messages.log_json => json_log::message("note", line),
+        kind if messages.log_json => json_log::message(&kind.to_lowercase(), line),
         "" => escape::visible(line).into_owned(),
         kind => format!("{kind}: {}", escape::visible(line)),
     }
 }
 
-pub(super) fn fail(config: &Config, why: &str) -> ExitCode {
-    if config.log_json {
+pub(super) fn fail(messages: MessageSettings, why: &str) -> ExitCode {
+    if messages.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", why));
     } else {
         print_error(&escape::visible(why));

@@ -24,6 +24,7 @@ use clap::{Args, Subcommand};
 use super::crawl::{self, CrawlParts};
 use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;
+use crate::flags::settings::CommandSettings;
 use crate::records::StoredRecord;
 
 /// How long a store may be out of reach at the start.
@@ -55,12 +56,7 @@ const LOCAL: &[&str] = &[
     "max-memory",
     "drain-time",
     "engine",
-    "quiet",
-    "verbose",
-    "no-progress",
-    "log-json",
     "log-skips",
-    "fail-on",
     "max-pages",
     "fresh",
     "recrawl",
@@ -168,7 +164,8 @@ impl From<StoreError> for Refusal {
 }
 
 /// Takes part in a crawl that other processes share.
-pub fn crawl(config: Config, address: &str, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
+pub fn crawl(settings: &CommandSettings, address: &str, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
+    let CommandSettings { crawl: config, messages } = settings;
     let name = flags.name.clone().unwrap_or_default();
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
@@ -180,7 +177,7 @@ pub fn crawl(config: Config, address: &str, flags: &FleetFlags) -> Result<ExitCo
         (config.fresh, "--fresh"),
         (config.rate.is_some(), "--rate"),
         (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
-        (config.fail_on.is_some(), "--fail-on"),
+        (messages.fail_on.is_some(), "--fail-on"),
         (config.max_bytes.is_some(), "--max-bytes"),
         (config.max_time.is_some(), "--max-time"),
         (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
@@ -189,11 +186,11 @@ pub fn crawl(config: Config, address: &str, flags: &FleetFlags) -> Result<ExitCo
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
         }
     }
-    match take_part(&config, address, &name, flags) {
+    match take_part(settings, address, &name, flags) {
         Ok(code) => Ok(code),
-        Err(Refusal::Failed(why)) => Ok(crawl::fail(&config, &why)),
+        Err(Refusal::Failed(why)) => Ok(crawl::fail(*messages, &why)),
         Err(Refusal::Usage(why)) => {
-            crawl::fail(&config, &why);
+            crawl::fail(*messages, &why);
             Ok(ExitCode::from(USAGE))
         }
     }
@@ -216,12 +213,13 @@ fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Re
     }
 }
 
-fn take_part(config: &Config, address: &str, name: &str, flags: &FleetFlags) -> Result<ExitCode, Refusal> {
+fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlags) -> Result<ExitCode, Refusal> {
+    let CommandSettings { crawl: config, messages } = own;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let mut client = connect(address, name, &owner, ca_cert)?;
-    let settings = settings(config, &mut client, flags)?;
-    let config = shared_config(config, &settings)?;
+    let settings = settings(own, &mut client, flags)?;
+    let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let out = PathBuf::from(&settings.out);
     let about = serde_json::json!({ "fleet": name, "key": settings.key, "config": settings.config }).to_string();
     let segments =
@@ -231,14 +229,14 @@ fn take_part(config: &Config, address: &str, name: &str, flags: &FleetFlags) -> 
             state @ (FleetState::Finished | FleetState::MaxPages) => {
                 finish(&mut client, &settings, &segments)?;
                 let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
-                crawl::say(&config, &format!("{name}: this crawl is {why}; argiope report {}", out.display()));
+                crawl::say(*messages, &format!("{name}: this crawl is {why}; argiope report {}", out.display()));
                 return Ok(ExitCode::SUCCESS);
             }
             FleetState::Created | FleetState::Running => {}
         }
-        let session = Part { config: &config, address, name, owner: &owner, ca_cert, settings: &settings };
+        let session = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
         match session.run(segments.clone(), flags.times())? {
-            Ok(code) => {
+            SessionEnd::Code(code) => {
                 let is_over = matches!(FleetState::read(&mut client)?, FleetState::Finished | FleetState::MaxPages);
                 if is_over {
                     finish(&mut client, &settings, &segments)?;
@@ -247,12 +245,12 @@ fn take_part(config: &Config, address: &str, name: &str, flags: &FleetFlags) -> 
                 }
                 return Ok(code);
             }
-            Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
+            SessionEnd::LeaseLost(error) => {
                 // Everything that was not settled is forgotten, as after a crash.
-                crawl::tell(&config, "note", &format!("{error}; joining again"));
+                crawl::tell(*messages, "note", &format!("{error}; joining again"));
                 std::thread::sleep(PAUSE);
             }
-            Err(error) => return Ok(crawl::refuse(&config, &error)),
+            SessionEnd::Failed(error) => return Ok(crawl::refuse(*messages, &error)),
         }
     }
 }
@@ -269,7 +267,8 @@ fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &Segment
 }
 
 /// The settings that hold: those of the first process.
-fn settings(config: &Config, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
+fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
+    let config = &own.crawl;
     let out = config.out.clone().unwrap_or_default();
     let absolute = std::path::absolute(&out).unwrap_or(out).display().to_string();
     let name = client.name().to_owned();
@@ -286,7 +285,7 @@ fn settings(config: &Config, client: &mut FleetClient, flags: &FleetFlags) -> Re
             if !std::mem::replace(&mut told, true) {
                 let seconds = JOIN.as_secs();
                 crawl::say(
-                    config,
+                    own.messages,
                     &format!("{name}: waiting up to {seconds} s for another process to start this crawl"),
                 );
             }
@@ -358,7 +357,8 @@ fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, Re
 
 /// One session of this process: from joining until it ends or loses its lease.
 struct Part<'a> {
-    config: &'a Config,
+    /// The settings of the crawl, which all processes share, with the messages of this process.
+    shared: &'a CommandSettings,
     address: &'a str,
     name: &'a str,
     owner: &'a str,
@@ -366,10 +366,19 @@ struct Part<'a> {
     settings: &'a FleetSettings,
 }
 
+/// How a session ended.
+enum SessionEnd {
+    /// With this exit code: the crawl is over, or a person or a limit stopped this process.
+    Code(ExitCode),
+    /// Other processes own the hosts now; this one can join again.
+    LeaseLost(Error),
+    Failed(Error),
+}
+
 impl Part<'_> {
-    fn run(&self, segments: SegmentStore, times: LeaseTimes) -> Result<Result<ExitCode, Error>, Refusal> {
-        let Part { config, settings, .. } = self;
-        let mut rules = argiope_runtime::rules(config).map_err(|error| Refusal::Usage(error.to_string()))?;
+    fn run(&self, segments: SegmentStore, times: LeaseTimes) -> Result<SessionEnd, Refusal> {
+        let Part { shared, settings, .. } = self;
+        let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
         let mut client = self.client()?;
         if FleetState::read(&mut client)? == FleetState::Created {
@@ -386,7 +395,7 @@ impl Part<'_> {
         }
         let clock = Clock::start();
         rules.lease = Lease::until(Time::ZERO + times.lease);
-        let (quiet, json) = (config.quiet, config.log_json);
+        let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
         let setup = SessionSetup {
             clients: [client, self.client()?],
             settings: (*settings).clone(),
@@ -410,11 +419,17 @@ impl Part<'_> {
                 session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
             }),
         };
-        let ended = crawl::crawl(config, rules, clock, parts);
-        if ended.is_ok() {
-            session.close();
-        }
-        Ok(ended)
+        let ended = crawl::crawl(shared, rules, clock, parts);
+        Ok(match ended {
+            Ok(code) => {
+                session.close();
+                SessionEnd::Code(code)
+            }
+            Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
+                SessionEnd::LeaseLost(error)
+            }
+            Err(error) => SessionEnd::Failed(error),
+        })
     }
 
     fn client(&self) -> Result<FleetClient, Refusal> {

@@ -4,7 +4,11 @@ use std::io::Read;
 use std::path::Path;
 
 use argiope_core::rules::{Config, ConfigError, Root};
+use serde::Deserialize as _;
+use toml::Spanned;
+use toml::de::DeTable;
 
+use super::settings::{CommandSettings, MessageSettings};
 use super::{CrawlArgs, DemoArgs, FetchArgs};
 use argiope_core::output::escape::visible;
 
@@ -13,17 +17,18 @@ use argiope_core::output::escape::visible;
 pub struct UsageError(pub String);
 
 /// The settings of a crawl: flags override the configuration file, which overrides the defaults.
-pub fn of_crawl(args: &CrawlArgs) -> Result<Config, UsageError> {
-    let mut config = match &args.place.config {
+pub fn of_crawl(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
+    let mut settings = match &args.place.config {
         Some(path) => from_file(path)?,
-        None => Config::default(),
+        None => CommandSettings::default(),
     };
-    args.apply_to(&mut config).map_err(UsageError::from)?;
+    args.apply_to(&mut settings).map_err(UsageError::from)?;
+    let config = &mut settings.crawl;
     config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     if let Some(path) = config.input.clone() {
         config.roots.extend(roots_from(&path, config.max_url)?);
     }
-    Ok(config)
+    Ok(settings)
 }
 
 pub fn of_fetch(args: &FetchArgs) -> Result<Config, UsageError> {
@@ -48,13 +53,13 @@ fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     )))
 }
 
-pub fn of_demo(args: &DemoArgs) -> Config {
-    let mut config = Config::default();
-    args.apply_to(&mut config);
-    config
+pub fn of_demo(args: &DemoArgs) -> CommandSettings {
+    let mut settings = CommandSettings::default();
+    args.apply_to(&mut settings);
+    settings
 }
 
-fn from_file(path: &Path) -> Result<Config, UsageError> {
+fn from_file(path: &Path) -> Result<CommandSettings, UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
     let text = std::fs::read_to_string(path)
         .map_err(|error| UsageError(format!("the configuration file {shown} cannot be read: {error}")))?;
@@ -62,20 +67,33 @@ fn from_file(path: &Path) -> Result<Config, UsageError> {
 }
 
 /// Parses TOML; `name` is the file's name in messages.
-fn from_text(text: &str, name: &str) -> Result<Config, UsageError> {
-    let table: toml::Table = toml::from_str(text).map_err(|error| complaint(text, name, &error))?;
-    if let Some(unknown) = table.keys().find(|key| !Config::keys().contains(&key.as_str())) {
-        let line = text
-            .lines()
-            .position(|line| line.trim_start().trim_matches(['[', '"', '\'']).starts_with(unknown.as_str()));
-        let at = line.map(|line| format!(", line {}", line + 1)).unwrap_or_default();
+fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
+    let complain = |error: toml::de::Error| complaint(text, name, &error);
+    let mut of_crawl = DeTable::parse(text).map_err(complain)?;
+    let table = of_crawl.get_mut();
+    if let Some(unknown) = table.keys().find(|key| !CommandSettings::keys().any(|known| known == key.get_ref())) {
+        let line = text.get(..unknown.span().start).map(line_after);
+        let at = line.map(|line| format!(", line {line}")).unwrap_or_default();
+        let unknown = unknown.get_ref();
         let hint = match nearest(unknown) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
         };
         return Err(UsageError(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
     }
-    toml::from_str(text).map_err(|error| complaint(text, name, &error))
+    // Two structures share the table. Each rejects unknown keys, so each gets only its own.
+    let mut of_messages = DeTable::new();
+    of_messages.extend(MessageSettings::KEYS.into_iter().filter_map(|key| table.remove_entry(key)));
+    let of_messages = Spanned::new(of_crawl.span(), of_messages);
+    Ok(CommandSettings {
+        crawl: Config::deserialize(toml::Deserializer::from(of_crawl)).map_err(complain)?,
+        messages: MessageSettings::deserialize(toml::Deserializer::from(of_messages)).map_err(complain)?,
+    })
+}
+
+/// The number of the line that follows this text.
+fn line_after(before: &str) -> usize {
+    before.matches('\n').count() + 1
 }
 
 /// Describes a TOML error with its line, in one line.
@@ -83,7 +101,7 @@ fn complaint(text: &str, name: &str, error: &toml::de::Error) -> UsageError {
     let message = in_plain_words(error.message().lines().collect::<Vec<_>>().join(" "));
     let before = error.span().and_then(|span| text.get(..span.start));
     let Some(before) = before else { return UsageError(format!("{name}: {}", visible(&message))) };
-    let number = before.matches('\n').count() + 1;
+    let number = line_after(before);
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let key = line.split_once('=').map(|(key, _)| format!("{}: ", key.trim())).unwrap_or_default();
     UsageError(format!("{name}, line {number}: {}{}", visible(&key), visible(&message)))
@@ -109,7 +127,7 @@ fn in_plain_words(message: String) -> String {
 /// The most similar known key.
 fn nearest(unknown: &str) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('_', "-");
-    let distances = Config::keys().iter().map(|key| (strsim::osa_distance(&unknown, key), *key));
+    let distances = CommandSettings::keys().map(|key| (strsim::osa_distance(&unknown, key), key));
     let (distance, key) = distances.min()?;
     // More than a third of the characters different: too far for a suggestion.
     (distance <= 1 + unknown.chars().count() / 3).then_some(key)
@@ -162,6 +180,7 @@ impl From<ConfigError> for UsageError {
 mod tests {
     use super::*;
     use crate::flags as args;
+    use crate::flags::settings::FailOn;
 
     fn refusal(text: &str) -> String {
         from_text(text, "my.toml").expect_err(text).0
@@ -169,10 +188,18 @@ mod tests {
 
     #[test]
     fn a_file_says_what_flags_say() {
-        let config = from_text("delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\n", "x").unwrap();
+        let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n";
+        let CommandSettings { crawl: config, messages } = from_text(text, "x").unwrap();
+        assert_eq!((messages.verbose, messages.quiet, messages.fail_on), (1, false, Some(FailOn::Broken)));
         assert_eq!(config.delay.to_string(), "500ms");
         assert_eq!(config.exclude.len(), 2);
         assert_eq!(config.concurrency, 256);
+    }
+
+    #[test]
+    fn the_example_shows_the_defaults() {
+        let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml")).unwrap();
+        assert_eq!(from_text(&example, "argiope.toml").unwrap(), CommandSettings::default());
     }
 
     #[test]
@@ -201,6 +228,11 @@ mod tests {
         );
         assert!(refusal("max-tries = 300").ends_with("expected a whole number from 0 to 255"));
         assert!(refusal("assets = 1").ends_with("expected true or false"));
+        assert_eq!(
+            refusal("# x\n\nquiet = 1").split(", expected").next(),
+            Some("my.toml, line 3: quiet: invalid type: integer `1`")
+        );
+        assert!(refusal("fail-on = 'x'").starts_with("my.toml, line 1: fail-on: "), "{}", refusal("fail-on = 'x'"));
         assert!(refusal("depth = ").starts_with("my.toml, line 1: depth: "));
         assert!(!refusal("delay = 'a\u{1b}[2J'").contains('\u{1b}'));
     }
@@ -228,7 +260,7 @@ mod tests {
                 .chain(more.iter().copied())
                 .map(Into::into);
             match args::parse(line).unwrap().command {
-                args::Command::Crawl(args) => of_crawl(&args).unwrap(),
+                args::Command::Crawl(args) => of_crawl(&args).unwrap().crawl,
                 other => panic!("{other:?}"),
             }
         };

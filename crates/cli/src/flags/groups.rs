@@ -1,4 +1,4 @@
-//! The flags that commands share, in groups. Each group applies itself to a [`Config`]: flags override the configuration
+//! The flags that commands share, in groups. Each group applies itself to the settings: flags override the configuration
 //! file, which overrides the defaults.
 //!
 //! The first paragraph of a flag's documentation is its text in `-h`; `--help` shows all of it.
@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use argiope_core::rules::{
-    BadValue, Breadth, Config, ConfigError, EngineName, FailOn, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size,
-    Span, TrapPolicy, With,
+    BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
+    TrapPolicy, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+
+use super::settings::{CommandSettings, FailOn};
 
 /// How a flag changes a setting.
 trait ApplyFlag<T> {
@@ -455,19 +457,21 @@ pub struct MessageFlags {
     #[arg(long)]
     log_skips: bool,
     /// Exit with code 3 if broken links were found
-    #[arg(long, value_name = "WHAT", value_parser = one_of::<FailOn>(FailOn::WORDS))]
+    #[arg(long, value_name = "WHAT", value_enum)]
     fail_on: Option<FailOn>,
 }
 
 impl MessageFlags {
-    pub fn apply_to(&self, config: &mut Config) {
+    pub fn apply_to(&self, settings: &mut CommandSettings) {
+        let CommandSettings { crawl, messages } = settings;
         if self.quiet {
-            config.verbose = 0;
+            messages.verbose = 0;
         }
         if self.verbose > 0 {
-            config.verbose = self.verbose;
-            config.quiet = false;
+            messages.verbose = self.verbose;
+            messages.quiet = false;
         }
-        lay!(self, config, quiet no_progress log_json log_skips fail_on);
+        lay!(self, messages, quiet no_progress log_json fail_on);
+        lay!(self, crawl, log_skips);
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod config_file;
 mod groups;
+pub mod settings;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use groups::{
     DirectoryFlags, EngineFlags, ExtractFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags,
     TrustFlags, WatchFlags, listen, one_of,
 };
+use settings::CommandSettings;
 
 /// The version of the public suffix list, which decides what `--scope domain` covers.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -163,7 +165,8 @@ Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 b
 
 impl CrawlArgs {
     /// Applies the flags to the settings of a file (or the defaults).
-    pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
+    pub fn apply_to(&self, settings: &mut CommandSettings) -> Result<(), ConfigError> {
+        let config = &mut settings.crawl;
         if !self.roots.is_empty() {
             config.roots.clone_from(&self.roots);
         }
@@ -176,7 +179,7 @@ impl CrawlArgs {
         self.watch.apply_to(config);
         self.extract.apply_to(config);
         self.engine.apply_to(config);
-        self.tell.apply_to(config);
+        self.tell.apply_to(settings);
         Ok(())
     }
 }
@@ -234,12 +237,13 @@ pub struct DemoArgs {
 }
 
 impl DemoArgs {
-    pub fn apply_to(&self, config: &mut Config) {
+    pub fn apply_to(&self, settings: &mut CommandSettings) {
+        let config = &mut settings.crawl;
         self.pace.apply_to(config);
         self.keep.apply_to(config);
         self.watch.apply_to(config);
         self.engine.apply_to(config);
-        self.tell.apply_to(config);
+        self.tell.apply_to(settings);
     }
 }
 
@@ -329,7 +333,7 @@ mod tests {
             .collect();
         // Several logins cannot be written as one flag.
         let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");
-        let mut keys: Vec<&str> = Config::keys().iter().copied().filter(in_files_only).collect();
+        let mut keys: Vec<&str> = CommandSettings::keys().filter(in_files_only).collect();
         flags.sort_unstable();
         keys.sort_unstable();
         assert_eq!(flags, keys);

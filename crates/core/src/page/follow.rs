@@ -139,7 +139,7 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
 
 /// Keeps what is not followed, and why, for `--log-skips` and `-vv`.
 fn skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
-    if rules.log_skips || rules.say_skips {
+    if rules.log_skips || rules.report_skips {
         visit.findings.skipped.push((url.as_str().into(), reason));
     }
 }

@@ -119,7 +119,7 @@ impl Config {
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
-            say_skips: self.verbose > 1,
+            report_skips: false,
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: environment.tls,

@@ -1,7 +1,7 @@
 //! [`Config`]: the settings as the user writes them. [`Config::compile`] makes [`Rules`](super::Rules) of them.
 //!
-//! Invariant: the keys are the long flags of the command line, plus `roots` and `auth`. A missing key has the documented
-//! default; contradictory settings are rejected.
+//! Invariant: the keys are the long flags of the command line (except those about its messages and exit code), plus
+//! `roots` and `auth`. A missing key has the documented default; contradictory settings are rejected.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
-    TrapPolicy, With,
+    Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span, TrapPolicy,
+    With,
 };
 
 /// All settings of a crawl. Build it in code, or read it from a file:
@@ -158,14 +158,8 @@ pub struct Config {
     // Engine
     pub engine: EngineName,
 
-    // Tell
-    pub quiet: bool,
-    pub verbose: u8,
-    pub no_progress: bool,
-    pub log_json: bool,
+    /// Records also hold the links that are not followed.
     pub log_skips: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fail_on: Option<FailOn>,
 }
 
 impl Default for Config {
@@ -240,12 +234,7 @@ impl Default for Config {
             serve: None,
             serve_token_file: None,
             engine: EngineName::Tokio,
-            quiet: false,
-            verbose: 0,
-            no_progress: false,
-            log_json: false,
             log_skips: false,
-            fail_on: None,
         }
     }
 }

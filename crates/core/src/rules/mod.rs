@@ -27,8 +27,8 @@ use crate::page::url::{Origin, StripParams, Url};
 pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
-    BadValue, Bearer, Breadth, Credentials, EngineName, FailOn, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy,
-    Size, Span, TrapPolicy, With,
+    BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size,
+    Span, TrapPolicy, With,
 };
 
 /// The configuration, compiled once.
@@ -128,8 +128,8 @@ pub struct Rules {
     pub drain_time: Duration,
     /// Whether skipped links get a record.
     pub log_skips: bool,
-    /// Whether skipped links are logged.
-    pub say_skips: bool,
+    /// Whether visits name skipped links even if these get no record.
+    pub report_skips: bool,
 
     /// Limits of a connection on sizes and times.
     pub limits: Arc<Limits>,

@@ -368,7 +368,7 @@ fn the_same_root_twice_is_one() {
 #[test]
 fn keys_are_the_flags_and_unknown_ones_are_refused() {
     let keys = Config::keys();
-    for key in ["roots", "max-pages", "wait", "max-tasks", "no-robots", "per-host", "user", "fail-on"] {
+    for key in ["roots", "max-pages", "wait", "max-tasks", "no-robots", "per-host", "user", "log-skips"] {
         assert!(keys.contains(&key), "{key} is missing in {keys:?}");
     }
     let text = r#"{"delay":"0.5s","max-size":"1M","max-head":4096,"rate":"10/s","with":["links"],"pace":"full","max-tasks":9}"#;

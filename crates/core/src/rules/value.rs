@@ -511,12 +511,6 @@ words! {
         Callbacks = "callbacks",
         Threads = "threads",
     }
-
-    /// What makes a finished crawl exit with code 3.
-    FailOn {
-        /// A broken link: an error status or a failure.
-        Broken = "broken",
-    }
 }
 
 words! {
