@@ -87,6 +87,10 @@ pub struct PageFindings {
     pub skipped: Vec<(Box<str>, &'static str)>,
     /// Every link of the page, where records include them.
     pub all_links: Option<Box<LinkList>>,
+    /// Every link of the page, for the link graph. The keeper takes it.
+    pub edges: Option<Box<LinkList>>,
+    /// Links that a limit cut off: they are neither followed nor part of the graph.
+    pub links_cut: u32,
     /// Extracted fields and text, where the rules ask for them.
     pub content: Option<Box<PageContent>>,
 }

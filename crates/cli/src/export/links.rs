@@ -1,35 +1,37 @@
 //! The link graph, as CSV and as GraphML.
-//!
-//! If the crawl kept all links of its pages (`--with links`), these are the edges. Otherwise the log contains, for each URL,
-//! only the page on which it was first found: then the edges form a tree from the roots. Redirects are edges in both
-//! cases.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
-use argiope_core::LinkKind;
-use argiope_store::disk::HistoryEvent;
+use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 
 use super::Xml;
 use super::csv::write_text;
 use super::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 
-struct Edge<'a> {
-    from: &'a str,
-    to: &'a str,
-    kind: LinkKind,
-    nofollow: bool,
-}
-
 /// One row per edge.
 pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    out.write_all(b"source,target,kind,nofollow\r\n")?;
-    edges(directory, |edge| {
-        write_text(out, edge.from)?;
-        out.write_all(b",")?;
-        write_text(out, edge.to)?;
-        write!(out, ",{},{}\r\n", edge.kind.as_str(), edge.nofollow)
+    let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+    let mut with_anchors = false;
+    graph.pages(|page| {
+        with_anchors |= page.edges().any(|edge| edge.anchor.is_some());
+        Ok::<(), ReadError>(())
+    })?;
+    out.write_all(if with_anchors { b"source,target,kind,nofollow,anchor\r\n" } else { b"source,target,kind,nofollow\r\n" })?;
+    graph.pages(|page| {
+        for edge in page.edges() {
+            write_text(out, page.source)?;
+            out.write_all(b",")?;
+            write_text(out, edge.target)?;
+            write!(out, ",{},{}", edge.kind.as_str(), edge.nofollow)?;
+            if with_anchors {
+                out.write_all(b",")?;
+                write_text(out, edge.anchor.unwrap_or_default())?;
+            }
+            out.write_all(b"\r\n")?;
+        }
+        Ok::<(), ReadError>(())
     })?;
     Ok(out.flush()?)
 }
@@ -39,73 +41,83 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
           <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
+          <key id=\"status\" for=\"node\" attr.name=\"status\" attr.type=\"int\"/>\n\
+          <key id=\"depth\" for=\"node\" attr.name=\"depth\" attr.type=\"int\"/>\n\
+          <key id=\"title\" for=\"node\" attr.name=\"title\" attr.type=\"string\"/>\n\
           <key id=\"kind\" for=\"edge\" attr.name=\"kind\" attr.type=\"string\"/>\n\
           <key id=\"nofollow\" for=\"edge\" attr.name=\"nofollow\" attr.type=\"boolean\"/>\n\
+          <key id=\"anchor\" for=\"edge\" attr.name=\"anchor\" attr.type=\"string\"/>\n\
           <graph edgedefault=\"directed\">\n",
     )?;
-    let mut nodes = Sorted::default();
-    records::walk(directory, |event| match event {
-        HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
-        _ => Ok(()),
-    })?;
-    edges(directory, |edge| {
-        nodes.push(edge.from.as_bytes())?;
-        nodes.push(edge.to.as_bytes())
-    })?;
-    let mut last: Option<Vec<u8>> = None;
-    nodes.each(|node| {
-        if last.as_deref() != Some(node) {
-            writeln!(out, "<node id=\"{}\"/>", Xml(&String::from_utf8_lossy(node)))?;
-            last = Some(node.to_vec());
+    let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+    write_nodes(directory, &mut graph, out)?;
+    graph.pages(|page| {
+        for edge in page.edges() {
+            write!(out, "<edge source=\"{}\" target=\"{}\">", Xml(page.source), Xml(edge.target))?;
+            write!(out, "<data key=\"kind\">{}</data>", edge.kind.as_str())?;
+            if edge.nofollow {
+                out.write_all(b"<data key=\"nofollow\">true</data>")?;
+            }
+            if let Some(text) = edge.anchor {
+                write!(out, "<data key=\"anchor\">{}</data>", Xml(text))?;
+            }
+            out.write_all(b"</edge>\n")?;
         }
-        Ok::<_, ReadError>(())
-    })?;
-    edges(directory, |edge| {
-        write!(out, "<edge source=\"{}\" target=\"{}\">", Xml(edge.from), Xml(edge.to))?;
-        write!(out, "<data key=\"kind\">{}</data>", edge.kind.as_str())?;
-        if edge.nofollow {
-            out.write_all(b"<data key=\"nofollow\">true</data>")?;
-        }
-        out.write_all(b"</edge>\n")
+        Ok::<(), ReadError>(())
     })?;
     out.write_all(b"</graph>\n</graphml>\n")?;
     Ok(out.flush()?)
 }
 
-/// A newly found link, held until the record of its page shows whether all links of that page are known.
-struct Found {
-    from: String,
-    to: String,
-    kind: LinkKind,
+/// Every URL that is known or linked to, sorted, with what its record says.
+///
+/// They are sorted as lines `URL, tab, depth, tab, status, tab, title`; of several lines of a URL the last one says most.
+fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> Result<(), ReadError> {
+    let mut nodes = Sorted::default();
+    let mut page = |record: &StoredRecord| {
+        let status = record.status.map_or(String::new(), |status| status.to_string());
+        let title = record.title.as_deref().unwrap_or_default();
+        nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth).as_bytes())
+    };
+    records::latest_pages(directory, |record| Ok(page(record)?))?;
+    records::walk(directory, |event| match event {
+        HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
+        _ => Ok(()),
+    })?;
+    graph.pages(|page| {
+        nodes.push(page.source.as_bytes())?;
+        page.edges().try_for_each(|edge| Ok::<(), ReadError>(nodes.push(edge.target.as_bytes())?))
+    })?;
+    let mut last = String::new();
+    nodes.each(|line| {
+        let line = String::from_utf8_lossy(line);
+        if url_of(&line) != url_of(&last) {
+            write_node(&last, out)?;
+        }
+        if url_of(&line) != url_of(&last) || line.len() > url_of(&line).len() {
+            last = line.into_owned();
+        }
+        Ok::<_, ReadError>(())
+    })?;
+    write_node(&last, out)
 }
 
-/// Calls `each` with every edge. The log contains a page's new links before its record, so only one page's links are held.
-fn edges(directory: &Path, mut each: impl FnMut(Edge<'_>) -> io::Result<()>) -> Result<(), ReadError> {
-    let mut found: Vec<Found> = Vec::new();
-    records::walk(directory, |event| {
-        match event {
-            HistoryEvent::Link { url, via: Some(via), kind, again: false, .. } => {
-                found.push(Found { from: via.to_owned(), to: url.to_owned(), kind });
-            }
-            HistoryEvent::Link { .. } | HistoryEvent::Note { .. } | HistoryEvent::Round => {}
-            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
-                let line = StoredRecord::read(line)?;
-                let all_known = line.link_list.is_some();
-                for link in found.drain(..).filter(|link| !(all_known && link.from == line.url)) {
-                    // Redirects come from the record, whether their target was new or not.
-                    if link.kind != LinkKind::Redirect {
-                        each(Edge { from: &link.from, to: &link.to, kind: link.kind, nofollow: false })?;
-                    }
-                }
-                for link in line.link_list.iter().flatten() {
-                    each(Edge { from: &line.url, to: &link.url, kind: link.kind, nofollow: link.nofollow })?;
-                }
-                if let Some(to) = &line.redirect {
-                    each(Edge { from: &line.url, to, kind: LinkKind::Redirect, nofollow: false })?;
-                }
-            }
-        }
-        Ok(())
-    })?;
-    Ok(())
+fn url_of(line: &str) -> &str {
+    line.split('\t').next().unwrap_or_default()
+}
+
+fn write_node(line: &str, out: &mut dyn Write) -> Result<(), ReadError> {
+    let mut fields = line.splitn(4, '\t');
+    let Some(url) = fields.next().filter(|url| !url.is_empty()) else { return Ok(()) };
+    write!(out, "<node id=\"{}\"", Xml(url))?;
+    let data: Vec<(&str, &str)> =
+        ["depth", "status", "title"].into_iter().zip(fields).filter(|(_, value)| !value.is_empty()).collect();
+    if data.is_empty() {
+        return Ok(out.write_all(b"/>\n")?);
+    }
+    out.write_all(b">")?;
+    for (key, value) in data {
+        write!(out, "<data key=\"{key}\">{}</data>", Xml(value))?;
+    }
+    Ok(out.write_all(b"</node>\n")?)
 }

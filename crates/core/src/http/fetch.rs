@@ -590,13 +590,21 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     findings.canonical = examined.canonical;
     findings.hreflang = examined.hreflang;
     findings.capped = examined.capped;
+    findings.links_cut = examined.cut.saturating_add(examined.too_long);
     findings.noindex = directives.noindex;
     findings.nofollow = directives.nofollow;
-    if (200..300).contains(&head.status) {
+    let is_searched = (200..300).contains(&head.status);
+    if is_searched {
         follow::links(visit, &examined.links, directives.nofollow, rules);
     }
     if rules.with_links {
-        visit.findings.all_links = Some(Box::new(examined.links));
+        visit.findings.all_links = Some(Box::new(examined.links.clone()));
+    }
+    if is_searched {
+        // A long base URL turns a little markup into very many bytes, and visits queue up.
+        let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
+        let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
+        (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
     }
 }
 

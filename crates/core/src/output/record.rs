@@ -80,6 +80,8 @@ struct Line<'a> {
     new_links: Option<u32>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     capped: bool,
+    #[serde(skip_serializing_if = "is_zero")]
+    links_cut: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     odd: Vec<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -118,6 +120,12 @@ struct Line<'a> {
     headers: Option<&'a crate::visit::Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_list: Option<LinkTexts<'a>>,
+}
+
+// The signature is what serde asks for.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Milliseconds, rounded up, so that a phase that took time is not shown as zero.
@@ -230,6 +238,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
         links: searched.then_some(visit.findings.links),
         new_links: searched.then_some(visit.findings.new_links),
         capped: visit.findings.capped,
+        links_cut: visit.findings.links_cut,
         odd: visit.facts.odd.names(),
         noindex: visit.findings.noindex,
         nofollow: visit.findings.nofollow,

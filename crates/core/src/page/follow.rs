@@ -74,7 +74,8 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
                 bytes += url.as_str().len();
                 if bytes > MAX_FOLLOW_BYTES {
                     visit.findings.capped = true;
-                    break;
+                    visit.findings.links_cut = visit.findings.links_cut.saturating_add(1);
+                    continue;
                 }
                 visit.message.found.push(url, link.kind);
             }

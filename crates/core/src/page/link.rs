@@ -150,11 +150,31 @@ impl LinkList {
         Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
     }
 
+    /// Text, kind and nofollow of every link, in page order.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, LinkKind, bool)> {
+        self.items.iter().map(|item| {
+            let text = self.text.get(item.start as usize..item.end as usize).unwrap_or_default();
+            (text, item.kind, item.nofollow)
+        })
+    }
+
     /// Marks a link as followable because it also occurs without nofollow.
     pub fn allow(&mut self, number: usize) {
         if let Some(item) = self.items.get_mut(number) {
             item.nofollow = false;
         }
+    }
+
+    /// Drops the links behind this many bytes of text; returns how many there were.
+    pub fn truncate(&mut self, most: usize) -> usize {
+        let kept = self.items.partition_point(|item| item.end as usize <= most);
+        let dropped = self.items.len() - kept;
+        if dropped > 0 {
+            self.items.truncate(kept);
+            self.text.truncate(self.items.last().map_or(0, |item| item.end as usize));
+            self.text.shrink_to_fit();
+        }
+        dropped
     }
 
     /// An empty list with capacity for this many links and bytes.

@@ -11,7 +11,7 @@
 //! One process owns a frontier. The operations are chosen so that a shared frontier can implement them too.
 
 use crate::outcome::Outcome;
-use crate::page::link::{Link, LinkKind};
+use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::url::{Url, UrlRef};
 use std::fmt;
 
@@ -81,6 +81,17 @@ pub struct Fate<'a> {
     pub record: &'a [u8],
     /// Whether `--max-pages` counts it.
     pub is_fetched_page: bool,
+}
+
+/// The links of a page or of a sitemap, for the link graph.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundEdges<'a> {
+    pub source: &'a Url,
+    /// The source is a sitemap file: it is other work than a page at the same URL.
+    pub is_sitemap: bool,
+    pub links: &'a LinkList,
+    /// Links that a limit cut off.
+    pub cut: u32,
 }
 
 /// Number of links in each state.
@@ -154,6 +165,11 @@ pub trait Frontier {
     /// The record of a link from the previous crawl.
     fn earlier(&mut self, _url: UrlRef<'_>, _kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
+    }
+
+    /// Stores the links of a page in the link graph. They replace what was stored for the page before.
+    fn keep_edges(&mut self, _edges: &FoundEdges<'_>) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// What changed without a call, since the last time this was asked. Only a frontier that others write to has any.

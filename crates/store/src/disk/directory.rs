@@ -227,8 +227,13 @@ pub fn open_within(
         remove_in(&files, None)?;
     }
     match CrawlFile::find(&*files, NAME)? {
-        Some(found) => {
+        Some(mut found) => {
             found.compare(&*files, settings)?;
+            if found.format < VERSION {
+                // Before anything is written that an older program cannot read.
+                found.format = VERSION;
+                found.write(&*files)?;
+            }
             let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
             let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
             Ok(OpenedDirectory { frontier, writer, resumed: true, notes, lock: None })

@@ -5,6 +5,7 @@
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
+use super::graph_codec::{GraphEncoder, NewEdge};
 use super::journal::Journal;
 use super::known;
 use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
@@ -15,7 +16,7 @@ use super::snapshot_writer::SnapshotWriter;
 use super::spill;
 use crate::memory::behind_host;
 use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
+use argiope_core::{Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -54,6 +55,9 @@ pub struct DiskFrontier {
     page_written: Option<(Url, u64)>,
     /// The page that was last read: the links of a page are taken one after the other.
     page_read: Option<(u64, Url)>,
+    graph: GraphEncoder,
+    /// Where the last chunk of the link graph is.
+    last_chunk: Option<u64>,
     snapshots: Snapshots,
     /// Where the log ended when memory use was last checked.
     weighed: u64,
@@ -136,6 +140,8 @@ impl DiskFrontier {
             is_again: false,
             page_written: None,
             page_read: None,
+            graph: GraphEncoder::new(key),
+            last_chunk: None,
             snapshots: Snapshots::new(0, 0),
             weighed: end,
         }
@@ -170,7 +176,11 @@ impl DiskFrontier {
             notes.push(format!("{} bytes of an unfinished commit were truncated", tail.torn));
         }
         let writer = log.writer(&tail, unused)?;
+        let is_current = log.is_current();
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
+        if !is_current {
+            frontier.journal.begin_file();
+        }
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
@@ -232,6 +242,9 @@ impl DiskFrontier {
     }
 
     fn seal(&mut self, outputs: &[(&str, u64)], at_end: bool) -> Result<Option<CommitBatch>, StoreError> {
+        if let Some(chunk) = self.graph.take() {
+            self.append_chunk(&chunk)?;
+        }
         for &(name, position) in outputs {
             if self.state.outputs.get(name) != Some(&position) {
                 self.journal.append(&Record::Output { position, name })?;
@@ -315,7 +328,13 @@ impl DiskFrontier {
 
     /// Approximate memory use in bytes, without commits being written.
     pub fn bytes(&self) -> usize {
-        self.state.bytes()
+        self.state.bytes() + self.graph.bytes()
+    }
+
+    fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
+        let position = self.journal.append(&Record::Edges { previous: self.last_chunk, chunk })?;
+        self.last_chunk = Some(position);
+        Ok(())
     }
 
     /// Queues a settled link again.
@@ -486,6 +505,13 @@ impl Frontier for DiskFrontier {
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         self.earlier_record(url, kind)
+    }
+
+    fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
+        let edges = found.links.texts();
+        let edges = edges.map(|(target, kind, nofollow)| NewEdge { target, kind, nofollow, anchor: None });
+        let chunk = self.graph.add(found.source.as_str(), found.is_sitemap, found.cut, edges, false);
+        chunk.map_or(Ok(()), |chunk| self.append_chunk(&chunk))
     }
 
     fn counts(&self) -> Counts {

@@ -70,7 +70,7 @@ pub fn history_in(
             // It belongs to the crawl as a whole.
             None => Ok(()),
         },
-        Record::Output { .. } => Ok(()),
+        Record::Output { .. } | Record::Edges { .. } => Ok(()),
     })?;
     Ok(crawl)
 }

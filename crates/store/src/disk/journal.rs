@@ -69,6 +69,15 @@ impl Journal {
         }
     }
 
+    /// Starts another file with the next frame, unless the file or the frame has begun.
+    pub fn begin_file(&mut self) {
+        if self.is_empty() && self.begins_file.is_none() && self.frame_at > self.file.1 + HEADER as u64 {
+            self.file = (self.file.0 + 1, self.frame_at);
+            self.begins_file = Some(self.file.0);
+            self.frame_at += HEADER as u64;
+        }
+    }
+
     /// Adds a record to the frame being built; returns its position.
     pub fn append(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
         if self.frame.len() > MAX_FRAME {

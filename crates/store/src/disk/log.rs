@@ -21,7 +21,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "log";
-pub(super) const VERSION: u32 = 1;
+/// The format of what is written. Files of all formats up to it are read.
+pub(super) const VERSION: u32 = 2;
 /// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
@@ -77,10 +78,10 @@ fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
     ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
 }
 
-fn header(number: u32, crawl: u64, position: u64) -> [u8; HEADER] {
+fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..16].copy_from_slice(&number.to_le_bytes());
     header[16..24].copy_from_slice(&crawl.to_le_bytes());
     header[24..32].copy_from_slice(&position.to_le_bytes());
@@ -188,7 +189,7 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
     let name = file_name(number);
     let begin = || -> io::Result<Box<dyn File>> {
         let mut file = files.create(&name)?;
-        file.write_at(&header(number, crawl, base), 0)?;
+        file.write_at(&header(VERSION, number, crawl, base), 0)?;
         Ok(file)
     };
     let file = begin().map_err(|error| failed(files, &name, "begin", &error))?;
@@ -198,6 +199,8 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
 /// One file of the log, open for reading.
 struct Section {
     number: u32,
+    /// Its format.
+    version: u32,
     /// The position of its header.
     base: u64,
     file: Box<dyn File>,
@@ -237,15 +240,16 @@ impl LogReader {
             let file = files.open(&name).map_err(error)?;
             let mut found = [0; HEADER];
             let read = file.read_at(&mut found, 0).map_err(error)?;
-            if found != header(number, crawl, base) || read < HEADER {
-                let section = Section { number, base, file };
+            let version = (1..=VERSION).find(|version| found == header(*version, number, crawl, base));
+            let Some(version) = version.filter(|_| read == HEADER) else {
+                let section = Section { number, version: VERSION, base, file };
                 if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
                 return Err(damaged(&*files, &name, "its header does not match the log"));
-            }
+            };
             let len = file.length().map_err(error)?;
-            reader.sections.push(Section { number, base, file });
+            reader.sections.push(Section { number, version, base, file });
             base += len;
         }
         Ok((reader, None))
@@ -254,11 +258,16 @@ impl LogReader {
     /// The position of the first frame.
     pub const FIRST: u64 = HEADER as u64;
 
+    /// The position of the first frame of this log.
+    pub fn first(&self) -> u64 {
+        Self::FIRST
+    }
+
     /// Adds a file that the writer starts.
     pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
         let name = file_name(number);
         let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", &error))?;
-        self.sections.push(Section { number, base, file });
+        self.sections.push(Section { number, version: VERSION, base, file });
         Ok(())
     }
 
@@ -430,6 +439,16 @@ impl LogReader {
             broken: None,
             files,
         })
+    }
+
+    /// Whether the last file has the format of what is written.
+    pub fn is_current(&self) -> bool {
+        self.sections.last().is_none_or(|section| section.version == VERSION)
+    }
+
+    /// Where the files end that have no link graph: before format 2.
+    pub fn without_graph(&self) -> u64 {
+        self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }
 
     /// The number and the start of the last file.

@@ -32,6 +32,8 @@ mod fault;
 mod files;
 mod filter;
 mod frontier;
+mod graph;
+mod graph_codec;
 mod history;
 mod journal;
 mod known;
@@ -53,6 +55,8 @@ pub use directory::{
 pub use fault::failed;
 pub use files::{File, Files, OsFiles};
 pub use frontier::DiskFrontier;
+pub use graph::{GraphRound, Inlinks, LinkGraph, Referrers};
+pub use graph_codec::{GraphEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};
 pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};

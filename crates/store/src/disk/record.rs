@@ -30,6 +30,8 @@ pub(super) enum Record<'a> {
     LaneState { lane: LaneId, state: &'a [u8] },
     /// The length of an output file with this commit; replaces the previous one.
     Output { position: u64, name: &'a str },
+    /// Links of pages: a chunk of the link graph (see `graph_codec`), and where the chunk before it is.
+    Edges { previous: Option<u64>, chunk: &'a [u8] },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ const LINE: u8 = 5;
 const LANE_STATE: u8 = 6;
 const OUTPUT: u8 = 7;
 const AGAIN: u8 = 8;
+const EDGES: u8 = 9;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
@@ -70,6 +73,7 @@ impl<'a> Record<'a> {
             Self::Line { .. } => LINE,
             Self::LaneState { .. } => LANE_STATE,
             Self::Output { .. } => OUTPUT,
+            Self::Edges { .. } => EDGES,
         }
     }
 
@@ -103,6 +107,10 @@ impl<'a> Record<'a> {
             Self::Output { position, name } => {
                 write_number(position, out);
                 out.extend(name.as_bytes());
+            }
+            Self::Edges { previous, chunk } => {
+                write_number(back(previous), out);
+                out.extend(chunk);
             }
         }
         let (envelope, body) = out[start..].split_at_mut(ENVELOPE);
@@ -163,6 +171,7 @@ impl<'a> Record<'a> {
             LINE => Self::Line { line: body.0 },
             LANE_STATE => Self::LaneState { lane: body.lane()?, state: body.0 },
             OUTPUT => Self::Output { position: body.number()?, name: text(body.0)? },
+            EDGES => Self::Edges { previous: earlier(body.number()?)?, chunk: body.0 },
             _ => return None,
         })
     }
@@ -245,6 +254,8 @@ mod tests {
             Record::Line { line: b"{\"type\":\"run\"}" },
             Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
             Record::Output { position: u64::MAX, name: "pages.jsonl" },
+            Record::Edges { previous: None, chunk: &[0, 0] },
+            Record::Edges { previous: Some(5), chunk: &[] },
         ]
     }
 

@@ -85,7 +85,7 @@ impl<'a> Replay<'a> {
                 state.outputs.insert(name.into(), position);
             }
             Record::Line { .. } => state.lines += 1,
-            Record::Page { .. } => {}
+            Record::Page { .. } | Record::Edges { .. } => {}
         }
         Ok(())
     }

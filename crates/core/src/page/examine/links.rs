@@ -74,7 +74,7 @@ impl Collector {
 
     pub fn finish(&mut self) {
         self.stop_hearing();
-        self.capped |= self.links.full;
+        self.capped |= self.links.cut > 0;
     }
 
     pub fn add(&mut self, href: &[u8], kind: LinkKind) -> Option<Range<usize>> {

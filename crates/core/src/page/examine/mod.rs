@@ -101,6 +101,8 @@ pub struct Findings {
     pub other_schemes: u32,
     /// Links longer than the limit.
     pub too_long: u32,
+    /// Links that the limit on their number cut off.
+    pub cut: u32,
 }
 
 /// Examines a body.
@@ -190,6 +192,7 @@ impl Examiner {
             odd: 0,
             other_schemes: 0,
             too_long: 0,
+            cut: 0,
         };
         if let Stage::Reading(reading) = self.stage {
             reading.finish(&self.page, &mut findings);

@@ -29,8 +29,8 @@ pub struct RawLinks {
     /// Links with a scheme that is not crawled.
     pub other_schemes: u32,
     pub too_long: u32,
-    /// There were more links than the limit.
-    pub full: bool,
+    /// Links that the limit on their number cut off, each as often as it was written.
+    pub cut: u32,
 }
 
 impl RawLinks {
@@ -68,7 +68,7 @@ impl RawLinks {
             return Some(item.bytes.clone());
         }
         if self.items.len() >= most {
-            self.full = true;
+            self.cut = self.cut.saturating_add(1);
             return None;
         }
         if self.items.is_empty() {
@@ -154,7 +154,7 @@ mod tests {
         assert!(!add("mailto:x", LinkKind::Anchor, false));
         assert!(!add("JavaScript:x#", LinkKind::Anchor, false));
         assert!(!add(&"x".repeat(41), LinkKind::Anchor, false));
-        assert!(links.full);
+        assert!(links.cut > 0);
         assert_eq!((links.other_schemes, links.too_long), (2, 1));
         let held: Vec<_> = links.iter().map(|(bytes, item)| (bytes, item.kind, item.nofollow)).collect();
         assert_eq!(

@@ -38,6 +38,7 @@ impl LinkResolution<'_> {
         findings.likeness = collector.likeness.clone().finish();
         findings.other_schemes = collector.links.other_schemes;
         findings.too_long = collector.links.too_long;
+        findings.cut = collector.links.cut;
         let base = self.base();
         self.resolve_links(&base, findings);
         findings.canonical =

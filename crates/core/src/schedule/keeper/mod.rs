@@ -9,6 +9,7 @@
 
 mod admission;
 mod cookies;
+mod edges;
 mod persistence;
 mod recrawl;
 mod steering;
@@ -277,11 +278,11 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(Errand::Sitemap(sitemap, _held))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
-                if self.rules.with_links {
-                    let mut list = LinkList::default();
-                    sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
-                    visit.findings.all_links = Some(list.into());
-                }
+                let mut list = LinkList::default();
+                sitemap.entries.iter().for_each(|entry| list.push(entry.url.as_str(), LinkKind::Sitemap, false));
+                let list = Box::new(list);
+                visit.findings.all_links = self.rules.with_links.then(|| list.clone());
+                visit.findings.edges = Some(list);
                 if sitemap.cut {
                     let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
                     visit.facts.truncated.get_or_insert(how);
@@ -479,6 +480,7 @@ impl<F: Frontier> Keeper<F> {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
         let change = self.compare(&mut visit)?;
+        self.keep_edges(&mut visit)?;
         let exchange = visit.message.archive.take();
         let (place, archive) = self
             .archive_layout

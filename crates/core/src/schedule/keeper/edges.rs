@@ -1,0 +1,34 @@
+//! What a settled visit adds to the link graph.
+
+use super::Keeper;
+use crate::outcome::Outcome;
+use crate::page::link::{LinkKind, LinkList};
+use crate::schedule::frontier::{FoundEdges, Frontier, StoreError};
+use crate::schedule::job::Purpose;
+use crate::visit::Visit;
+
+impl<F: Frontier> Keeper<F> {
+    /// Stores the links of a visit that is settled.
+    ///
+    /// After a 304 the links of the last full answer stay. A page that has no links any more replaces those it had.
+    pub(super) fn keep_edges(&mut self, visit: &mut Visit) -> Result<(), StoreError> {
+        let found = visit.findings.edges.take();
+        let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
+            _ if matches!(visit.purpose, Purpose::Robots(_)) => return Ok(()),
+            (Outcome::NotModified, ..) => return Ok(()),
+            (Outcome::Ok, Some(links), _) => links,
+            (Outcome::Redirect, _, Some(target)) => {
+                let mut links = LinkList::default();
+                links.push(target.as_str(), LinkKind::Redirect, false);
+                Box::new(links)
+            }
+            _ => Box::default(),
+        };
+        let cut = visit.findings.links_cut;
+        if links.is_empty() && cut == 0 && !self.frontier.is_again() {
+            return Ok(());
+        }
+        let is_sitemap = visit.purpose == Purpose::Sitemap;
+        self.frontier.keep_edges(&FoundEdges { source: &visit.link.url, is_sitemap, links: &links, cut })
+    }
+}

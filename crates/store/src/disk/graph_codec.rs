@@ -1,0 +1,499 @@
+//! The encoding of the link graph in the log.
+//!
+//! A *chunk* holds the links of the pages of one commit. Targets are numbers in a dictionary of URLs. A *block* is a
+//! sequence of chunks with one dictionary: each chunk adds its new URLs, and later chunks of the block refer to them. A
+//! block refers to nothing outside of it, so blocks of several directories or machines can be put one after the other.
+//!
+//! | chunk | |
+//! |---|---|
+//! | flags | 1 byte: 1, edges have anchor texts |
+//! | start | *number* of URLs that the block has before this chunk; 0 begins a block |
+//! | URLs | *count*; each: *bytes shared* with the one before in this chunk, *length of the rest*, rest |
+//! | texts | only with anchor texts: *count*; each: *length*, text |
+//! | pages | to the end, each: *source* times two, plus one for a sitemap; *links cut*; *count*; edges |
+//! | edge | *step* from the target before (zigzag) times two, plus one if kind or nofollow change; then kind (7 bits) and nofollow (high bit): 1 byte; with anchor texts the *number of the text* plus one, or 0 |
+//!
+//! The first step of a page counts from its source, the first kind is anchor without nofollow.
+//!
+//! Decoding is total: any bytes give edges or an error.
+
+use super::record::{Bytes, write_number};
+use argiope_core::LinkKind;
+use hashbrown::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A block ends with the page that reaches this many URLs ...
+const MAX_URLS: u32 = 1 << 16;
+/// ... or this many bytes of them: a reader has the dictionary of one block in memory.
+const MAX_TEXT: usize = 4 << 20;
+/// A chunk ends with the page that makes it this long.
+const MAX_CHUNK: usize = 4 << 20;
+
+const WITH_TEXTS: u8 = 1;
+
+/// The keys are hashes already.
+#[derive(Default)]
+pub(super) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {}
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// A map whose keys are keyed hashes.
+pub(super) type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyHasher>>;
+
+/// An edge to be encoded.
+#[derive(Clone, Copy)]
+pub(super) struct NewEdge<'a> {
+    pub target: &'a str,
+    pub kind: LinkKind,
+    pub nofollow: bool,
+    pub anchor: Option<&'a str>,
+}
+
+/// Encodes pages and their links.
+///
+/// The URLs of a block are known by keyed 64-bit hashes, like the known URLs of the frontier.
+pub(super) struct GraphEncoder {
+    key: u64,
+    block: KeyMap<u32>,
+    block_text: usize,
+    /// How many URLs the block had before this chunk.
+    start: u32,
+    added: u32,
+    urls: Vec<u8>,
+    last_url: String,
+    texts: KeyMap<u32>,
+    text_bytes: Vec<u8>,
+    pages: Vec<u8>,
+}
+
+impl GraphEncoder {
+    pub fn new(key: u64) -> Self {
+        Self {
+            key,
+            block: KeyMap::default(),
+            block_text: 0,
+            start: 0,
+            added: 0,
+            urls: Vec::new(),
+            last_url: String::new(),
+            texts: KeyMap::default(),
+            text_bytes: Vec::new(),
+            pages: Vec::new(),
+        }
+    }
+
+    /// Approximate memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        self.block.capacity() * 18 + self.urls.capacity() + self.pages.capacity() + self.text_bytes.capacity()
+    }
+
+    /// Adds a page. Returns a chunk that has to be stored now, if one is complete.
+    pub fn add<'a>(
+        &mut self,
+        source: &str,
+        is_sitemap: bool,
+        cut: u32,
+        edges: impl ExactSizeIterator<Item = NewEdge<'a>>,
+        with_texts: bool,
+    ) -> Option<Vec<u8>> {
+        let chunk = if self.is_full() || with_texts != self.has_texts() { self.take() } else { None };
+        if self.block.len() as u64 >= u64::from(MAX_URLS) || self.block_text >= MAX_TEXT {
+            self.block.clear();
+            (self.block_text, self.start) = (0, 0);
+        }
+        if with_texts && self.text_bytes.is_empty() {
+            // Marks the chunk as one with texts.
+            self.text_bytes.push(0);
+        }
+        let source = self.number_of(source);
+        write_number(u64::from(source) << 1 | u64::from(is_sitemap), &mut self.pages);
+        write_number(u64::from(cut), &mut self.pages);
+        write_number(edges.len() as u64, &mut self.pages);
+        let (mut before, mut kind_before) = (source, LinkKind::Anchor as u8);
+        for edge in edges {
+            let target = self.number_of(edge.target);
+            let step = i64::from(target) - i64::from(before);
+            let zigzag = (step << 1 ^ step >> 63) as u64;
+            let kind = edge.kind as u8 | u8::from(edge.nofollow) << 7;
+            write_number(zigzag << 1 | u64::from(kind != kind_before), &mut self.pages);
+            if kind != kind_before {
+                self.pages.push(kind);
+            }
+            (before, kind_before) = (target, kind);
+            if with_texts {
+                let text = edge.anchor.map_or(0, |text| self.text_number(text));
+                write_number(text, &mut self.pages);
+            }
+        }
+        chunk
+    }
+
+    fn is_full(&self) -> bool {
+        self.pages.len() + self.urls.len() + self.text_bytes.len() >= MAX_CHUNK
+            || self.block.len() as u64 >= u64::from(MAX_URLS)
+            || self.block_text >= MAX_TEXT
+    }
+
+    fn has_texts(&self) -> bool {
+        // Without pages either is possible.
+        !self.text_bytes.is_empty()
+    }
+
+    fn number_of(&mut self, url: &str) -> u32 {
+        let next = self.start + self.added;
+        let number = *self.block.entry(xxh3_64_with_seed(url.as_bytes(), self.key)).or_insert(next);
+        if number == next {
+            let same = self.last_url.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
+            let shared = url.floor_char_boundary(same);
+            write_number(shared as u64, &mut self.urls);
+            write_number((url.len() - shared) as u64, &mut self.urls);
+            self.urls.extend_from_slice(url.as_bytes().get(shared..).unwrap_or_default());
+            self.last_url.clear();
+            self.last_url.push_str(url);
+            self.added += 1;
+            self.block_text += url.len();
+        }
+        number
+    }
+
+    /// The number of an anchor text plus one.
+    fn text_number(&mut self, text: &str) -> u64 {
+        let next = self.texts.len() as u32;
+        let number = *self.texts.entry(xxh3_64_with_seed(text.as_bytes(), self.key)).or_insert(next);
+        if number == next {
+            write_number(text.len() as u64, &mut self.text_bytes);
+            self.text_bytes.extend_from_slice(text.as_bytes());
+        }
+        u64::from(number) + 1
+    }
+
+    /// The chunk of all pages since the last one; `None` if there are none.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        if self.pages.is_empty() {
+            self.text_bytes.clear();
+            return None;
+        }
+        let mut chunk = Vec::with_capacity(self.urls.len() + self.text_bytes.len() + self.pages.len() + 16);
+        chunk.push(if self.has_texts() { WITH_TEXTS } else { 0 });
+        write_number(u64::from(self.start), &mut chunk);
+        write_number(u64::from(self.added), &mut chunk);
+        chunk.append(&mut self.urls);
+        if let Some(texts) = self.text_bytes.get(1..) {
+            write_number(self.texts.len() as u64, &mut chunk);
+            chunk.extend_from_slice(texts);
+        }
+        chunk.append(&mut self.pages);
+        self.start += self.added;
+        self.added = 0;
+        self.last_url.clear();
+        self.texts.clear();
+        self.text_bytes.clear();
+        Some(chunk)
+    }
+}
+
+/// Texts one after the other.
+#[derive(Clone, Debug, Default)]
+struct TextTable {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl TextTable {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    fn get(&self, number: usize) -> Option<&str> {
+        let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.text.get(start as usize..*self.ends.get(number)? as usize)
+    }
+
+    fn push(&mut self, shared: &str, rest: &str) -> Option<()> {
+        self.text.push_str(shared);
+        self.text.push_str(rest);
+        self.ends.push(u32::try_from(self.text.len()).ok()?);
+        Some(())
+    }
+
+    /// Adds what starts with the first bytes of the text before.
+    fn push_after(&mut self, shared: usize, rest: &str, is_first: bool) -> Option<()> {
+        let before = if is_first { "" } else { self.get(self.ends.len().checked_sub(1)?)? };
+        let shared = before.get(..shared)?.to_owned();
+        self.push(&shared, rest)
+    }
+}
+
+/// An edge of a page, by numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StoredEdge {
+    target: u32,
+    kind: LinkKind,
+    nofollow: bool,
+    /// The number of the anchor text plus one, or 0.
+    text: u32,
+}
+
+/// An edge of the link graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphEdge<'a> {
+    pub target: &'a str,
+    pub kind: LinkKind,
+    pub nofollow: bool,
+    /// The text of the link, where the crawl kept it (`--with anchors`).
+    pub anchor: Option<&'a str>,
+}
+
+/// A page with its links.
+#[derive(Clone, Copy, Debug)]
+pub struct PageEdges<'a> {
+    pub source: &'a str,
+    /// The source is a sitemap file.
+    pub is_sitemap: bool,
+    /// Links that a limit cut off.
+    pub cut: u32,
+    edges: &'a [StoredEdge],
+    urls: &'a TextTable,
+    texts: &'a TextTable,
+}
+
+impl<'a> PageEdges<'a> {
+    /// The links in page order, distinct by URL and kind.
+    pub fn edges(&self) -> impl Iterator<Item = GraphEdge<'a>> {
+        let (urls, texts) = (self.urls, self.texts);
+        self.edges.iter().filter_map(move |edge| {
+            let target = urls.get(edge.target as usize)?;
+            let anchor = edge.text.checked_sub(1).and_then(|number| texts.get(number as usize));
+            Some(GraphEdge { target, kind: edge.kind, nofollow: edge.nofollow, anchor })
+        })
+    }
+
+    /// How many links the page has.
+    pub fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.edges.is_empty()
+    }
+}
+
+/// Decodes chunks, in the order in which they were written.
+#[derive(Default)]
+pub(super) struct GraphDecoder {
+    urls: TextTable,
+    texts: TextTable,
+    edges: Vec<StoredEdge>,
+}
+
+impl GraphDecoder {
+    /// Passes the pages of a chunk to `each`. `Ok(None)` if it is not one, or does not follow the chunk before.
+    pub fn decode<E>(
+        &mut self,
+        chunk: &[u8],
+        mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
+    ) -> Result<Option<()>, E> {
+        let mut bytes = Bytes(chunk);
+        let Some(flags) = self.read_tables(&mut bytes) else { return Ok(None) };
+        while !bytes.0.is_empty() {
+            let Some((source, cut)) = self.read_page(&mut bytes, flags) else { return Ok(None) };
+            let Some(url) = self.urls.get((source >> 1) as usize) else { return Ok(None) };
+            each(PageEdges {
+                source: url,
+                is_sitemap: source & 1 == 1,
+                cut,
+                edges: &self.edges,
+                urls: &self.urls,
+                texts: &self.texts,
+            })?;
+        }
+        Ok(Some(()))
+    }
+
+    fn read_tables(&mut self, bytes: &mut Bytes<'_>) -> Option<u8> {
+        let flags = bytes.byte()?;
+        self.texts.clear();
+        let start = usize::try_from(bytes.number()?).ok()?;
+        if start == 0 {
+            self.urls.clear();
+        } else if start != self.urls.ends.len() {
+            return None;
+        }
+        for number in 0..bytes.number()? {
+            let shared = usize::try_from(bytes.number()?).ok()?;
+            let rest = take_text(bytes)?;
+            self.urls.push_after(shared, rest, number == 0)?;
+        }
+        if flags & WITH_TEXTS != 0 {
+            for _ in 0..bytes.number()? {
+                let text = take_text(bytes)?;
+                self.texts.push("", text)?;
+            }
+        }
+        Some(flags)
+    }
+
+    /// Reads one page into `edges`; returns its number and flag, and how many links were cut.
+    fn read_page(&mut self, bytes: &mut Bytes<'_>, flags: u8) -> Option<(u64, u32)> {
+        let source = bytes.number()?;
+        let cut = u32::try_from(bytes.number()?).ok()?;
+        let count = bytes.number()?;
+        self.edges.clear();
+        let (mut target, mut kind) = (i64::try_from(source >> 1).ok()?, LinkKind::Anchor as u8);
+        for _ in 0..count {
+            let number = bytes.number()?;
+            let zigzag = number >> 1;
+            let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
+            target = target.checked_add(step)?;
+            if number & 1 == 1 {
+                kind = bytes.byte()?;
+            }
+            let text = if flags & WITH_TEXTS == 0 { 0 } else { u32::try_from(bytes.number()?).ok()? };
+            self.edges.push(StoredEdge {
+                target: u32::try_from(target).ok().filter(|target| (*target as usize) < self.urls.ends.len())?,
+                kind: LinkKind::from_number(kind & 0x7F)?,
+                nofollow: kind & 0x80 != 0,
+                text,
+            });
+        }
+        Some((source, cut))
+    }
+
+    /// A page that was not stored as a chunk.
+    pub fn page<'a, 'b>(
+        &'a mut self,
+        source: &str,
+        is_sitemap: bool,
+        edges: impl Iterator<Item = (&'b str, LinkKind, bool)>,
+    ) -> Option<PageEdges<'a>> {
+        self.urls.clear();
+        self.texts.clear();
+        self.edges.clear();
+        self.urls.push("", source)?;
+        for (url, kind, nofollow) in edges {
+            let target = u32::try_from(self.urls.ends.len()).ok()?;
+            self.urls.push("", url)?;
+            self.edges.push(StoredEdge { target, kind, nofollow, text: 0 });
+        }
+        let Self { urls, texts, edges } = &*self;
+        Some(PageEdges { source: urls.get(0)?, is_sitemap, cut: 0, edges, urls, texts })
+    }
+}
+
+fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
+    let length = usize::try_from(bytes.number()?).ok()?;
+    let (text, rest) = bytes.0.split_at_checked(length)?;
+    bytes.0 = rest;
+    std::str::from_utf8(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Told = Vec<(String, bool, u32, Vec<(String, LinkKind, bool, Option<String>)>)>;
+
+    fn told(decoder: &mut GraphDecoder, chunk: &[u8]) -> Option<Told> {
+        let mut told = Told::new();
+        let read = decoder.decode(chunk, |page| {
+            let edges = page.edges().map(|edge| {
+                (edge.target.to_owned(), edge.kind, edge.nofollow, edge.anchor.map(str::to_owned))
+            });
+            told.push((page.source.to_owned(), page.is_sitemap, page.cut, edges.collect()));
+            Ok::<(), ()>(())
+        });
+        read.ok()?.map(|()| told)
+    }
+
+    fn edge(target: &str, kind: LinkKind, nofollow: bool) -> NewEdge<'_> {
+        NewEdge { target, kind, nofollow, anchor: None }
+    }
+
+    #[test]
+    fn chunks_of_a_block_share_their_urls() {
+        let mut encoder = GraphEncoder::new(1);
+        let edges = [edge("http://h/a/é", LinkKind::Anchor, false), edge("http://h/a/è", LinkKind::Asset, true)];
+        assert_eq!(encoder.add("http://h/", false, 0, edges.into_iter(), false), None);
+        let first = encoder.take().expect("a chunk");
+        assert_eq!(encoder.take(), None);
+        let edges = [edge("http://h/", LinkKind::Anchor, false), edge("http://h/a/è", LinkKind::Anchor, false)];
+        assert_eq!(encoder.add("http://h/a/é", true, 7, edges.into_iter(), false), None);
+        let second = encoder.take().expect("a chunk");
+        assert!(second.len() < 12, "no URL is new: {second:?}");
+
+        let mut decoder = GraphDecoder::default();
+        let one = told(&mut decoder, &first).expect("it decodes");
+        let is = |url: &str, kind, nofollow| (url.to_owned(), kind, nofollow, None);
+        let links = vec![is("http://h/a/é", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Asset, true)];
+        assert_eq!(one, [("http://h/".to_owned(), false, 0, links)]);
+        let two = told(&mut decoder, &second).expect("it decodes");
+        let links = vec![is("http://h/", LinkKind::Anchor, false), is("http://h/a/è", LinkKind::Anchor, false)];
+        assert_eq!(two, [("http://h/a/é".to_owned(), true, 7, links)]);
+        assert_eq!(told(&mut GraphDecoder::default(), &second), None, "the block's beginning is missing");
+    }
+
+    #[test]
+    fn anchor_texts_are_kept_where_they_are_asked_for() {
+        let mut encoder = GraphEncoder::new(1);
+        let with = |target, anchor| NewEdge { target, kind: LinkKind::Anchor, nofollow: false, anchor };
+        let edges = [with("http://h/a", Some("more")), with("http://h/b", Some("more")), with("http://h/c", None)];
+        assert_eq!(encoder.add("http://h/", false, 0, edges.into_iter(), true), None);
+        let first = encoder.add("http://h/a", false, 0, [with("http://h/b", None)].into_iter(), false);
+        let mut decoder = GraphDecoder::default();
+        let texts = |told: Option<Told>| -> Vec<Option<String>> {
+            told.expect("it decodes").into_iter().flat_map(|page| page.3).map(|edge| edge.3).collect()
+        };
+        let first = texts(told(&mut decoder, &first.expect("a chunk without texts begins")));
+        assert_eq!(first, [Some("more".to_owned()), Some("more".to_owned()), None]);
+        assert_eq!(texts(told(&mut decoder, &encoder.take().expect("a chunk"))), [None]);
+    }
+
+    #[test]
+    fn a_block_ends_when_its_dictionary_is_large() {
+        let mut encoder = GraphEncoder::new(1);
+        let long = "x".repeat(3_000);
+        let mut chunks = Vec::new();
+        for page in 0..3_000 {
+            let (source, target) = (format!("http://h/{page}"), format!("http://h/{page}/{long}"));
+            let edges = [edge(&target, LinkKind::Anchor, false), edge("http://h/0", LinkKind::Anchor, false)];
+            chunks.extend(encoder.add(&source, false, 0, edges.into_iter(), false));
+        }
+        chunks.extend(encoder.take());
+        assert!(chunks.len() > 2, "{} chunks", chunks.len());
+        let mut decoder = GraphDecoder::default();
+        let mut pages = 0;
+        for chunk in &chunks {
+            pages += told(&mut decoder, chunk).expect("it decodes").len();
+            assert!(decoder.urls.text.len() < MAX_TEXT + 8_192);
+        }
+        assert_eq!(pages, 3_000);
+    }
+
+    #[test]
+    fn any_bytes_are_a_chunk_or_none() {
+        let mut encoder = GraphEncoder::new(1);
+        let edges = ["http://h/a", "http://h/b", "http://other/"].map(|url| edge(url, LinkKind::Anchor, true));
+        encoder.add("http://h/", false, 3, edges.into_iter(), false);
+        let chunk = encoder.take().expect("a chunk");
+        for at in 0..chunk.len() {
+            drop(told(&mut GraphDecoder::default(), &chunk[..at]));
+            for bit in 0..8 {
+                let mut other = chunk.clone();
+                other[at] ^= 1 << bit;
+                drop(told(&mut GraphDecoder::default(), &other));
+            }
+        }
+    }
+}
