@@ -106,6 +106,61 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     );
 }
 
+/// A page that did not change keeps what is known of it, and its links.
+#[test]
+fn a_304_keeps_title_size_links_digest_and_its_part_in_the_graph() {
+    let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title>{body}")).etag("v1");
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .page("/", page("Start", "<a href=/a>a</a><a href=/b>b</a><a href=/c>c</a>"))
+        .page("/a", page("A", "<link rel=canonical href=/b><a href=/b>b</a><a href=http://127.0.0.1:1/>e</a>"))
+        .sequence("/b", [Response::html("<a href=/a>a</a>"), Response::html("<a href=/>home</a>")])
+        .sequence("/c", [Response::html("<a href=/a>a</a>"), Response::status(404)]);
+    let root = site.url("/");
+    let base = root.trim_end_matches('/').to_owned();
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress"]);
+    let links = || {
+        let told = Command::new(env!("CARGO_BIN_EXE_argiope"))
+            .args(["export", "d.crawl", "--format", "links"])
+            .current_dir(bench.folder.path())
+            .output();
+        let told = String::from_utf8(told.expect("it runs").stdout).expect("UTF-8").replace(&base, "");
+        let mut links: Vec<String> = told.lines().skip(1).map(str::to_owned).collect();
+        links.sort_unstable();
+        links
+    };
+    bench.succeed(&[]);
+    let before = bench.records();
+    let mut expected = vec![
+        "/,/a,anchor,false",
+        "/,/b,anchor,false",
+        "/,/c,anchor,false",
+        "/a,/b,anchor,false",
+        "/a,/b,canonical,false",
+        "/a,http://127.0.0.1:1/,anchor,false",
+        "/b,/a,anchor,false",
+        "/c,/a,anchor,false",
+    ];
+    assert_eq!(links(), expected);
+    for _ in 0..2 {
+        bench.succeed(&["--recrawl"]);
+        expected.retain(|link| !link.starts_with("/c,") && !link.starts_with("/b,"));
+        expected.push("/b,/,anchor,false");
+        expected.sort_unstable();
+        assert_eq!(links(), expected);
+    }
+    let of_a = |records: &[Value]| {
+        let mine = |record: &&Value| record["url"].as_str().is_some_and(|url| url.ends_with("/a"));
+        records.iter().rfind(mine).expect("a record").clone()
+    };
+    let (first, last) = (of_a(&before), of_a(&bench.records()));
+    assert_eq!(last["outcome"], "not_modified");
+    for field in ["title", "bytes_body", "links", "digest", "canonical", "content_type", "charset"] {
+        assert!(!first[field].is_null() && first[field] == last[field], "{field}: {first} {last}");
+    }
+}
+
 #[test]
 fn the_report_at_the_end_is_of_the_whole_crawl() {
     let practice = Practice::serve(GraphPlan { pages: 40, links: 6, ..GraphPlan::default() });

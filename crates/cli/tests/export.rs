@@ -74,7 +74,11 @@ fn every_form_tells_the_same_crawl() {
     let graph_text = std::fs::read_to_string(&graph).expect("GraphML");
     assert_eq!(graph_text, export("graphml"));
     assert_eq!(graph_text.matches("<edge ").count(), links.lines().count() - 1);
-    assert_eq!(graph_text.matches(&format!("<node id=\"{base}/shared?a=1&amp;b=2\"/>")).count(), 1);
+    let node = format!("<node id=\"{base}/shared?a=1&amp;b=2\">");
+    let node = format!("{node}<data key=\"depth\">1</data><data key=\"status\">200</data>");
+    assert_eq!(graph_text.matches(&format!("{node}<data key=\"title\">Shared</data></node>")).count(), 1);
+    assert_eq!(graph_text.matches(&format!("<node id=\"{base}/shared?a=1&amp;b=2\"")).count(), 1);
+    assert_eq!(graph_text.matches(&format!("<node id=\"{base}/no\"/>")).count(), 1, "not fetched: {graph_text}");
 
     let sitemap = export("sitemap");
     let expected = format!("<url><loc>{base}/shared?a=1&amp;b=2</loc><lastmod>1994-11-15T12:45:26Z</lastmod></url>\n");
@@ -101,14 +105,50 @@ fn foreign_readers_find_the_same_crawl() {
 }
 
 #[test]
-fn without_all_links_the_graph_is_how_pages_were_found() {
+fn an_ordinary_crawl_has_the_whole_graph() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
-    crawl(folder.path(), &root, &[]);
-    let links = stdout(&["export", folder.path().to_str().expect("UTF-8"), "--format", "links"]);
-    let targets: Vec<&str> = links.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
-    assert_eq!(targets.iter().filter(|target| target.ends_with("/hidden")).count(), 1, "{links}");
-    assert!(!links.contains("/no,"), "nofollow links were not kept:\n{links}");
+    let graph_of = |name: &str, more: &[&str]| {
+        let directory = folder.path().join(name);
+        crawl(&directory, &root, more);
+        let links = stdout(&["export", directory.to_str().expect("UTF-8"), "--format", "links"]);
+        let mut edges: Vec<String> = links.lines().skip(1).map(str::to_owned).collect();
+        edges.sort_unstable();
+        edges
+    };
+    let edges = graph_of("ordinary", &[]);
+    let base = root.trim_end_matches('/');
+    let link = |from: &str, to: &str, how: &str| format!("{base}{from},{base}{to},{how}");
+    let mut expected = vec![
+        link("/", "/formula", "anchor,false"),
+        link("/", "/moved", "anchor,false"),
+        link("/", "/hidden", "anchor,false"),
+        link("/", "/secret", "anchor,false"),
+        link("/formula", "/shared?a=1&b=2", "anchor,false"),
+        link("/formula", "/no", "anchor,true"),
+        link("/hidden", "/shared?a=1&b=2", "anchor,false"),
+        link("/moved", "/shared?a=1&b=2", "redirect,false"),
+    ];
+    expected.sort_unstable();
+    assert_eq!(edges, expected);
+    assert_eq!(graph_of("with", &["--with", "links"]), expected);
+    assert_eq!(graph_of("threads", &["--engine", "threads", "--max-pages", "100"]), expected);
+}
+
+#[test]
+fn links_that_a_limit_cuts_off_are_counted() {
+    let links: Vec<String> = (0..30).map(|number| format!("/{number}")).collect();
+    let site = Site::http("127.0.0.1:0").expect("a port").page("/", Response::links(links.iter().map(String::as_str)));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path(), &root, &["--max-links", "12"]);
+    let directory = folder.path().to_str().expect("UTF-8");
+    let records = stdout(&["export", directory, "--format", "jsonl"]);
+    let page = records.lines().find(|line| line.contains(&format!("\"url\":\"{root}\""))).expect("a record");
+    let page: Value = serde_json::from_str(page).expect("JSON");
+    assert_eq!((&page["capped"], &page["links_cut"], &page["links"]), (&true.into(), &18.into(), &12.into()), "{page}");
+    assert_eq!(stdout(&["export", directory, "--format", "links"]).lines().count(), 1 + 12);
 }
 
 #[test]

@@ -63,6 +63,12 @@ fn a_directory_of_format_1_is_gone_on_with() {
         assert_eq!(links[0].url.as_str(), "http://127.0.0.1:18080/missing.html");
         assert_eq!(links[0].via.as_ref().map(|via| via.as_str()), Some("http://127.0.0.1:18080/"));
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&3_440));
+        // It has the new format from now on, in a log file of its own.
+        let json = fs::read_to_string(folder.path().join("crawl.json")).expect("reads");
+        assert!(json.contains("\"format\": 2,"), "{json}");
+        drop((frontier, opened.writer, opened.lock));
+        let again = disk::open(folder.path(), &settings, usize::MAX).expect("opens again");
+        assert_eq!(again.frontier.counts().known, 6);
     }
 }
 
@@ -81,7 +87,7 @@ fn a_directory_of_a_later_format_is_refused_and_left_alone() {
         let out = argiope(command, folder.path());
         assert_eq!(out.status.code(), Some(1), "{command:?}");
         let said = text(&out.stderr);
-        assert!(said.contains("has format 9, this program knows 1: use a newer argiope"), "{said}");
+        assert!(said.contains("has format 9, this program knows 2: use a newer argiope"), "{said}");
     }
     assert_eq!(fs::read_to_string(&file).expect("reads"), later);
     assert!(FILES.iter().all(|name| folder.path().join(name).exists()));

@@ -123,7 +123,7 @@ fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
     crawl_a_little(folder.path());
     let file = folder.path().join("crawl.json");
     let text = fs::read_to_string(&file).expect("reads");
-    fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).expect("writes");
+    fs::write(&file, text.replace("\"format\": 2", "\"format\": 3")).expect("writes");
     assert_eq!(
         open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("newer").kind,
         StoreErrorKind::Format

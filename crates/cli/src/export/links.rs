@@ -18,7 +18,11 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         with_anchors |= page.edges().any(|edge| edge.anchor.is_some());
         Ok::<(), ReadError>(())
     })?;
-    out.write_all(if with_anchors { b"source,target,kind,nofollow,anchor\r\n" } else { b"source,target,kind,nofollow\r\n" })?;
+    out.write_all(if with_anchors {
+        b"source,target,kind,nofollow,anchor\r\n"
+    } else {
+        b"source,target,kind,nofollow\r\n"
+    })?;
     graph.pages(|page| {
         for edge in page.edges() {
             write_text(out, page.source)?;

@@ -1,5 +1,7 @@
-//! Output formats: [`record`] (JSON Lines), [`warc`] (archives) and [`escape`] (text that is safe on a terminal).
+//! Output formats: [`record`] (JSON Lines; [`carried`] for unchanged pages), [`warc`] (archives) and [`escape`] (text
+//! that is safe on a terminal).
 
+pub mod carried;
 pub mod escape;
 pub mod record;
 pub mod warc;

@@ -212,7 +212,7 @@ impl Serialize for LinkTexts<'_> {
 pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let answered = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
-    let searched = visit.is_page() && visit.facts.outcome == Outcome::Ok;
+    let searched = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
     let line = Line {
         v: VERSION,
         r#type: if visit.is_page() { "page" } else { "aux" },

@@ -16,7 +16,9 @@ use super::snapshot_writer::SnapshotWriter;
 use super::spill;
 use crate::memory::behind_host;
 use argiope_core::schedule::frontier::seen_key;
-use argiope_core::{Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef};
+use argiope_core::{
+    Counts, Fate, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

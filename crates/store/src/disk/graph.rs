@@ -189,10 +189,7 @@ impl LinkGraph {
     }
 
     /// Calls `each` with every entry, also with those that a later one replaces.
-    fn entries<E: From<StoreError>>(
-        &mut self,
-        mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn entries<E: From<StoreError>>(&mut self, mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut decoder = GraphDecoder::default();
         self.old_entries(&mut decoder, &mut each)?;
         let Self { files, log, chunks, .. } = self;

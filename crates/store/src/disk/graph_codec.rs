@@ -408,9 +408,9 @@ mod tests {
     fn told(decoder: &mut GraphDecoder, chunk: &[u8]) -> Option<Told> {
         let mut told = Told::new();
         let read = decoder.decode(chunk, |page| {
-            let edges = page.edges().map(|edge| {
-                (edge.target.to_owned(), edge.kind, edge.nofollow, edge.anchor.map(str::to_owned))
-            });
+            let edges = page
+                .edges()
+                .map(|edge| (edge.target.to_owned(), edge.kind, edge.nofollow, edge.anchor.map(str::to_owned)));
             told.push((page.source.to_owned(), page.is_sitemap, page.cut, edges.collect()));
             Ok::<(), ()>(())
         });

@@ -25,6 +25,7 @@ pub use recrawl::{Change, Changes};
 
 use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::output::carried;
 use crate::output::record::{self, WallClock};
 use crate::output::warc::ArchiveLayout;
 use crate::page::link::{Link, LinkKind, LinkList};
@@ -479,7 +480,7 @@ impl<F: Frontier> Keeper<F> {
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
-        let change = self.compare(&mut visit)?;
+        let (change, unchanged) = self.compare(&mut visit)?;
         self.keep_edges(&mut visit)?;
         let exchange = visit.message.archive.take();
         let (place, archive) = self
@@ -490,6 +491,9 @@ impl<F: Frontier> Keeper<F> {
             .unzip();
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, place.as_ref(), &mut line);
+        if let Some(unchanged) = unchanged {
+            carried::add(&mut line, &unchanged);
+        }
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             let fate = Fate {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Keeper;
 use crate::outcome::Outcome;
+use crate::page::url::Url;
 use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
 use crate::visit::Visit;
@@ -47,11 +48,43 @@ struct Earlier {
     last_modified: Option<Box<str>>,
     digest: Option<Box<str>>,
     redirect: Option<Box<str>>,
+    title: Option<Box<str>>,
+    content_type: Option<Box<str>>,
+    bytes_body: Option<u64>,
+    links: Option<u32>,
+    canonical: Option<Box<str>>,
+    #[serde(default)]
+    noindex: bool,
+    #[serde(default)]
+    nofollow: bool,
+    #[serde(default)]
+    capped: bool,
+    #[serde(default)]
+    links_cut: u32,
+    /// The whole record.
+    #[serde(skip)]
+    line: Vec<u8>,
 }
 
 impl Earlier {
     fn was(&self, outcome: Outcome) -> bool {
         *self.outcome == *outcome.as_str()
+    }
+
+    /// Gives a visit that was answered with 304 the facts of the last full answer. Returns that answer's record.
+    fn complete(self, visit: &mut Visit) -> Vec<u8> {
+        let (facts, findings) = (&mut visit.facts, &mut visit.findings);
+        facts.etag = facts.etag.take().or(self.etag);
+        facts.last_modified = facts.last_modified.take().or(self.last_modified);
+        facts.bytes_body = self.bytes_body.unwrap_or(facts.bytes_body);
+        findings.digest = findings.digest.or_else(|| self.digest.as_deref().and_then(digest));
+        findings.title = self.title;
+        findings.content_type = self.content_type.or(findings.content_type.take());
+        findings.links = self.links.unwrap_or(0);
+        findings.canonical = self.canonical.and_then(|url| Url::parse(&url).ok());
+        (findings.noindex, findings.nofollow) = (self.noindex, self.nofollow);
+        (findings.capped, findings.links_cut) = (self.capped, self.links_cut);
+        self.line
     }
 
     /// Whether the previous response was usable.
@@ -75,33 +108,29 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Compares a page with the previous crawl. Fields that a 304 lacks are taken from the previous record.
-    pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<Option<Change>, StoreError> {
+    /// Compares a page with the previous crawl. Facts that a 304 lacks are taken from the previous record, which is
+    /// returned too.
+    pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<(Option<Change>, Option<Vec<u8>>), StoreError> {
         if !visit.is_page() || !self.frontier.is_again() {
-            return Ok(None);
+            return Ok((None, None));
         }
         let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;
         let change = match &earlier {
             None => Change::New,
             Some(earlier) => change(earlier, visit),
         };
-        if let (Outcome::NotModified, Some(earlier)) = (visit.facts.outcome, earlier) {
-            visit.facts.etag = visit.facts.etag.take().or(earlier.etag);
-            visit.facts.last_modified = visit.facts.last_modified.take().or(earlier.last_modified);
-            visit.findings.digest = visit.findings.digest.or_else(|| earlier.digest.as_deref().and_then(digest));
-        }
         self.progress.changes.get_or_insert_default().count(change);
-        Ok(Some(change))
+        let unchanged = earlier.filter(|_| visit.facts.outcome == Outcome::NotModified);
+        Ok((Some(change), unchanged.map(|earlier| earlier.complete(visit))))
     }
 
-    fn earlier_of(
-        &mut self,
-        url: &crate::page::url::Url,
-        kind: crate::page::link::LinkKind,
-    ) -> Result<Option<Earlier>, StoreError> {
+    fn earlier_of(&mut self, url: &Url, kind: crate::page::link::LinkKind) -> Result<Option<Earlier>, StoreError> {
         let record = self.frontier.earlier(url.as_ref(), kind)?;
         // An unreadable record is ignored: the page counts as new.
-        Ok(record.and_then(|record| serde_json::from_slice(&record).ok()))
+        Ok(record.and_then(|line| {
+            let earlier = serde_json::from_slice(&line).ok()?;
+            Some(Earlier { line, ..earlier })
+        }))
     }
 }
 
@@ -140,7 +169,7 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Link, Time, Url};
+    use crate::{Link, Time};
 
     fn earlier(record: &str) -> Earlier {
         serde_json::from_str(record).expect("a record")
