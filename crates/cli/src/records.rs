@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use argiope_core::output::record::WarcLocation;
+use argiope_core::page::examine::OpenGraph;
 use argiope_core::rules::Config;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
@@ -41,6 +42,7 @@ pub struct StoredRecord {
     /// Present where the facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
+    pub og: OpenGraph,
     pub bytes_wire: Option<u64>,
     pub bytes_body: Option<u64>,
     pub truncated: Option<Truncated>,

@@ -177,7 +177,8 @@ fn the_report_at_the_end_is_of_the_whole_crawl() {
 fn a_304_brings_new_validators_and_no_digest() {
     let again = Response::status(304).header("ETag", "\"v2\"");
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");
-    let site = site.sequence("/", [Response::html("<p>body").header("ETag", "\"v1\""), again]);
+    let page = "<html lang=en><title>T</title><h1>Heading</h1><p>two words <a href=/>home</a>";
+    let site = site.sequence("/", [Response::html(page).header("ETag", "\"v1\""), again]);
     let root = site.url("/");
     let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &["--no-progress"]);
@@ -190,6 +191,9 @@ fn a_304_brings_new_validators_and_no_digest() {
     assert_eq!((&second["outcome"], &third["outcome"]), (&"not_modified".into(), &"not_modified".into()));
     assert_eq!((&second["etag"], &third["etag"]), (&"\"v2\"".into(), &"\"v2\"".into()));
     assert!(first["digest"].is_string() && first["digest"] == second["digest"] && first["digest"] == third["digest"]);
+    for field in ["title", "h1", "lang", "words", "links", "bytes_body", "content_type", "charset"] {
+        assert!(!first[field].is_null() && first[field] == third[field], "{field}: {first} {third}");
+    }
     let asked: Vec<_> = web.log().into_iter().filter(|seen| seen.path == "/").flat_map(|seen| seen.headers).collect();
     let tags = asked.iter().filter(|(name, _)| name.eq_ignore_ascii_case("if-none-match"));
     assert_eq!(tags.map(|(_, tag)| tag.as_str()).collect::<Vec<_>>(), ["\"v1\"", "\"v2\""]);

@@ -56,6 +56,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("one tag", bytes(examine::tokenizer::MAX_TAG as u64)),
         ("attributes of a tag", fetch::MAX_ATTRIBUTES.to_string()),
         ("title", bytes(examine::MAX_TITLE as u64)),
+        ("heading, description, OpenGraph title: each", bytes(examine::MAX_TITLE as u64)),
         ("nesting of SVG and MathML that is followed", examine::MAX_FOREIGN_DEPTH.to_string()),
         ("robots.txt", bytes(robots::MAX_ROBOTS_BYTES as u64)),
         ("one line of it", bytes(robots::MAX_LINE as u64)),

@@ -53,6 +53,33 @@ pub fn digits(word: u64) -> u64 {
     !(ten_or_more | value) & HIGHS
 }
 
+/// Marks all bytes above the space: neither white space nor a control character.
+#[inline]
+pub fn above_space(word: u64) -> u64 {
+    (((word & !HIGHS) + ONES * (0x7F - 0x20)) | word) & HIGHS
+}
+
+/// Whether a byte is not ASCII.
+#[inline]
+pub fn has_high(word: u64) -> bool {
+    word & HIGHS != 0
+}
+
+/// Marks all bytes that begin a kana or a Chinese character in UTF-8, U+3000 to U+9FFF.
+#[inline]
+pub fn ideograph_leads(word: u64) -> u64 {
+    let low = word & !HIGHS;
+    let from_e3 = low + ONES * (0x80 - 0x63);
+    let after_e9 = low + ONES * (0x80 - 0x6A);
+    (from_e3 ^ after_e9) & word & HIGHS
+}
+
+/// The number of marks, where all are reliable.
+#[inline]
+pub fn marks(marks: u64) -> u64 {
+    (marks >> 7).wrapping_mul(ONES) >> 56
+}
+
 /// The index of the first mark.
 #[inline]
 pub fn place(marks: u64) -> Option<usize> {
@@ -86,6 +113,12 @@ mod tests {
             prop_assert_eq!(place(below(word, limit)), eight.iter().position(|&other| other < limit));
             let both = equal(word, byte) | below(word, limit);
             prop_assert_eq!(place(both), eight.iter().position(|&other| other == byte || other < limit));
+            let solid = |byte: u8| if byte > b' ' { 0x80 } else { 0 };
+            prop_assert_eq!(above_space(word), u64::from_le_bytes(eight.map(solid)));
+            prop_assert_eq!(has_high(word), eight.iter().any(|byte| !byte.is_ascii()));
+            let lead = |byte: u8| if (0xE3..=0xE9).contains(&byte) { 0x80 } else { 0 };
+            prop_assert_eq!(ideograph_leads(word), u64::from_le_bytes(eight.map(lead)));
+            prop_assert_eq!(marks(above_space(word)), eight.iter().filter(|&&byte| byte > b' ').count() as u64);
             let digit = |byte: &u8| if byte.is_ascii_digit() { 0x80 } else { 0 };
             prop_assert_eq!(digits(word), u64::from_le_bytes(eight.map(|byte| digit(&byte))));
             prop_assert_eq!(lower(word), u64::from_le_bytes(eight.map(|byte| byte.to_ascii_lowercase())));

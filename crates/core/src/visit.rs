@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::http::cookies::SetCookie;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::warc::WarcExchange;
+use crate::page::examine::PageFacts;
 use crate::page::follow_list::FollowList;
 use crate::page::link::{Link, LinkList};
 use crate::page::reader::{HeldBody, PageContent};
@@ -73,6 +74,8 @@ pub struct PageFindings {
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
+    /// What every record of an HTML page has.
+    pub facts: Option<Box<PageFacts>>,
     pub noindex: bool,
     pub nofollow: bool,
     /// A limit on links, attributes or size was reached, so links may be missing.

@@ -457,3 +457,49 @@ proptest! {
         prop_assert_eq!(format!("{whole:?}"), format!("{cut:?}"));
     }
 }
+
+#[test]
+fn facts_that_every_record_has() {
+    let found = examine(
+        "<!doctype html><html lang=' en-GB '><head><title>not counted</title>\
+         <meta name=description content='  What &amp; why\n it is '><meta name=Description content=second>\
+         <meta property=og:title content='Shared &quot;title&quot;'><meta property='og:image' content='/i.png'>\
+         <meta name=robots content='NOINDEX, max-snippet: -1'><meta name=argiope content='noindex nofollow'></head>\
+         <body><h1> A <em>first</em><br>heading &lt;</h1><p>one two<b>three</b> four<td>five<td>six</p>\
+         <img src=a><img src=b alt><img src=c alt='text'><h1>second</h1>\
+         <script>not these words</script><template><h1>x</h1><img></template></body>",
+    );
+    let facts = found.facts.expect("facts of HTML");
+    assert_eq!(facts.description.as_deref(), Some("What & why it is"));
+    assert_eq!((facts.h1.as_deref(), facts.h1_count), (Some("A first heading <"), 2));
+    assert_eq!(facts.lang.as_deref(), Some("en-GB"));
+    let robots: Vec<&str> = facts.meta_robots.iter().map(|word| &**word).collect();
+    assert_eq!(robots, ["noindex", "max-snippet: -1", "nofollow"]);
+    assert_eq!(facts.og.title.as_deref(), Some("Shared \"title\""));
+    assert_eq!(facts.og.image.as_deref(), Some("http://h/i.png"));
+    assert_eq!(facts.images_without_alt, 1);
+    // "A first heading &lt;", "one twothree four", "five", "six", "second", and "x" of the template.
+    assert_eq!(facts.words, 4 + 3 + 2 + 1 + 1);
+}
+
+#[test]
+fn headings_of_images_and_empty_headings() {
+    let h1 = |body: &str| examine(body).facts.and_then(|facts| facts.h1).map(String::from);
+    assert_eq!(h1("<h1><a href=/><img src=l alt='The &amp;lt; logo'></a></h1>").as_deref(), Some("The &lt; logo"));
+    assert_eq!(h1("<h1> </h1><h1>second</h1>").as_deref(), Some("second"));
+    assert_eq!(h1("<h1>never closed<h2>other</h2>").as_deref(), Some("never closed"));
+    assert_eq!(h1("<h1></h1>"), None);
+    assert_eq!(h1(&format!("<h1>{}", "word ".repeat(100_000))).map(|h1| h1.len() <= 2048), Some(true));
+}
+
+#[test]
+fn words_of_scripts_without_spaces() {
+    let words = |content_type: &str, body: &[u8]| examine_as(Some(content_type), body).facts.map(|facts| facts.words);
+    assert_eq!(words("text/html; charset=utf-8", "<p>日本語 and words".as_bytes()), Some(3 + 3));
+    assert_eq!(words("text/html; charset=windows-1252", b"<p>\xe9t\xe9 \xe9"), Some(2));
+    let xhtml = "<html xml:lang='de'><body><h1>x y</h1></body></html>";
+    let facts = examine_as(Some("application/xhtml+xml"), xhtml.as_bytes()).facts.expect("facts of XHTML");
+    assert_eq!((facts.words, facts.h1.as_deref(), facts.lang.as_deref()), (2, Some("x y"), Some("de")));
+    assert_eq!(words("text/plain", b"two words"), None);
+    assert_eq!(words("application/rss+xml", b"<rss><channel><title>a b</title></channel></rss>"), None);
+}

@@ -1,14 +1,33 @@
 //! The columns of the page tables: one list for all tabular formats.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use crate::records::StoredRecord;
 
 /// The value of one field.
 pub enum Value<'a> {
     Text(Option<&'a str>),
+    /// Words, joined with commas.
+    List(&'a [String]),
+    /// Texts by name, as a JSON object.
+    Map(&'a BTreeMap<String, String>),
     Number(Option<u64>),
     Flag(bool),
     /// `2026-01-02T03:04:05.678Z`.
     Moment(Option<&'a str>),
+}
+
+impl<'a> Value<'a> {
+    /// A value that is text, as text.
+    pub fn text(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Text(text) | Self::Moment(text) => text.map(Cow::Borrowed),
+            Self::List(words) => (!words.is_empty()).then(|| words.join(", ").into()),
+            Self::Map(texts) => (!texts.is_empty()).then(|| serde_json::json!(texts).to_string().into()),
+            Self::Number(_) | Self::Flag(_) => None,
+        }
+    }
 }
 
 pub struct Column {
@@ -58,5 +77,15 @@ columns! {
     "warc_file" Text line => line.warc.as_ref().map(|place| &*place.file);
     "warc_offset" Number line => line.warc.as_ref().map(|place| place.offset);
     "warc_length" Number line => line.warc.as_ref().map(|place| place.length);
+    "description" Text line => line.description.as_deref();
+    "h1" Text line => line.h1.as_deref();
+    "h1_count" Number line => line.h1_count.map(u64::from);
+    "lang" Text line => line.lang.as_deref();
+    "meta_robots" List line => &line.meta_robots;
+    "hreflang" Map line => &line.hreflang;
+    "words" Number line => line.words;
+    "og_title" Text line => line.og.title.as_deref();
+    "og_image" Text line => line.og.image.as_deref();
+    "images_without_alt" Number line => line.images_without_alt.map(u64::from);
     "insecure" Flag line => line.insecure;
 }

@@ -38,11 +38,15 @@ fn write_row<'a>(out: &mut dyn Write, values: impl Iterator<Item = Value<'a>>) -
             out.write_all(b",")?;
         }
         match value {
-            Value::Text(Some(text)) | Value::Moment(Some(text)) => write_text(out, text)?,
+            Value::Text(_) | Value::Moment(_) | Value::List(_) | Value::Map(_) => {
+                if let Some(text) = value.text() {
+                    write_text(out, &text)?;
+                }
+            }
             Value::Number(Some(number)) => write!(out, "{number}")?,
             Value::Flag(true) => out.write_all(b"true")?,
             Value::Flag(false) => out.write_all(b"false")?,
-            Value::Text(None) | Value::Number(None) | Value::Moment(None) => {}
+            Value::Number(None) => {}
         }
     }
     out.write_all(b"\r\n")

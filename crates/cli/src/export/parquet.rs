@@ -49,7 +49,7 @@ pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Writ
 fn schema(data: &[DataColumn]) -> String {
     let blank = StoredRecord::default();
     let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
-        Value::Text(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
+        Value::Text(_) | Value::List(_) | Value::Map(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
         Value::Number(_) => format!("OPTIONAL INT64 {};", column.name),
         Value::Flag(_) => format!("REQUIRED BOOLEAN {};", column.name),
         Value::Moment(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
@@ -91,7 +91,7 @@ impl Group {
     fn new(data: &[DataColumn]) -> Self {
         let blank = StoredRecord::default();
         let columns = COLUMNS.iter().map(|column| match (column.value)(&blank) {
-            Value::Text(_) => Values::Texts(Vec::new(), Vec::new()),
+            Value::Text(_) | Value::List(_) | Value::Map(_) => Values::Texts(Vec::new(), Vec::new()),
             Value::Number(_) | Value::Moment(_) => Values::Numbers(Vec::new(), Vec::new()),
             Value::Flag(_) => Values::Flags(Vec::new()),
         });
@@ -124,10 +124,11 @@ impl Group {
         }
         for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
             match ((column.value)(line), values) {
-                (Value::Text(text), Values::Texts(texts, levels)) => {
+                (value @ (Value::Text(_) | Value::List(_) | Value::Map(_)), Values::Texts(texts, levels)) => {
+                    let text = value.text();
                     levels.push(text.is_some().into());
-                    self.bytes += text.map_or(0, str::len);
-                    texts.extend(text.map(ByteArray::from));
+                    self.bytes += text.as_ref().map_or(0, |text| text.len());
+                    texts.extend(text.as_deref().map(ByteArray::from));
                 }
                 (Value::Number(number), Values::Numbers(numbers, levels)) => {
                     let number = number.and_then(|number| i64::try_from(number).ok());

@@ -595,6 +595,7 @@ fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules
     findings.nofollow = directives.nofollow;
     let is_searched = (200..300).contains(&head.status);
     if is_searched {
+        findings.facts = examined.facts;
         follow::links(visit, &examined.links, directives.nofollow, rules);
     }
     if rules.with_links {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Failure, Outcome, Truncated};
 use crate::output::escape::write_json;
+use crate::page::examine::OpenGraph;
 use crate::page::link::LinkList;
 use crate::page::url::Url;
 use crate::schedule::job::Purpose;
@@ -68,6 +69,22 @@ struct Line<'a> {
     charset: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    h1: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    h1_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lang: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    meta_robots: &'a [Box<str>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    og: Option<&'a OpenGraph>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    images_without_alt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_wire: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,6 +230,7 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
     let answered = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
     let searched = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
+    let facts = visit.findings.facts.as_deref();
     let line = Line {
         v: VERSION,
         r#type: if visit.is_page() { "page" } else { "aux" },
@@ -232,6 +250,14 @@ pub fn encode(visit: &Visit, clock: WallClock, place: Option<&WarcLocation>, out
         content_type: visit.findings.content_type.as_deref(),
         charset: visit.findings.charset,
         title: visit.findings.title.as_deref(),
+        description: facts.and_then(|facts| facts.description.as_deref()),
+        h1: facts.and_then(|facts| facts.h1.as_deref()),
+        h1_count: facts.map(|facts| facts.h1_count),
+        lang: facts.and_then(|facts| facts.lang.as_deref()),
+        meta_robots: facts.map_or(&[], |facts| &facts.meta_robots),
+        words: facts.map(|facts| facts.words),
+        og: facts.map(|facts| &facts.og).filter(|og| !og.is_empty()),
+        images_without_alt: facts.map(|facts| facts.images_without_alt),
         bytes_wire: (visit.facts.bytes_wire > 0 || answered).then_some(visit.facts.bytes_wire),
         bytes_body: answered.then_some(visit.facts.bytes_body),
         truncated: visit.facts.truncated,
@@ -291,6 +317,7 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::outcome::ErrorKind;
+    use crate::page::examine::PageFacts;
     use crate::page::link::{Link, LinkKind};
     use crate::page::url::Url;
     use std::time::Duration;
@@ -331,12 +358,25 @@ mod tests {
         visit.facts.ip = Some("203.0.113.9".parse().expect("an address"));
         visit.facts.http = Some("1.1");
         visit.findings.digest = Some([0xAB; 32]);
+        visit.findings.facts = Some(Box::new(PageFacts {
+            description: Some("What it is about".into()),
+            h1: Some("A heading".into()),
+            h1_count: 1,
+            lang: Some("en".into()),
+            meta_robots: vec!["noindex".into(), "max-snippet:-1".into()],
+            words: 420,
+            og: OpenGraph { title: Some("Shared".into()), image: Some("https://h.example/i.png".into()) },
+            images_without_alt: 2,
+        }));
         visit.facts.started = Time::from_micros(1_000_000);
         let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456 };
         let wanted = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
             "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",
             "title": "A \"title\"\u{7}", "bytes_wire": 8123, "bytes_body": 31234, "truncated": "length",
+            "description": "What it is about", "h1": "A heading", "h1_count": 1, "lang": "en",
+            "meta_robots": ["noindex", "max-snippet:-1"], "words": 420,
+            "og": {"title": "Shared", "image": "https://h.example/i.png"}, "images_without_alt": 2,
             "links": 40, "new_links": 12, "ms": {"dns": 3, "total": 140}, "started": "2026-01-02T03:04:06.678Z",
             "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),
             "warc": {"file": "a.warc.gz", "offset": 123, "length": 456},

@@ -12,13 +12,14 @@ use super::ExamineLimits;
 use super::charset;
 use super::directives::Directives;
 use super::entities::{self, TextContext};
+use super::facts::{RawFacts, alt_text};
 use super::feeds::{self, CapturedText};
 use super::foreign::ForeignStack;
 use super::names::{self, key};
 use super::raw_links::RawLinks;
 use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
 use crate::page::link::LinkKind;
-use crate::schedule::trap::LikenessReader;
+use crate::schedule::trap::{LikenessReader, WordCount};
 
 /// Bytes kept of a title, or of a link that is element text.
 const MAX_TEXT: usize = 8 * 1024;
@@ -37,6 +38,7 @@ pub struct Collector {
     /// Language and position of each alternate with a language.
     pub hreflang: Vec<(Box<[u8]>, Range<usize>)>,
     pub directives: Directives,
+    pub facts: RawFacts,
     /// A limit was reached.
     pub capped: bool,
     /// The document is a feed: `link` has another meaning there.
@@ -48,6 +50,7 @@ pub struct Collector {
     templates: u32,
     capturing: Option<CapturedText>,
     captured: Vec<u8>,
+    words_before_title: WordCount,
 }
 
 impl Collector {
@@ -62,6 +65,7 @@ impl Collector {
             canonical: None,
             hreflang: Vec::new(),
             directives: Directives::default(),
+            facts: RawFacts::default(),
             capped: false,
             feed: false,
             likeness: LikenessReader::default(),
@@ -69,6 +73,7 @@ impl Collector {
             templates: 0,
             capturing: None,
             captured: Vec::new(),
+            words_before_title: WordCount::default(),
         }
     }
 
@@ -127,6 +132,7 @@ impl Collector {
     /// Starts to capture text and returns the text mode.
     pub fn capture(&mut self, what: CapturedText) -> TextMode {
         self.capturing = Some(what);
+        self.words_before_title = self.likeness.words();
         self.captured.clear();
         TextMode::Captured
     }
@@ -135,7 +141,11 @@ impl Collector {
         let Some(what) = self.capturing.take() else { return };
         let captured = std::mem::take(&mut self.captured);
         match what {
-            CapturedText::Title => self.title = Some(captured),
+            CapturedText::Title => {
+                self.title = Some(captured);
+                // The title is not on the page.
+                self.likeness.set_words(self.words_before_title);
+            }
             CapturedText::Link => {
                 self.add(&captured, LinkKind::Anchor);
             }
@@ -144,6 +154,20 @@ impl Collector {
                 self.add(&captured, LinkKind::Anchor);
             }
             CapturedText::Guid => {}
+        }
+    }
+
+    /// A tag passes: it ends a word unless its element is within a line, and a heading ends at any other heading.
+    fn pass(&mut self, key: u64, name: &[u8]) {
+        if self.likeness.is_in_word() && !names::is_inline(key) {
+            self.likeness.end_word();
+        }
+        if self.facts.in_heading {
+            if names::is_heading(name) {
+                self.facts.in_heading = false;
+            } else if !names::is_inline(key) {
+                self.facts.push_heading(b" ");
+            }
         }
     }
 
@@ -184,7 +208,22 @@ impl Collector {
                     self.add(action, LinkKind::Form);
                 }
             }
-            names::IMG | names::IMAGE | names::SOURCE => {
+            names::IMG => {
+                let [source, srcset, alt] = self.values(tag, ["src", "srcset", "alt"]);
+                self.add_assets([source]);
+                self.add_srcset(srcset);
+                match alt {
+                    None => self.facts.images_without_alt = self.facts.images_without_alt.saturating_add(1),
+                    Some(alt) if self.facts.in_heading => self.facts.push_heading(alt_text(alt).as_bytes()),
+                    Some(_) => {}
+                }
+            }
+            names::H1 => self.facts.begin_heading(),
+            names::HTML => {
+                let [lang, xml_lang] = self.values(tag, ["lang", "xml:lang"]);
+                self.facts.set_lang(lang.or(xml_lang));
+            }
+            names::IMAGE | names::SOURCE => {
                 let [source, srcset] = self.values(tag, ["src", "srcset"]);
                 self.add_assets([source]);
                 self.add_srcset(srcset);
@@ -236,7 +275,7 @@ impl Collector {
         if self.charset.is_none() {
             self.charset = charset::meta_charset(&mut tag.attributes());
         }
-        let [name, pragma, content] = self.values(tag, ["name", "http-equiv", "content"]);
+        let [name, pragma, content, property] = self.values(tag, ["name", "http-equiv", "content", "property"]);
         let Some(content) = content else { return };
         if pragma.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"refresh")) {
             self.add(content, LinkKind::Refresh);
@@ -248,6 +287,16 @@ impl Collector {
             let content = String::from_utf8_lossy(content);
             let content = entities::resolve(&content, TextContext::Attribute);
             self.directives = self.directives.merge(Directives::from_content(&content));
+            self.facts.robots(&content);
+        } else if let Some(name) = name.or(property.map(<[u8]>::trim_ascii)) {
+            if name.eq_ignore_ascii_case(b"og:image") {
+                if !content.trim_ascii().is_empty() {
+                    let place = self.add(content, LinkKind::Asset);
+                    self.facts.og_image = self.facts.og_image.take().or(place);
+                }
+            } else {
+                self.facts.meta(name, content);
+            }
         }
     }
 
@@ -273,10 +322,11 @@ impl TokenHandler for Collector {
         if self.capturing.is_some() {
             self.stop_hearing();
         }
+        let key = key(tag.name);
+        self.pass(key, tag.name);
         if self.dialect == Dialect::Xml {
             return feeds::start(self, tag);
         }
-        let key = key(tag.name);
         if self.foreign.start(key, tag) {
             if self.templates == 0 {
                 self.foreign(key, tag);
@@ -307,6 +357,7 @@ impl TokenHandler for Collector {
         if self.capturing.is_some() {
             self.stop_hearing();
         }
+        self.pass(key(name), name);
         if self.dialect == Dialect::Html {
             self.foreign.end(name);
             if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
@@ -320,8 +371,11 @@ impl TokenHandler for Collector {
     }
 
     fn shown(&mut self, text: &[u8]) {
-        if self.dialect == Dialect::Html {
+        if !self.feed {
             self.likeness.text(text);
+        }
+        if self.facts.in_heading {
+            self.facts.push_heading(text);
         }
     }
 

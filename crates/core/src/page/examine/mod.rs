@@ -12,6 +12,7 @@
 //! | `foreign` | whether the reading is within SVG or MathML |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
+//! | `facts` | what every record of a page has beside the title |
 //! | `settle` | the end of a page: from what was collected to the findings |
 //! | `charset`, `entities` | from bytes to text |
 //! | `kind` | whether a body is worth reading at all |
@@ -28,6 +29,7 @@ use std::sync::Arc;
 mod charset;
 mod directives;
 mod entities;
+mod facts;
 mod feeds;
 mod foreign;
 mod headers;
@@ -43,6 +45,7 @@ pub mod tokenizer;
 
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{TextContext, resolve as resolve_references};
+pub use facts::{OpenGraph, PageFacts};
 #[cfg(test)]
 pub(crate) use foreign::MAX_FOREIGN_DEPTH;
 pub use headers::{MediaType, link_header, refresh_header};
@@ -58,6 +61,11 @@ use kind::DocumentKind;
 use links::Collector;
 use settle::LinkResolution;
 use tokenizer::{Dialect, Tokenizer};
+
+/// The name of a charset as records have it; `None` if the label is unknown.
+pub fn charset_name(label: &str) -> Option<&'static str> {
+    Encoding::for_label(label.as_bytes()).map(charset::name)
+}
 
 /// Limits of an examination. If one is reached, [`Findings::capped`] is set.
 #[derive(Clone, Debug)]
@@ -88,6 +96,8 @@ pub struct Findings {
     pub canonical: Option<Url>,
     /// Language and URL of the versions of the page in other languages.
     pub hreflang: Vec<(Box<str>, Url)>,
+    /// For HTML and XHTML.
+    pub facts: Option<Box<PageFacts>>,
     /// SHA-256 of all bytes.
     pub digest: [u8; 32],
     /// For HTML with enough text: the fingerprint for near-duplicate detection.
@@ -185,6 +195,7 @@ impl Examiner {
             directives: Directives::default(),
             canonical: None,
             hreflang: Vec::new(),
+            facts: None,
             digest: self.digest.finalize().into(),
             likeness: None,
             bytes: self.bytes,

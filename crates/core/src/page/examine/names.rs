@@ -25,10 +25,38 @@ macro_rules! names {
 names! {
     A b"a" AREA b"area" AUDIO b"audio" BASE b"base" BODY b"body" CHANNEL b"channel" DESC b"desc"
     EMBED b"embed" FEED b"feed" FEIMAGE b"feimage" FONT b"font" FORM b"form" FRAME b"frame" GUID b"guid"
+    H1 b"h1" HTML b"html"
     IFRAME b"iframe" IMAGE b"image" IMG b"img" INPUT b"input" LINK b"link" MATH b"math" META b"meta" MI b"mi" MN b"mn"
     MO b"mo" MS b"ms" MTEXT b"mtext" NOEMBED b"noembed" NOFRAMES b"noframes" OBJECT b"object" RDF b"rdf"
     RSS b"rss" SCRIPT b"script" SOURCE b"source" STYLE b"style" SVG b"svg" TEMPLATE b"template" TEXTAREA b"textarea"
     TITLE b"title" TRACK b"track" USE b"use" VIDEO b"video" XMP b"xmp"
+}
+
+/// Elements within a line.
+mod inline {
+    use super::known;
+    names! {
+        A b"a" ABBR b"abbr" ACRONYM b"acronym" B b"b" BDI b"bdi" BDO b"bdo" BIG b"big" CITE b"cite"
+        CODE b"code" DATA b"data" DEL b"del" DFN b"dfn" EM b"em" FONT b"font" I b"i" INS b"ins" KBD b"kbd"
+        MARK b"mark" NOBR b"nobr" Q b"q" S b"s" SAMP b"samp" SMALL b"small" SPAN b"span" STRIKE b"strike"
+        STRONG b"strong" SUB b"sub" SUP b"sup" TIME b"time" TT b"tt" U b"u" VAR b"var" WBR b"wbr"
+    }
+}
+
+/// True for elements within a line: a word goes on across their tags.
+#[rustfmt::skip]
+pub fn is_inline(key: u64) -> bool {
+    use inline::*;
+    matches!(
+        key,
+        A | ABBR | ACRONYM | B | BDI | BDO | BIG | CITE | CODE | DATA | DEL | DFN | EM | FONT | I | INS | KBD |
+        MARK | NOBR | Q | S | SAMP | SMALL | SPAN | STRIKE | STRONG | SUB | SUP | TIME | TT | U | VAR | WBR
+    )
+}
+
+/// True for `h1` to `h6`.
+pub fn is_heading(name: &[u8]) -> bool {
+    matches!(name, [b'h' | b'H', b'1'..=b'6'])
 }
 
 /// Elements whose start tags close SVG and MathML, by the standard's list. The one long name, `blockquote`, is missing.

@@ -1,15 +1,17 @@
 //! The end of a page: with charset and base known, collected data becomes findings.
 
-use encoding_rs::Encoding;
+use encoding_rs::{Encoding, UTF_8};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use super::Findings;
 use super::entities::{self, TextContext};
+use super::facts::{OpenGraph, PageFacts};
 use super::headers::refresh_header;
 use super::links::Collector;
 use super::resolve::BaseUrl;
+use super::tokenizer::Dialect;
 use crate::page::link::{LinkKind, LinkList};
 use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
@@ -35,7 +37,8 @@ impl LinkResolution<'_> {
         findings.title = collector.title.as_deref().and_then(|title| tidy(&self.text(title, TextContext::Text)));
         findings.directives = collector.directives;
         findings.capped = collector.capped;
-        findings.likeness = collector.likeness.clone().finish();
+        let is_html = collector.dialect == Dialect::Html;
+        findings.likeness = collector.likeness.clone().finish().filter(|_| is_html);
         findings.other_schemes = collector.links.other_schemes;
         findings.too_long = collector.links.too_long;
         findings.cut = collector.links.cut;
@@ -51,6 +54,29 @@ impl LinkResolution<'_> {
                 Some((self.text(language, TextContext::Attribute).into(), url))
             })
             .collect();
+        if is_html || findings.content_type.as_deref() == Some("application/xhtml+xml") {
+            findings.facts = Some(Box::new(self.facts(&base)));
+        }
+    }
+
+    fn facts(&self, base: &BaseUrl) -> PageFacts {
+        let raw = &self.collector.facts;
+        let text = |bytes: Option<&[u8]>, place| bytes.and_then(|bytes| tidy(&self.text(bytes, place)));
+        let image = raw.og_image.clone().and_then(|place| self.url(base, self.collector.links.bytes(place)));
+        let words = self.collector.likeness.words();
+        PageFacts {
+            description: text(raw.description.as_deref(), TextContext::Attribute),
+            h1: text(Some(&raw.h1), TextContext::Text),
+            h1_count: raw.h1_count,
+            lang: text(raw.lang.as_deref(), TextContext::Attribute),
+            meta_robots: raw.meta_robots.clone(),
+            words: words.spaced + if self.written == UTF_8 { words.ideographs } else { 0 },
+            og: OpenGraph {
+                title: text(raw.og_title.as_deref(), TextContext::Attribute),
+                image: image.map(|url| url.as_str().into()),
+            },
+            images_without_alt: raw.images_without_alt,
+        }
     }
 
     /// The first `base` element counts, or the URL of the page if it is not usable.
@@ -132,11 +158,11 @@ impl Distinct {
     }
 }
 
-/// A title with collapsed white space; `None` if it is empty.
-fn tidy(title: &str) -> Option<Box<str>> {
+/// A text with collapsed white space; `None` if it is empty.
+fn tidy(text: &str) -> Option<Box<str>> {
     let mut tidy = String::new();
-    // Removes an incomplete last character of a cut title.
-    for word in title.trim_end_matches('\u{FFFD}').split_ascii_whitespace() {
+    // Removes an incomplete last character of a cut text.
+    for word in text.trim_end_matches('\u{FFFD}').split_ascii_whitespace() {
         if !tidy.is_empty() {
             tidy.push(' ');
         }

@@ -1,9 +1,12 @@
 //! Recrawling: conditional requests for known pages, and comparison with the previous crawl.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Keeper;
 use crate::outcome::Outcome;
+use crate::page::examine::{self, PageFacts};
 use crate::page::url::Url;
 use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
@@ -66,6 +69,18 @@ struct Earlier {
     line: Vec<u8>,
 }
 
+/// What else the previous record says of the page. It is read only for a 304, which has no body to find it in.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EarlierFacts {
+    charset: Option<Box<str>>,
+    hreflang: BTreeMap<Box<str>, Box<str>>,
+    /// Present for HTML pages.
+    words: Option<u64>,
+    #[serde(flatten)]
+    facts: PageFacts,
+}
+
 impl Earlier {
     fn was(&self, outcome: Outcome) -> bool {
         *self.outcome == *outcome.as_str()
@@ -84,6 +99,11 @@ impl Earlier {
         findings.canonical = self.canonical.and_then(|url| Url::parse(&url).ok());
         (findings.noindex, findings.nofollow) = (self.noindex, self.nofollow);
         (findings.capped, findings.links_cut) = (self.capped, self.links_cut);
+        let EarlierFacts { charset, hreflang, words, facts } = serde_json::from_slice(&self.line).unwrap_or_default();
+        findings.charset = charset.and_then(|charset| examine::charset_name(&charset));
+        let languages = hreflang.into_iter();
+        findings.hreflang = languages.filter_map(|(code, url)| Some((code, Url::parse(&url).ok()?))).collect();
+        findings.facts = words.map(|words| Box::new(PageFacts { words, ..facts }));
         self.line
     }
 

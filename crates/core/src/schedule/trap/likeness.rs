@@ -38,11 +38,33 @@ pub struct LikenessReader {
     piece: u128,
     piece_bytes: usize,
     least: [u64; 4],
+    words: WordCount,
+    /// The highest bit of a byte if the last byte of text belongs to a word, else 0.
+    in_word: u64,
+}
+
+/// Words of a text, counted in the same pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WordCount {
+    /// Runs of bytes without white space.
+    pub spaced: u64,
+    /// Chinese and Japanese characters, if the text is UTF-8.
+    pub ideographs: u64,
 }
 
 impl Default for LikenessReader {
     fn default() -> Self {
-        Self { text: ODD, length: 0, begun: 0, begun_bytes: 0, piece: 0, piece_bytes: 0, least: [u64::MAX; 4] }
+        Self {
+            text: ODD,
+            length: 0,
+            begun: 0,
+            begun_bytes: 0,
+            piece: 0,
+            piece_bytes: 0,
+            least: [u64::MAX; 4],
+            words: WordCount::default(),
+            in_word: 0,
+        }
     }
 }
 
@@ -52,7 +74,11 @@ impl LikenessReader {
         let mut bytes = bytes;
         if self.piece_bytes == 0 {
             // Whitespace is layout, not text.
-            let Some(start) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
+            let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace());
+            if start != Some(0) {
+                self.in_word = 0;
+            }
+            let Some(start) = start else { return };
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
         if self.piece_bytes < LOOKED_AT {
@@ -88,9 +114,47 @@ impl LikenessReader {
         self.length += bytes.len() as u64;
         let (words, last) = bytes.as_chunks::<8>();
         for word in words {
-            self.push(u64::from_le_bytes(*word), 8);
+            let word = u64::from_le_bytes(*word);
+            self.count_words(word, 8);
+            self.push(word, 8);
         }
-        self.push(swar::up_to(last), last.len() as u32);
+        if !last.is_empty() {
+            let (word, count) = (swar::up_to(last), last.len() as u32);
+            self.count_words(word, count);
+            self.push(word, count);
+        }
+    }
+
+    /// Counts the words that begin in up to eight bytes. Missing bytes are zero, which is white space here.
+    #[inline]
+    fn count_words(&mut self, bytes: u64, count: u32) {
+        let solid = swar::above_space(bytes);
+        let begins = solid & !(solid << 8 | self.in_word);
+        self.words.spaced += swar::marks(begins);
+        self.in_word = (solid >> (8 * (count - 1))) & 0x80;
+        if swar::has_high(bytes) {
+            self.words.ideographs += swar::marks(swar::ideograph_leads(bytes));
+        }
+    }
+
+    /// What was counted so far.
+    pub fn words(&self) -> WordCount {
+        self.words
+    }
+
+    /// Goes back to an earlier count: what was read since does not count.
+    pub fn set_words(&mut self, words: WordCount) {
+        (self.words, self.in_word) = (words, 0);
+    }
+
+    /// Whether the text so far ends within a word.
+    pub fn is_in_word(&self) -> bool {
+        self.in_word != 0
+    }
+
+    /// The next byte of text begins a new word.
+    pub fn end_word(&mut self) {
+        self.in_word = 0;
     }
 
     /// Appends up to eight bytes; every complete word is hashed.

@@ -39,7 +39,7 @@ use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::visit::Visit;
 
 use domains::Domains;
-pub use likeness::{Likeness, LikenessReader};
+pub use likeness::{Likeness, LikenessReader, WordCount};
 pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 

@@ -1,0 +1,132 @@
+//! [`PageFacts`]: what every record of an HTML page has beside the title, collected from the tags that pass anyway.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::entities::{self, TextContext};
+
+/// Bytes kept of a heading or a description as received.
+const MAX_RAW: usize = 8 * 1024;
+/// Bytes of the longest language that is kept.
+const MAX_LANG: usize = 64;
+/// Robots directives that are kept, and bytes of each.
+const MAX_DIRECTIVES: usize = 16;
+const MAX_DIRECTIVE: usize = 64;
+
+/// Facts of an HTML page that are recorded without being asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PageFacts {
+    /// Content of `meta name=description`.
+    pub description: Option<Box<str>>,
+    /// Text of the first `h1` that has one.
+    pub h1: Option<Box<str>>,
+    pub h1_count: u32,
+    /// `lang` of the `html` element.
+    pub lang: Option<Box<str>>,
+    /// Robots directives of meta elements, in lower case.
+    pub meta_robots: Vec<Box<str>>,
+    /// Words of the visible text, separated by white space; in UTF-8 pages, plus one for each Chinese or Japanese
+    /// character.
+    pub words: u64,
+    pub og: OpenGraph,
+    /// `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
+    pub images_without_alt: u32,
+}
+
+/// OpenGraph properties of a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenGraph {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Box<str>>,
+    /// An absolute URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Box<str>>,
+}
+
+impl OpenGraph {
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none() && self.image.is_none()
+    }
+}
+
+/// The same as received, while the page is read.
+#[derive(Default)]
+pub struct RawFacts {
+    pub description: Option<Box<[u8]>>,
+    pub h1: Vec<u8>,
+    pub h1_count: u32,
+    /// Whether the reading is within the `h1` whose text is kept.
+    pub in_heading: bool,
+    pub lang: Option<Box<[u8]>>,
+    pub meta_robots: Vec<Box<str>>,
+    pub og_title: Option<Box<[u8]>>,
+    /// Position among the links.
+    pub og_image: Option<Range<usize>>,
+    pub images_without_alt: u32,
+}
+
+impl RawFacts {
+    /// An `h1` begins. The first one with text is kept.
+    pub fn begin_heading(&mut self) {
+        self.h1_count = self.h1_count.saturating_add(1);
+        self.in_heading = self.h1.iter().all(u8::is_ascii_whitespace);
+    }
+
+    /// Text within the heading.
+    pub fn push_heading(&mut self, text: &[u8]) {
+        let room = MAX_RAW.saturating_sub(self.h1.len());
+        self.h1.extend_from_slice(text.get(..room).unwrap_or(text));
+        self.in_heading = self.h1.len() < MAX_RAW;
+    }
+
+    pub fn set_lang(&mut self, lang: Option<&[u8]>) {
+        let lang = lang.map(<[u8]>::trim_ascii).filter(|lang| !lang.is_empty() && lang.len() <= MAX_LANG);
+        if let (None, Some(lang)) = (&self.lang, lang) {
+            self.lang = Some(lang.into());
+        }
+    }
+
+    /// Takes over a meta element that is not about robots. `name` is its `name` or `property`.
+    pub fn meta(&mut self, name: &[u8], content: &[u8]) {
+        let slot = if name.eq_ignore_ascii_case(b"description") {
+            &mut self.description
+        } else if name.eq_ignore_ascii_case(b"og:title") {
+            &mut self.og_title
+        } else {
+            return;
+        };
+        if slot.is_none() && !content.trim_ascii().is_empty() {
+            *slot = Some(content.get(..MAX_RAW).unwrap_or(content).into());
+        }
+    }
+
+    /// Adds the directives of a robots meta element.
+    pub fn robots(&mut self, content: &str) {
+        for item in content.split(',').map(str::trim) {
+            // A directive with a value may contain spaces: `unavailable_after: 25 Jun 2010`.
+            if item.contains(':') {
+                self.directive(item);
+            } else {
+                item.split_ascii_whitespace().for_each(|word| self.directive(word));
+            }
+        }
+    }
+
+    fn directive(&mut self, word: &str) {
+        let word = word.to_ascii_lowercase();
+        let is_new = !word.is_empty() && !self.meta_robots.iter().any(|known| **known == *word);
+        if is_new && word.len() <= MAX_DIRECTIVE && self.meta_robots.len() < MAX_DIRECTIVES {
+            self.meta_robots.push(word.into());
+        }
+    }
+}
+
+/// The `alt` of an image is the text of a heading that consists of the image.
+pub fn alt_text(alt: &[u8]) -> String {
+    let text = String::from_utf8_lossy(alt);
+    // It is appended to text, where other references count.
+    entities::resolve(&text, TextContext::Attribute).replace('&', "&amp;")
+}
