@@ -111,6 +111,14 @@ fn flags(interest: Interest) -> EventFlags {
 pub struct PollWaker(Arc<OwnedFd>);
 
 impl PollWaker {
+    /// A waker for a wait that is not epoll's, and the file that becomes readable when it is used. The file blocks:
+    /// io_uring would report a non-blocking one as "not ready" instead of waiting for it.
+    pub fn with_file() -> io::Result<(Self, OwnedFd)> {
+        let waker = Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?));
+        let file = waker.0.try_clone()?;
+        Ok((waker, file))
+    }
+
     pub fn wake(&self) {
         // It can only fail if the counter is full, and then the wake-up is already pending.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());

@@ -1,7 +1,7 @@
-//! Waiting: four engines that drive the same sessions, each with its own way to wait, and the resolver.
+//! Waiting: five engines that drive the same sessions, each with its own way to wait, and the resolver.
 //!
 //! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history: [`threads`],
-//! [`callbacks`], [`coroutines`], [`tokio`]. They have the same functions in the same order: `run` (receives jobs),
+//! [`callbacks`], [`coroutines`], [`tokio`], [`uring`]. They have the same functions in the same order: `run` (receives jobs),
 //! `start` (a job starts), `connect` (the race between addresses), `drive` (the session).
 
 pub mod callbacks;
@@ -18,6 +18,8 @@ mod task_slots;
 pub mod threads;
 pub mod timers;
 pub mod tokio;
+#[cfg(target_os = "linux")]
+pub mod uring;
 pub mod wake_batcher;
 pub mod worker;
 pub mod worker_pool;

@@ -20,6 +20,11 @@ use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 /// File descriptors that a crawl needs besides its sockets: outputs, event loops, the resolver's.
 const OTHER_FILES: usize = 128;
 
+/// How many fetches the `uring` engine takes on at once. Files do not limit it; the memory of the kernel does.
+const URING_SOCKETS: usize = 2_000_000;
+
+const OTHER_ENGINES: &str = "--engine tokio, coroutines, callbacks and threads work without it";
+
 /// The ways to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EngineKind {
@@ -28,10 +33,11 @@ pub enum EngineKind {
     Coroutines,
     Callbacks,
     Threads,
+    Uring,
 }
 
 impl EngineKind {
-    pub const ALL: [Self; 4] = [Self::Tokio, Self::Coroutines, Self::Callbacks, Self::Threads];
+    pub const ALL: [Self; 5] = [Self::Tokio, Self::Coroutines, Self::Callbacks, Self::Threads, Self::Uring];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,6 +45,7 @@ impl EngineKind {
             Self::Coroutines => "coroutines",
             Self::Callbacks => "callbacks",
             Self::Threads => "threads",
+            Self::Uring => "uring",
         }
     }
 
@@ -49,6 +56,10 @@ impl EngineKind {
             Self::Coroutines => crate::coroutines::run,
             Self::Callbacks => crate::callbacks::run,
             Self::Threads => crate::threads::run,
+            #[cfg(target_os = "linux")]
+            Self::Uring => crate::uring::run,
+            #[cfg(not(target_os = "linux"))]
+            Self::Uring => |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -73,17 +84,37 @@ impl EngineKind {
         match self {
             Self::Threads => sockets.min(thread_room()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => sockets,
+            // Its sockets are in tables of the rings.
+            Self::Uring => URING_SOCKETS,
         }
     }
 
-    /// Whether this system can run it.
-    fn check(self) -> io::Result<()> {
+    /// Whether this system can run it. The error says what is missing and which engines work without it.
+    pub fn check(self) -> io::Result<()> {
         match self {
             Self::Threads => Ok(()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => Poller::new().map(drop).map_err(|error| {
                 let words = format!("the {self} engine needs epoll ({error}); --engine threads works without it");
                 io::Error::new(error.kind(), words)
             }),
+            #[cfg(target_os = "linux")]
+            Self::Uring => crate::uring::probe().map_err(|error| {
+                let reason = match error.kind() {
+                    io::ErrorKind::OutOfMemory => "the limit on locked memory is too low (raise `ulimit -l`)",
+                    io::ErrorKind::PermissionDenied => {
+                        "this system forbids it (a container's seccomp profile, or the \
+                                                        sysctl kernel.io_uring_disabled)"
+                    }
+                    _ => "this kernel is too old (Linux 6.1 is needed) or lacks it",
+                };
+                let words = format!("the uring engine needs io_uring: {reason} ({error}); {OTHER_ENGINES}");
+                io::Error::new(error.kind(), words)
+            }),
+            #[cfg(not(target_os = "linux"))]
+            Self::Uring => {
+                let words = format!("the uring engine needs io_uring, which only Linux has; {OTHER_ENGINES}");
+                Err(io::Error::new(io::ErrorKind::Unsupported, words))
+            }
         }
     }
 }
@@ -99,7 +130,7 @@ impl FromStr for EngineKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        known.ok_or_else(|| format!("{name:?} is not an engine: tokio, coroutines, callbacks or threads"))
+        known.ok_or_else(|| format!("{name:?} is not an engine: tokio, coroutines, callbacks, threads or uring"))
     }
 }
 

@@ -26,6 +26,7 @@ macro_rules! every_engine {
         every_engine!(coroutines Coroutines, $($case)+);
         every_engine!(callbacks Callbacks, $($case)+);
         every_engine!(threads Threads, $($case)+);
+        every_engine!(uring Uring, $($case)+);
     };
     ($name:ident $kind:ident, $($case:ident)+) => {
         mod $name {

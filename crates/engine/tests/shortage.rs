@@ -64,8 +64,10 @@ fn fetches_wait_for_files() {
             assert_eq!(visit.facts.status, Some(200), "{kind}: {:?}", visit.facts.error);
         }
         let notices = bench.pool.notices();
-        assert_eq!(notices.len(), 1, "{kind}: {notices:?}");
-        assert!(notices[0].contains("ulimit"), "{kind}: {notices:?}");
+        // The sockets of the uring engine are not files of the process.
+        let is_short = kind != EngineKind::Uring;
+        assert_eq!(notices.len(), usize::from(is_short), "{kind}: {notices:?}");
+        assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{kind}: {notices:?}");
         bench.end(StopMode::Now);
     }
 }

@@ -55,5 +55,6 @@ pub fn engine_kind(name: EngineName) -> EngineKind {
         EngineName::Coroutines => EngineKind::Coroutines,
         EngineName::Callbacks => EngineKind::Callbacks,
         EngineName::Threads => EngineKind::Threads,
+        EngineName::Uring => EngineKind::Uring,
     }
 }

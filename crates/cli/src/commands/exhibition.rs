@@ -12,14 +12,15 @@ use argiope_exhibition::child::{self, CrawlTask};
 use argiope_exhibition::web::SlowWeb;
 use argiope_exhibition::{ChessExhibition, EngineRace, EngineResult, chart, chess, memory, trace};
 use argiope_runtime::atomic_file::AtomicFile;
+use argiope_runtime::engine_kind;
 use clap::Args;
 
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 
 /// Engines in the order of their history.
-const ENGINES: [EngineName; 4] =
-    [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio];
+const ENGINES: [EngineName; 5] =
+    [EngineName::Threads, EngineName::Callbacks, EngineName::Coroutines, EngineName::Tokio, EngineName::Uring];
 
 /// Upper limits for hosts, pages and fetches on one machine.
 const MOST: usize = 1_000_000;
@@ -123,8 +124,7 @@ fn told(result: Result<(), String>) -> ExitCode {
 
 fn show(args: &ExhibitionArgs) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| format!("the path of the program is unknown: {error}"))?;
-    let engines: Vec<EngineName> =
-        ENGINES.into_iter().filter(|engine| args.engine.is_empty() || args.engine.contains(engine)).collect();
+    let engines = engines(&args.engine)?;
     if args.trace {
         show_trace()
     } else if args.memory {
@@ -134,6 +134,17 @@ fn show(args: &ExhibitionArgs) -> Result<(), String> {
     } else {
         show_race(&program, &engines, args)
     }
+}
+
+/// The engines to compare: those that were asked for, or all that this system can run.
+fn engines(asked: &[EngineName]) -> Result<Vec<EngineName>, String> {
+    let check = |engine: &EngineName| engine_kind(*engine).check().map_err(|error| error.to_string());
+    if asked.is_empty() {
+        return Ok(ENGINES.into_iter().filter(|engine| check(engine).is_ok()).collect());
+    }
+    let engines: Vec<_> = ENGINES.into_iter().filter(|engine| asked.contains(engine)).collect();
+    engines.iter().try_for_each(check)?;
+    Ok(engines)
 }
 
 fn show_trace() -> Result<(), String> {

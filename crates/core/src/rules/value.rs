@@ -510,6 +510,8 @@ words! {
         Coroutines = "coroutines",
         Callbacks = "callbacks",
         Threads = "threads",
+        /// Completions by io_uring; Linux only.
+        Uring = "uring",
     }
 }
 

@@ -70,14 +70,23 @@ struct Task {
 #[cfg(test)]
 pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 
-pub struct Executor {
+/// Where the executor's thread sleeps: all that it needs of a reactor.
+pub trait Park {
+    /// Sleeps until something happens, for `timeout` at most (none: without limit), and wakes the tasks that it concerns.
+    fn park(&self, timeout: Option<Duration>) -> io::Result<()>;
+
+    /// A handle with which other threads interrupt `park`.
+    fn waker(&self) -> PollWaker;
+}
+
+pub struct Executor<P = Reactor> {
     clock: Clock,
     tasks: RefCell<Slab<Task>>,
     serial: Cell<u32>,
     current: Cell<TaskId>,
     main_place: Cell<&'static str>,
     queue: Arc<RunQueue>,
-    reactor: Rc<Reactor>,
+    reactor: Rc<P>,
     timers: Rc<Timers>,
     observer: RefCell<Option<Observer>>,
     wake_delay: RefCell<WakeDelay>,
@@ -85,9 +94,15 @@ pub struct Executor {
 
 impl Executor {
     pub fn new(clock: Clock) -> io::Result<Rc<Self>> {
-        let reactor = Reactor::new()?;
+        Ok(Self::on(clock, Reactor::new()?))
+    }
+}
+
+impl<P: Park> Executor<P> {
+    /// An executor that sleeps in `reactor`.
+    pub fn on(clock: Clock, reactor: P) -> Rc<Self> {
         let queue = Arc::new(RunQueue { ready: Mutex::default(), waker: reactor.waker() });
-        Ok(Rc::new(Self {
+        Rc::new(Self {
             clock,
             tasks: RefCell::default(),
             serial: Cell::new(0),
@@ -98,7 +113,7 @@ impl Executor {
             timers: Rc::default(),
             observer: RefCell::new(None),
             wake_delay: RefCell::default(),
-        }))
+        })
     }
 
     /// From now on `observer` is called with every event.
@@ -209,7 +224,7 @@ impl Executor {
         self.clock.now()
     }
 
-    pub fn reactor(&self) -> &Rc<Reactor> {
+    pub fn reactor(&self) -> &Rc<P> {
         &self.reactor
     }
 
@@ -271,7 +286,7 @@ impl Executor {
             self.wake_delay.borrow().delay(self.clock, self.timers.next());
         }
         let timeout = if busy { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
-        self.reactor.wait(timeout)?;
+        self.reactor.park(timeout)?;
         if !busy {
             self.tell(TaskEvent::Wakes);
         }

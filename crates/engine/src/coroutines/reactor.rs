@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
+use super::executor::Park;
 use crate::epoll::{Event, Interest, PollWaker, Poller};
 
 pub struct Reactor {
@@ -32,13 +33,14 @@ impl Reactor {
     pub fn new() -> io::Result<Self> {
         Ok(Self { poller: RefCell::new(Poller::new()?), sources: RefCell::default(), events: RefCell::default() })
     }
+}
 
-    pub fn waker(&self) -> PollWaker {
+impl Park for Reactor {
+    fn waker(&self) -> PollWaker {
         self.poller.borrow().waker()
     }
 
-    /// Sleeps until something happens, and wakes the coroutines that wait for it.
-    pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
+    fn park(&self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = self.events.borrow_mut();
         self.poller.borrow_mut().wait(&mut events, timeout)?;
         let mut sources = self.sources.borrow_mut();

@@ -1,0 +1,357 @@
+//! The `uring` engine: completions in place of readiness. Linux only.
+//!
+//! The other engines ask the kernel *when* a socket can be read, and then read it. This one hands the kernel the whole
+//! operation and is told when it is done. One system call hands over all operations that were queued since the last one
+//! and takes all results. Read the `coroutines` engine first: the executor, the timers and the job hand-over are the
+//! same, and the functions have the same names. Three things differ, all because the kernel works on its own:
+//!
+//! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are handed over by
+//!   value, and bytes that arrive come in a buffer of the ring, which the kernel chooses when they are there
+//!   ([`ring`]).
+//! - **Cancelling.** To drop a future does not end its operation: the kernel is asked to cancel it, and the result may
+//!   still come. A connection whose receive is under way is shut down before it is dropped.
+//! - **Descriptors.** Sockets are entries in tables of the rings, so the limit on open files does not limit fetches.
+//!
+//! Invariant: one coroutine per connection, and one receive under way per connection at most.
+
+pub mod ring;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use argiope_core::http::conn::Step;
+use argiope_core::http::session::{Completed, Session, SlotKey};
+use argiope_core::schedule::job::Job;
+use argiope_core::visit::Visit;
+use argiope_core::{ErrorKind, Failure, Time};
+
+use crate::channel::{StopMode, VisitSender};
+use crate::connecting::{ConnectStep, Connecting};
+use crate::coroutines::executor::{Executor, select, yield_now};
+use crate::coroutines::queue::JoinQueue;
+use crate::socket;
+use crate::task_slots::{SlotEvent, TaskSlots};
+use crate::timers::Alarm;
+use crate::worker::{JOB_BUFFER_CAPACITY, Worker};
+use ring::{Attempt, Connection, ReceivedBytes, Receiver, Rings};
+
+/// Runs a worker until it is told to stop.
+pub fn run(worker: Worker) -> io::Result<()> {
+    let executor = Executor::on(worker.clock, Rings::new(worker.rules.concurrency)?);
+    worker.is_ready();
+    let state = Rc::new(WorkerState::new(worker, &executor));
+    // What is unfinished when `receive` returns is cancelled, and closed with its ring.
+    executor.run(receive(state))
+}
+
+/// Whether this system has io_uring and allows it.
+pub fn probe() -> io::Result<()> {
+    Rings::new(1).map(drop)
+}
+
+/// What the coroutines of one thread share.
+struct WorkerState {
+    worker: Worker,
+    executor: Rc<Executor<Rings>>,
+    visit_sender: RefCell<VisitSender>,
+    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
+    work: JoinQueue<Box<Job>>,
+    /// Coroutines whose connection has room for a job.
+    slots: TaskSlots,
+    /// Wakes `receive`.
+    receiver: RefCell<Option<Waker>>,
+}
+
+/// What a session needs besides its connection.
+struct Waiting {
+    alarm: Alarm,
+    /// The slot under which the session is in the pool.
+    pooled: Option<SlotKey>,
+}
+
+/// The first coroutine: receives jobs and starts the others.
+async fn receive(state: Rc<WorkerState>) {
+    let mut jobs = Vec::new();
+    loop {
+        let stop = poll_fn(|cx| state.poll_jobs(cx, &mut jobs)).await;
+        if stop == Some(StopMode::Now) {
+            return;
+        }
+        for job in jobs.drain(..) {
+            start(&state, Box::new(job));
+        }
+        jobs.shrink_to(JOB_BUFFER_CAPACITY);
+        if stop == Some(StopMode::Drain) {
+            select(state.work.join(), poll_fn(|cx| state.poll_stop_now(cx))).await;
+            return state.visit_sender.borrow_mut().send();
+        }
+    }
+}
+
+/// Starts a job: with the coroutine whose connection has room for it, or with a new one.
+fn start(state: &Rc<WorkerState>, job: Box<Job>) {
+    match state.slots.give(job) {
+        Ok(()) => state.work.count_in(),
+        Err(job) => {
+            state.work.put(job);
+            state.executor.spawn(serve(Rc::clone(state)));
+        }
+    }
+}
+
+/// The life of a connection: connect, then drive the session until it closes.
+async fn serve(state: Rc<WorkerState>) {
+    let job = state.work.get().await;
+    let (connection, mut waiting, mut session) = match Box::pin(connect(&state, job)).await {
+        Ok(connected) => connected,
+        Err(visit) => return state.report(visit),
+    };
+    let mut receiver = connection.receiver();
+    drive(&state, &connection, &mut receiver, &mut waiting, &mut session).await;
+    state.leave_pool(&mut waiting);
+    if receiver.is_running() {
+        connection.shut_down().await;
+    }
+}
+
+/// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
+async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Connection, Waiting, Session), Box<Visit>> {
+    let worker = &state.worker;
+    let mut alarm = state.executor.alarm();
+    let mut connecting = Connecting::new(worker, job, state.now());
+    let open = |address| state.executor.reactor().connect(address);
+    loop {
+        match connecting.step(worker, open, Attempt::is_connected, || state.slots.evict()) {
+            ConnectStep::Connected(peer, attempt) => {
+                let Some(connection) = attempt.into_connection() else {
+                    let failure = Failure::new(ErrorKind::Unreachable, "the connection was lost");
+                    return Err(connecting.into_failure(worker, failure));
+                };
+                let session = connecting.into_session(worker, peer)?;
+                return Ok((connection, Waiting { alarm, pooled: None }, session));
+            }
+            ConnectStep::Failed(failure) => return Err(connecting.into_failure(worker, failure)),
+            ConnectStep::Wait(until) => {
+                poll_fn(|cx| {
+                    // Every attempt is polled, so that every one of them can wake this coroutine.
+                    match connecting.sockets().filter(|attempt| attempt.poll(cx).is_ready()).count() {
+                        0 => alarm.poll(until, state.now(), cx),
+                        _ => Poll::Ready(()),
+                    }
+                })
+                .await;
+            }
+        }
+    }
+}
+
+// anchor: uring-drive
+/// Does what the session needs until it closes. Nothing here asks whether a socket is ready: it sends, it receives, and
+/// it is woken when that is done.
+async fn drive<'a>(
+    state: &Rc<WorkerState>,
+    connection: &'a Connection,
+    receiver: &mut Receiver<'a>,
+    waiting: &mut Waiting,
+    session: &mut Session,
+) {
+    loop {
+        state.deliver(session);
+        match session.step() {
+            Step::Write(bytes) => {
+                let bytes = bytes.to_vec();
+                send(state, connection, receiver, waiting, session, bytes).await;
+                continue;
+            }
+            Step::Read => {}
+            Step::Pause => {
+                yield_now().await;
+                let until = session.deadline().min(state.now() + session.pause());
+                poll_fn(|cx| waiting.alarm.poll(until, state.now(), cx)).await;
+                session.expire(state.now());
+                session.resume(state.now());
+                continue;
+            }
+            Step::Done => return,
+        }
+        match poll_fn(|cx| state.poll_event(receiver, waiting, session, cx)).await {
+            Event::Received(result) => {
+                if state.feed(result, session) {
+                    // Yield, so that other connections are served.
+                    yield_now().await;
+                }
+            }
+            Event::Late => {
+                // Bytes that arrived while the thread was busy with another page are not the host's silence: their
+                // completion is in the ring, which is polled before this coroutine runs again.
+                yield_now().await;
+                let received = poll_fn(|cx| Poll::Ready(receiver.poll(cx))).await;
+                if let Poll::Ready(result) = received {
+                    state.feed(result, session);
+                }
+                session.expire(state.now());
+            }
+            Event::Slot(SlotEvent::Job(job)) => state.accept(waiting, session, job),
+            Event::Slot(SlotEvent::Evicted) => return,
+        }
+    }
+}
+// end: uring-drive
+
+/// Sends bytes of the session. The receive of the response is handed to the kernel in the same system call.
+async fn send<'a>(
+    state: &Rc<WorkerState>,
+    connection: &'a Connection,
+    receiver: &mut Receiver<'a>,
+    waiting: &mut Waiting,
+    session: &mut Session,
+    bytes: Vec<u8>,
+) {
+    let mut sending = connection.send(bytes);
+    let sent = poll_fn(|cx| {
+        if let Poll::Ready(result) = Pin::new(&mut sending).poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        receiver.start(cx);
+        waiting.alarm.poll(session.deadline(), state.now(), cx).map(|()| None)
+    })
+    .await;
+    match sent {
+        Some(Ok(count)) => session.wrote(count, state.now()),
+        Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+        Some(Err(error)) => session.broke(socket::broken(&error)),
+        None => {
+            session.expire(state.now());
+            if !matches!(session.step(), Step::Done) {
+                // How much of it was sent is not known.
+                session.broke(Failure::new(ErrorKind::Reset, "the peer did not take the request"));
+            }
+        }
+    }
+}
+
+/// What a waiting connection is woken by.
+enum Event {
+    Received(io::Result<ReceivedBytes>),
+    /// The deadline has passed.
+    Late,
+    /// A job for it, or its eviction.
+    Slot(SlotEvent),
+}
+
+impl WorkerState {
+    fn new(worker: Worker, executor: &Rc<Executor<Rings>>) -> Self {
+        let slots = TaskSlots::new(&worker);
+        executor.set_wake_delay(slots.wake_delay());
+        Self {
+            visit_sender: RefCell::new(worker.visit_sender.clone()),
+            worker,
+            executor: Rc::clone(executor),
+            work: JoinQueue::default(),
+            slots,
+            receiver: RefCell::default(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.executor.now()
+    }
+
+    /// Sends the visits so far, and takes the jobs that have come.
+    fn poll_jobs(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<StopMode>> {
+        if self.receiver.borrow().is_none() {
+            *self.receiver.borrow_mut() = Some(cx.waker().clone());
+            let waker = cx.waker().clone();
+            self.worker.job_queue.set_waker(move || waker.wake_by_ref());
+        }
+        self.visit_sender.borrow_mut().send();
+        let stop = self.worker.job_queue.take(jobs);
+        if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
+    }
+
+    /// While the last jobs end: ready when they are to be dropped too.
+    fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.poll_jobs(cx, &mut Vec::new()) {
+            Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
+    fn deliver(self: &Rc<Self>, session: &mut Session) {
+        while let Some(completed) = session.finished(self.now()) {
+            match completed {
+                Completed::Visit(visit) => self.report(visit),
+                Completed::Retry(job) => self.restart(job),
+            }
+        }
+    }
+
+    /// Starts a job again that is counted already.
+    fn restart(self: &Rc<Self>, job: Box<Job>) {
+        start(self, job);
+        self.work.done();
+    }
+
+    fn accept(self: &Rc<Self>, waiting: &mut Waiting, session: &mut Session, job: Box<Job>) {
+        let refused = session.accept(job, &self.worker.rules, self.now()).err();
+        if session.room() == 0 {
+            self.leave_pool(waiting);
+        }
+        if let Some(job) = refused {
+            self.restart(job);
+        }
+    }
+
+    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
+    fn leave_pool(self: &Rc<Self>, waiting: &mut Waiting) {
+        for job in self.slots.leave(&mut waiting.pooled) {
+            self.restart(job);
+        }
+    }
+
+    fn poll_event(
+        &self,
+        receiver: &mut Receiver<'_>,
+        waiting: &mut Waiting,
+        session: &Session,
+        cx: &mut Context<'_>,
+    ) -> Poll<Event> {
+        if (session.room() > 0 || waiting.pooled.is_some())
+            && let Poll::Ready(event) = self.slots.poll(session, &mut waiting.pooled, self.now(), cx)
+        {
+            return Poll::Ready(Event::Slot(event));
+        }
+        match receiver.poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Event::Received(result)),
+            Poll::Pending => waiting.alarm.poll(session.deadline(), self.now(), cx).map(|()| Event::Late),
+        }
+    }
+
+    /// Feeds the bytes that have arrived. Says whether more may be there already.
+    fn feed(&self, result: io::Result<ReceivedBytes>, session: &mut Session) -> bool {
+        match result {
+            Ok(bytes) if bytes.is_empty() => session.closed(self.now()),
+            Ok(bytes) => {
+                session.feed(&bytes, self.now());
+                return bytes.len() == bytes.capacity();
+            }
+            Err(error) => session.broke(socket::broken(&error)),
+        }
+        false
+    }
+
+    fn report(&self, visit: Box<Visit>) {
+        self.work.done();
+        self.slots.note(&visit, self.work.unfinished());
+        self.visit_sender.borrow_mut().push(visit);
+        // It is sent when `receive` runs, with the visits of all coroutines that run before it.
+        if let Some(receiver) = &*self.receiver.borrow() {
+            receiver.wake_by_ref();
+        }
+    }
+}
