@@ -22,7 +22,9 @@ fn all_engines_race_and_find_every_page() {
     let figures: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let racers = figures["racers"].as_array().unwrap();
     let names: Vec<_> = racers.iter().map(|racer| racer["engine"].as_str().unwrap()).collect();
-    assert_eq!(names, ["threads", "callbacks", "coroutines", "tokio"]);
+    // The fifth runs where the system allows io_uring.
+    assert_eq!(names[..4], ["threads", "callbacks", "coroutines", "tokio"]);
+    assert!(matches!(names[4..], [] | ["uring"]), "{names:?}");
     for racer in racers {
         assert_eq!((racer["cost"]["pages"].as_u64(), racer["cost"]["failed"].as_u64()), (Some(30), Some(0)), "{racer}");
         let (wall, ideal) = (racer["cost"]["wall"].as_f64().unwrap(), racer["ideal"].as_f64().unwrap());

@@ -88,6 +88,13 @@ fn threads_survive_random_kills() {
     kill_and_go_on("threads", kills(5), 4);
 }
 
+mod uring {
+    #[test]
+    fn survives_random_kills() {
+        super::kill_and_go_on("uring", super::kills(5), 5);
+    }
+}
+
 /// One signal drains, two leave at once; either way the same command goes on.
 #[test]
 fn signals_at_random_moments_lose_nothing() {

@@ -51,7 +51,7 @@ fn fetches_wait_for_files() {
     let words = BufReader::new(server.0.stderr.take().unwrap());
     let address = words.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server says where it is");
     let before = getrlimit(Resource::Nofile);
-    for kind in EngineKind::ALL {
+    for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
         setrlimit(Resource::Nofile, before).unwrap();
         let bench = Bench::new(kind, rules(|_| {}));
         setrlimit(Resource::Nofile, Rlimit { current: Some(50), maximum: before.maximum }).unwrap();

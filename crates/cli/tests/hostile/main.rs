@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use argiope_practice::hostile::{CaseSetup, catalogue as cases};
 
-const ENGINES: [&str; 4] = ["tokio", "coroutines", "callbacks", "threads"];
+const ENGINES: [&str; 5] = ["tokio", "coroutines", "callbacks", "threads", "uring"];
 
 /// Cases mostly wait: so many are crawled at the same time.
 const AT_ONCE: usize = 16;
