@@ -15,7 +15,7 @@ use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use rustix::process::Signal;
 
 /// A lease is short here, so that the tests are.
-const LEASE: &str = "4";
+const LEASE: &str = "2";
 
 /// A shared crawl in a folder of its own.
 struct Fleet {
@@ -143,7 +143,7 @@ fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn four_processes_crawl_what_one_does() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(plan(1, 60, 20));
@@ -174,7 +174,7 @@ fn four_processes_crawl_what_one_does() {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn killed_processes_lose_nothing_and_write_nothing_twice() {
     let cluster = RedisCluster::start();
     let kills = if is_long() { 100 } else { 6 };
@@ -197,7 +197,7 @@ fn killed_processes_lose_nothing_and_write_nothing_twice() {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn a_process_that_was_paused_past_its_lease_does_no_harm() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
@@ -206,7 +206,8 @@ fn a_process_that_was_paused_past_its_lease_does_no_harm() {
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
     practice.web.wait_requests(150, PATIENCE);
     signal(&processes[0], Signal::STOP);
-    std::thread::sleep(Duration::from_secs(8));
+    // Longer than its lease and the skew that the store tolerates.
+    std::thread::sleep(Duration::from_secs(4));
     signal(&processes[0], Signal::CONT);
     fleet.finish(processes);
     practice.check(&fleet.records());
@@ -215,7 +216,7 @@ fn a_process_that_was_paused_past_its_lease_does_no_harm() {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn primaries_that_die_lose_nothing() {
     let cluster = RedisCluster::start();
     let rounds = if is_long() { 20 } else { 1 };
@@ -244,7 +245,7 @@ fn primaries_that_die_lose_nothing() {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn the_limit_on_pages_is_exact_over_all_processes() {
     let cluster = RedisCluster::start();
     let practice = Practice::serve_with_headers(plan(5, 30, 20));
@@ -262,7 +263,7 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
 }
 
 #[test]
-#[ignore = "needs long, redis-server"]
+#[ignore = "needs redis-server"]
 fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
     let cluster = RedisCluster::single();
     let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(6, 20, 20) });

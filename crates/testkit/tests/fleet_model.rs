@@ -51,6 +51,7 @@ fn without_a_rule_a_promise_is_broken() {
         ("links before the page", FleetProtocol { links_first: false, ..full }),
         ("records before the settle", FleetProtocol { record_first: false, ..full }),
         ("waiting for a replica", FleetProtocol { wait: false, ..full }),
+        ("remembered answers to puts", FleetProtocol { remember_puts: false, ..full }),
     ]
     .into_iter()
     .filter(|(_, protocol)| search(ModelSetup { protocol: *protocol, ..ModelSetup::SMALL }, 3_000).is_ok())

@@ -80,7 +80,7 @@ pub struct FleetFlags {
     buckets: u32,
     /// How long a lease lasts, in seconds
     #[arg(long, value_name = "SECONDS", requires = "frontier", hide = true, default_value_t = 30,
-          value_parser = clap::value_parser!(u64).range(3..=600))]
+          value_parser = clap::value_parser!(u64).range(1..=600))]
     lease: u64,
 }
 

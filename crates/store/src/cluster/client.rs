@@ -1,5 +1,7 @@
 //! [`FleetClient`]: the operations on buckets, in batches.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use argiope_core::Link;
@@ -8,8 +10,11 @@ use redis::Value;
 use super::codec::{QueuedLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 
-/// How long the store keeps a lease, beyond what its owner counts: the skew between clocks that is tolerated.
+/// How long the store keeps a lease at most beyond what its owner counts: the skew between clocks that is tolerated.
 const SKEW_MS: u64 = 2_000;
+/// Scripts with this first line run on a node that is out of memory. Leases must be renewed and results settled there;
+/// only `put`, which is what fills a store, has to wait.
+const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
 
 /// All scripts.
 struct Scripts {
@@ -32,13 +37,13 @@ struct Scripts {
 
 impl Scripts {
     fn new() -> Self {
-        let of_bucket = |source: &str| Script::new([include_str!("lua/prelude.lua"), source].concat());
+        let of_bucket = |source: &str| Script::new([RUNS_WHEN_FULL, include_str!("lua/prelude.lua"), source].concat());
         let of_pool = |source: &str| Script::new(source.to_owned());
         Self {
             acquire: of_bucket(include_str!("lua/acquire.lua")),
             renew: of_bucket(include_str!("lua/renew.lua")),
             release: of_bucket(include_str!("lua/release.lua")),
-            put: of_bucket(include_str!("lua/put.lua")),
+            put: Script::new([include_str!("lua/prelude.lua"), include_str!("lua/put.lua")].concat()),
             take: of_bucket(include_str!("lua/take.lua")),
             settle: of_bucket(include_str!("lua/settle.lua")),
             give_back: of_bucket(include_str!("lua/give_back.lua")),
@@ -60,6 +65,9 @@ pub struct FleetClient {
     scripts: Arc<Scripts>,
     name: String,
     owner: String,
+    /// What remembered answers to puts are known by: the client, and the number of its last put.
+    client_id: u64,
+    puts: u64,
 }
 
 /// A bucket that was acquired.
@@ -90,6 +98,8 @@ pub struct PutResult {
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
     pub token: LeaseToken,
+    /// Counts the takes of this token from 1. The same number again is answered with what it leased before.
+    pub number: u64,
     pub room: usize,
     /// For hosts that are not named.
     pub others: usize,
@@ -142,7 +152,15 @@ pub struct BucketState {
 
 impl FleetClient {
     pub fn new(nodes: Nodes, name: &str, owner: &str) -> Self {
-        Self { nodes, scripts: Arc::new(Scripts::new()), name: name.to_owned(), owner: owner.to_owned() }
+        let client_id = RandomState::new().hash_one(owner);
+        Self {
+            nodes,
+            scripts: Arc::new(Scripts::new()),
+            name: name.to_owned(),
+            owner: owner.to_owned(),
+            client_id,
+            puts: 0,
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -166,21 +184,15 @@ impl FleetClient {
             .collect()
     }
 
-    fn script<'a>(
-        &self,
-        script: &'a Script,
-        bucket: u32,
-        arguments: Vec<Vec<u8>>,
-        repeatable: bool,
-    ) -> StoreCommand<'a> {
+    fn script<'a>(&self, script: &'a Script, bucket: u32, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let keys = self.bucket_keys(bucket);
         let key = keys.first().cloned().unwrap_or_default();
-        StoreCommand { key, kind: Kind::Script { script, keys, arguments }, repeatable }
+        StoreCommand { key, kind: Kind::Script { script, keys, arguments } }
     }
 
     fn pool<'a>(&self, script: &'a Script, arguments: Vec<Vec<u8>>) -> StoreCommand<'a> {
         let key = self.crawl_key("pool");
-        StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments }, repeatable: true }
+        StoreCommand { key: key.clone(), kind: Kind::Script { script, keys: vec![key], arguments } }
     }
 
     fn held(&self, token: LeaseToken) -> Vec<Vec<u8>> {
@@ -191,13 +203,13 @@ impl FleetClient {
     /// out only where the bucket has a quota.
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let until = number(lease_ms + SKEW_MS);
+        let until = number(store_lease_ms(lease_ms));
         let commands: Vec<_> = buckets
             .iter()
             .map(|bucket| {
                 let limited = number(u64::from(is_limited));
                 let arguments = vec![self.owner.clone().into_bytes(), until.clone(), limited];
-                self.script(&scripts.acquire, *bucket, arguments, true)
+                self.script(&scripts.acquire, *bucket, arguments)
             })
             .collect();
         let answers = self.nodes.run(&commands, true);
@@ -219,12 +231,12 @@ impl FleetClient {
     /// Renews leases: for each whether it still holds.
     pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let until = number(lease_ms + SKEW_MS);
+        let until = number(store_lease_ms(lease_ms));
         let commands: Vec<_> = tokens
             .iter()
             .map(|token| {
                 let arguments = [self.held(*token), vec![until.clone()]].concat();
-                self.script(&scripts.renew, token.bucket, arguments, true)
+                self.script(&scripts.renew, token.bucket, arguments)
             })
             .collect();
         self.nodes.run(&commands, true).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
@@ -234,24 +246,43 @@ impl FleetClient {
     pub fn release(&mut self, tokens: &[LeaseToken]) -> Result<(), Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> =
-            tokens.iter().map(|token| self.script(&scripts.release, token.bucket, self.held(*token), true)).collect();
+            tokens.iter().map(|token| self.script(&scripts.release, token.bucket, self.held(*token))).collect();
         self.nodes.run(&commands, true).into_iter().try_for_each(|answer| answer.map(drop))
     }
 
-    /// Puts links into their buckets. Returns once they are replicated; safe to repeat.
+    /// Puts links into their buckets. Returns once they are replicated; safe to repeat. Which links are new is said by
+    /// the attempt that was answered: one that was repeated calls what an earlier attempt inserted known.
     pub fn put(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+        self.put_numbered(batches, 0)
+    }
+
+    /// The same for callers that need to know which links are new. The store remembers the answer for a while, so an
+    /// attempt that is repeated is answered as the first one was. A bucket may be named once.
+    pub fn put_exactly(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+        self.puts += 1;
+        self.put_numbered(batches, self.puts)
+    }
+
+    fn put_numbered(
+        &mut self,
+        batches: &[(u32, Vec<QueuedLink>)],
+        put_number: u64,
+    ) -> Result<Vec<PutResult>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut orders = Vec::new();
         let commands: Vec<_> = batches
             .iter()
             .map(|(bucket, links)| {
-                // Links of one host and depth are one group.
-                let mut order: Vec<usize> = (0..links.len()).collect();
+                // Links of one host and depth are one group. Of equal links the first one counts, as it does where
+                // they are put one by one: sorting by depth must not let another one take its place.
+                let mut seen = HashSet::new();
+                let mut order: Vec<usize> =
+                    (0..links.len()).filter(|index| seen.insert(links[*index].fingerprint)).collect();
                 order.sort_by(|a, b| {
                     let (a, b) = (&links[*a], &links[*b]);
                     (&a.host, a.depth).cmp(&(&b.host, b.depth))
                 });
-                let mut arguments = Vec::new();
+                let mut arguments = vec![number(put_number)];
                 let mut groups =
                     order.chunk_by(|a, b| links[*a].host == links[*b].host && links[*a].depth == links[*b].depth);
                 while let Some(group @ [first, ..]) = groups.next() {
@@ -262,16 +293,20 @@ impl FleetClient {
                         arguments.extend([link.fingerprint.to_be_bytes().to_vec(), link.bytes.clone()]);
                     }
                 }
-                orders.push(order);
-                self.script(&scripts.put, *bucket, arguments, true)
+                orders.push((links.len(), order));
+                let mut command = self.script(&scripts.put, *bucket, arguments);
+                if let Kind::Script { keys, .. } = &mut command.kind {
+                    keys.push(format!("{{{}:{bucket}}}put:{:x}", self.name, self.client_id));
+                }
+                command
             })
             .collect();
         let answers = self.nodes.run(&commands, true);
         let mut results = Vec::new();
-        for (order, answer) in orders.into_iter().zip(answers) {
+        for ((count, order), answer) in orders.into_iter().zip(answers) {
             let reply = array(answer?);
             let flags = reply.first().map(bytes).unwrap_or_default();
-            let mut new = vec![false; order.len()];
+            let mut new = vec![false; count];
             for (index, flag) in order.into_iter().zip(flags) {
                 new[index] = flag == b'1';
             }
@@ -280,19 +315,19 @@ impl FleetClient {
         Ok(results)
     }
 
-    /// Leases links. A lost reply is an error: what was leased then is known to nobody but the store, and only a new
-    /// epoch puts it back. `None` where the bucket has another owner or epoch.
+    /// Leases links. `None` where the bucket has another owner or epoch. After an error the same numbers are to be used
+    /// again: what was leased already is answered once more.
     pub fn take(&mut self, requests: &[TakeRequest]) -> Result<Vec<Option<TakeResult>>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
             .iter()
             .map(|request| {
                 let mut arguments = self.held(request.token);
-                arguments.extend([number(request.room as u64), number(request.others as u64)]);
+                arguments.extend([number(request.number), number(request.room as u64), number(request.others as u64)]);
                 for (host, room) in &request.hosts {
                     arguments.extend([host.as_bytes().to_vec(), number(*room as u64)]);
                 }
-                self.script(&scripts.take, request.token.bucket, arguments, false)
+                self.script(&scripts.take, request.token.bucket, arguments)
             })
             .collect();
         let answers = self.nodes.run(&commands, true);
@@ -315,7 +350,7 @@ impl FleetClient {
                 for (host, note) in &request.notes {
                     arguments.extend([host.as_bytes().to_vec(), note.clone()]);
                 }
-                self.script(&scripts.settle, request.token.bucket, arguments, true)
+                self.script(&scripts.settle, request.token.bucket, arguments)
             })
             .collect();
         let answers = self.nodes.run(&commands, true);
@@ -340,7 +375,7 @@ impl FleetClient {
                 link.bytes.clone(),
             ]);
         }
-        let command = self.script(&scripts.give_back, token.bucket, arguments, true);
+        let command = self.script(&scripts.give_back, token.bucket, arguments);
         let answer = self.one(command)?;
         Ok(array(answer).first().is_some_and(|done| integer(done) == 1))
     }
@@ -349,7 +384,7 @@ impl FleetClient {
     pub fn is_known(&mut self, bucket: u32, fingerprint: u64) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let arguments = vec![fingerprint.to_be_bytes().to_vec()];
-        let command = self.script(&scripts.known, bucket, arguments, true);
+        let command = self.script(&scripts.known, bucket, arguments);
         Ok(integer(&self.read(command)?) == 1)
     }
 
@@ -402,8 +437,7 @@ impl FleetClient {
     /// The counts of all buckets once more, replicated.
     pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let commands: Vec<_> =
-            (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new(), true)).collect();
+        let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
         let answers = self.nodes.run(&commands, true);
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -456,7 +490,7 @@ impl FleetClient {
         if transfer == 0 {
             return Ok(0);
         }
-        let credit = self.script(&scripts.credit, bucket, vec![number(transfer), number(amount)], true);
+        let credit = self.script(&scripts.credit, bucket, vec![number(transfer), number(amount)]);
         self.one(credit)?;
         let granted = self.pool(&scripts.granted, vec![id, number(transfer)]);
         self.one(granted)?;
@@ -466,7 +500,7 @@ impl FleetClient {
     /// Moves the pages that an idle bucket does not need back to the pool; how many.
     pub fn refund(&mut self, token: LeaseToken) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
-        let refund = self.script(&scripts.refund, token.bucket, self.held(token), true);
+        let refund = self.script(&scripts.refund, token.bucket, self.held(token));
         let reply = array(self.one(refund)?);
         let [transfer, amount] = [0, 1].map(|index| reply.get(index).map_or(0, integer));
         if transfer == 0 {
@@ -474,7 +508,7 @@ impl FleetClient {
         }
         let accept = self.pool(&scripts.accept, vec![number(token.bucket), number(transfer), number(amount)]);
         self.one(accept)?;
-        let refunded = self.script(&scripts.refunded, token.bucket, vec![number(transfer)], true);
+        let refunded = self.script(&scripts.refunded, token.bucket, vec![number(transfer)]);
         self.one(refunded)?;
         Ok(amount)
     }
@@ -514,7 +548,7 @@ impl FleetClient {
 }
 
 fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
-    StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts), repeatable: true }
+    StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts) }
 }
 
 fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
@@ -541,6 +575,11 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         result.hosts.push(TakenHost { host, left: integer(left), links });
     }
     Ok(Some(result))
+}
+
+/// How long the store keeps a lease that its owner counts as this long.
+fn store_lease_ms(lease_ms: u64) -> u64 {
+    lease_ms + SKEW_MS.min(lease_ms / 3)
 }
 
 fn number(value: impl Into<u64>) -> Vec<u8> {

@@ -18,6 +18,9 @@ const CONNECT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a node that had no replica is believed to have none.
 const RECHECK: Duration = Duration::from_secs(1);
+/// How long one `WAIT` waits for a replica, in milliseconds, and how many are sent before the writes are sent again.
+const WAIT_MS: u64 = 500;
+const WAITS: usize = 4;
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;
 
@@ -35,13 +38,12 @@ impl Script {
     }
 }
 
-/// One command, and the key whose slot decides which node gets it.
+/// One command, and the key whose slot decides which node gets it. Every command may be sent again when its reply was
+/// lost: the scripts are idempotent.
 #[derive(Clone)]
 pub struct StoreCommand<'a> {
     pub key: String,
     pub kind: Kind<'a>,
-    /// Whether it may be sent again when its reply was lost.
-    pub repeatable: bool,
 }
 
 #[derive(Clone)]
@@ -292,7 +294,7 @@ impl Nodes {
             }
             let wait = replicate && !self.is_alone(&node);
             if wait {
-                bytes.extend(redis::cmd("WAIT").arg(1).arg(500).get_packed_command());
+                bytes.extend(wait_command());
             }
             self.traffic.commands += indexes.len() as u64;
             self.traffic.round_trips += 1;
@@ -342,23 +344,17 @@ impl Nodes {
                             },
                             _ if replicate && !is_replicated => {
                                 *fault = format!("{}:{}: no replica confirms writes", node.0, node.1);
-                                pause = true;
-                                if !commands[index].repeatable {
-                                    answers[index] = Some(Err(Unreachable::passing(fault.clone())));
-                                }
+                                (moved, pause) = (true, true);
                             }
                             value => answers[index] = Some(Ok(value)),
                         }
                     }
                 }
                 Err(error) => {
-                    *fault = error.message.clone();
+                    *fault = error.message;
                     self.by_address.remove(&node);
+                    // Whether these were executed is not known: they are sent again.
                     (moved, pause) = (true, true);
-                    // Whether these were executed is not known.
-                    for index in indexes.into_iter().filter(|index| !commands[*index].repeatable) {
-                        answers[index] = Some(Err(error.clone()));
-                    }
                 }
             }
         }
@@ -389,19 +385,29 @@ impl Nodes {
         if !replicate {
             return Ok((values, true));
         }
-        let confirmed = matches!(connection.recv_response().map_err(fail)?, Value::Int(count) if count >= 1);
-        if confirmed {
-            self.single_copy = false;
-            return Ok((values, true));
+        // What was executed is waited for again, and not sent again, as long as its connection lasts.
+        for _ in 0..WAITS {
+            match self.connect(node)?.recv_response().map_err(fail)? {
+                Value::Int(count) if count >= 1 => {
+                    self.single_copy = false;
+                    return Ok((values, true));
+                }
+                Value::Int(_) => {}
+                // The node became a replica: another one has its slots.
+                _ => break,
+            }
+            // A node whose replica is dead or was never there accepts writes alone. One whose replica is only out of
+            // reach may have been replaced by it already.
+            if self.has_no_replica(node)? {
+                self.single_copy = true;
+                self.alone.insert(node.clone(), Instant::now());
+                return Ok((values, true));
+            }
+            self.connect(node)?.send_packed_command(&wait_command()).map_err(fail)?;
         }
-        // A node whose replica is dead or was never there accepts writes alone. One whose replica is only out of reach
-        // may have been replaced by it already.
-        let alone = self.has_no_replica(node)?;
-        if alone {
-            self.single_copy = true;
-            self.alone.insert(node.clone(), Instant::now());
-        }
-        Ok((values, alone))
+        // A reply may still be on its way.
+        self.by_address.remove(node);
+        Ok((values, false))
     }
 
     /// Whether a node is known to have no replica: `WAIT` would only cost time.
@@ -449,6 +455,10 @@ struct Attempt {
     with_source: bool,
     /// Where a slot is being moved to.
     ask: HashMap<usize, (String, u16)>,
+}
+
+fn wait_command() -> Vec<u8> {
+    redis::cmd("WAIT").arg(1).arg(WAIT_MS).get_packed_command()
 }
 
 /// `SLOT HOST:PORT`.

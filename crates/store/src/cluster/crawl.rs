@@ -1,15 +1,12 @@
 //! The crawl that a fleet works on: its settings, which the first process decides, and its processes.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 use serde::{Deserialize, Serialize};
 
 use super::client::{FleetClient, bytes};
 use super::connection::Unreachable;
-
-/// A process that was not heard of for this long does not count.
-const SILENT_MS: u64 = 15_000;
 
 /// What holds for all processes of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +97,9 @@ pub struct Members {
 }
 
 impl Members {
-    /// Says that this process is alive, and counts the others.
-    pub(super) fn beat(client: &mut FleetClient, buckets: usize) -> Result<Self, Unreachable> {
+    /// Says that this process is alive, and counts the others that were heard of since `silent`.
+    pub(super) fn beat(client: &mut FleetClient, buckets: usize, silent: Duration) -> Result<Self, Unreachable> {
+        let silent_ms = silent.as_millis() as u64;
         let key = client.crawl_key("members");
         let now_ms = store_time(client, &key)?;
         let info = MemberInfo {
@@ -113,9 +111,9 @@ impl Members {
         let text = serde_json::to_vec(&info).unwrap_or_default();
         client.plain(&key, &[b"HSET", key.as_bytes(), info.id.as_bytes(), &text], false)?;
         let all = Self::all(client)?;
-        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + SILENT_MS > now_ms).collect();
+        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + silent_ms > now_ms).collect();
         let place = live.iter().position(|member| member.id == info.id).unwrap_or(0);
-        for gone in all.iter().filter(|member| member.at + 4 * SILENT_MS < now_ms) {
+        for gone in all.iter().filter(|member| member.at + 4 * silent_ms < now_ms) {
             client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()], false)?;
         }
         Ok(Self { live: live.len().max(1), place, now_ms })

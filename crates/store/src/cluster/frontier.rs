@@ -27,11 +27,18 @@ pub struct BlockingFrontier {
     key: u64,
     buckets: u32,
     names: LaneNames,
-    /// Epoch and last sequence number of the buckets that are held.
-    held: HashMap<u32, (u64, u64)>,
+    held: HashMap<u32, HeldEpoch>,
     queued: HashMap<LaneId, u64>,
     leased: HashSet<u64>,
     counts: Counts,
+}
+
+/// A bucket that is held, with the numbers of its last settle and its last take.
+#[derive(Clone, Copy, Default)]
+struct HeldEpoch {
+    epoch: u64,
+    settles: u64,
+    takes: u64,
 }
 
 impl BlockingFrontier {
@@ -49,14 +56,14 @@ impl BlockingFrontier {
     }
 
     fn token(&mut self, bucket: u32) -> Result<LeaseToken, StoreError> {
-        if let Some((epoch, _)) = self.held.get(&bucket) {
-            return Ok(LeaseToken { bucket, epoch: *epoch });
+        if let Some(held) = self.held.get(&bucket) {
+            return Ok(LeaseToken { bucket, epoch: held.epoch });
         }
         let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, false)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
         };
-        self.held.insert(bucket, (acquired.epoch, 0));
+        self.held.insert(bucket, HeldEpoch { epoch: acquired.epoch, ..HeldEpoch::default() });
         Ok(LeaseToken { bucket, epoch: acquired.epoch })
     }
 
@@ -77,7 +84,7 @@ impl Frontier for BlockingFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let bucket = bucket_of(link.url.host(), self.buckets);
         let stored = QueuedLink::new(link, self.key);
-        let put = self.client.get_mut().put(&[(bucket, vec![stored])])?;
+        let put = self.client.get_mut().put_exactly(&[(bucket, vec![stored])])?;
         if put.first().is_none_or(|put| put.new.first() != Some(&true)) {
             return Ok(None);
         }
@@ -100,7 +107,7 @@ impl Frontier for BlockingFrontier {
             places.push(indexes);
             grouped.push((bucket, batch));
         }
-        let results = self.client.get_mut().put(&grouped)?;
+        let results = self.client.get_mut().put_exactly(&grouped)?;
         let mut put = Put { new: vec![false; links.len()], lanes: Vec::new() };
         for (indexes, result) in places.into_iter().zip(results) {
             for (index, _) in indexes.into_iter().zip(result.new).filter(|(_, new)| *new) {
@@ -126,10 +133,14 @@ impl Frontier for BlockingFrontier {
         let Some(host) = self.names.name(lane).map(Box::<str>::from) else { return Ok(Vec::new()) };
         let token = self.token(bucket_of(&host, self.buckets))?;
         let room = room.min(1 << 20);
-        let request = TakeRequest { token, room, others: 0, hosts: vec![(host, room)] };
+        let number = self.held.get(&token.bucket).map_or(0, |held| held.takes) + 1;
+        let request = TakeRequest { token, number, room, others: 0, hosts: vec![(host, room)] };
         let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
+        if let Some(held) = self.held.get_mut(&token.bucket) {
+            held.takes = number;
+        }
         let mut links = Vec::new();
         for host in result.hosts {
             links.extend(host.links);
@@ -144,14 +155,13 @@ impl Frontier for BlockingFrontier {
     fn settle(&mut self, link: &Link, _fate: Fate<'_>) -> Result<(), StoreError> {
         let fingerprint = self.end_lease(link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        let last = self.held.get_mut(&token.bucket).map(|(_, last)| last);
-        let sequence = last.map_or(1, |last| {
-            *last += 1;
-            *last
-        });
+        let sequence = self.held.get(&token.bucket).map_or(0, |held| held.settles) + 1;
         let request = SettleRequest { token, sequence, pages: 1, fingerprints: vec![fingerprint], notes: Vec::new() };
         if let Some(Err(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
+        }
+        if let Some(held) = self.held.get_mut(&token.bucket) {
+            held.settles = sequence;
         }
         self.counts.leased -= 1;
         self.counts.settled += 1;

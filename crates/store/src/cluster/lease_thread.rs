@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest};
+use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest, TakeResult};
 use super::connection::Unreachable;
 use super::crawl::{FleetSettings, Members};
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
@@ -21,7 +21,7 @@ const ROOM: usize = 512;
 const AHEAD_IN_ALL: usize = 100_000;
 /// Pages that a bucket gets from the pool at a time.
 const PORTION: u64 = 8;
-/// How often all buckets are looked at.
+/// How often all buckets are looked at, where leases are long.
 const SURVEY_EVERY: Duration = Duration::from_secs(1);
 /// How long the thread sleeps at most.
 const TICK: Duration = Duration::from_millis(200);
@@ -43,7 +43,20 @@ impl LeaseTimes {
     fn lease_ms(self) -> u64 {
         self.lease.as_millis() as u64
     }
+
+    fn survey_every(self) -> Duration {
+        SURVEY_EVERY.min(self.lease / 4)
+    }
+
+    /// A process that was silent for this long does not count any more. It is less than a lease, so that its buckets
+    /// are divided among the others as soon as they are free.
+    fn silent(self) -> Duration {
+        self.lease * 3 / 4
+    }
 }
+
+/// What earlier owners noted about hosts.
+type HostNotes = HashMap<(u32, Box<str>), Vec<u8>>;
 
 pub struct LeaseThread {
     pub client: FleetClient,
@@ -64,6 +77,8 @@ pub struct LeaseThread {
 
 struct Held {
     epoch: u64,
+    /// The number of the last take that was answered.
+    takes: u64,
     hosts: HashMap<Box<str>, Ahead>,
     queued: u64,
     wants: bool,
@@ -180,7 +195,7 @@ impl LeaseThread {
             self.renew()?;
         }
         self.take()?;
-        if self.last_survey.is_none_or(|last| last.elapsed() >= SURVEY_EVERY) {
+        if self.last_survey.is_none_or(|last| last.elapsed() >= self.times.survey_every()) {
             self.survey()?;
             self.last_survey = Some(Instant::now());
             self.take()?;
@@ -220,23 +235,30 @@ impl LeaseThread {
                 .hosts
                 .iter()
                 .map(|(host, ahead)| (host.clone(), if ahead.links < LOW { AHEAD - ahead.links } else { 0 }));
-            requests.push(TakeRequest { token, room: ROOM, others: AHEAD, hosts: hosts.collect() });
+            requests.push(TakeRequest {
+                token,
+                number: held.takes + 1,
+                room: ROOM,
+                others: AHEAD,
+                hosts: hosts.collect(),
+            });
         }
         if requests.is_empty() {
             return Ok(());
         }
-        // A lost reply means links that only a new epoch gives back.
-        let results = self.client.take(&requests).inspect_err(|fault| {
-            self.shared.tell(LeaseEvent::Lost(format!("an answer of the store was lost: {}", fault.message)));
+        // Where this fails, the same numbers are asked for again, and are answered with what was leased by then.
+        let (results, mut notes) = self.take_with_notes(&requests).inspect_err(|_| {
+            for request in &requests {
+                self.held.entry(request.token.bucket).and_modify(|held| held.wants = true);
+            }
         })?;
-        let mut wanted = Vec::new();
-        let mut taken = Vec::new();
         for (request, result) in requests.iter().zip(results) {
             let bucket = request.token.bucket;
             let (Some(result), Some(held)) = (result, self.held.get_mut(&bucket)) else {
                 self.shared.tell(LeaseEvent::Lost(format!("another process has taken over bucket {bucket}")));
                 return Ok(());
             };
+            held.takes = request.number;
             held.queued = result.queued;
             held.quota = result.quota;
             // The room was used up: there may be more.
@@ -248,25 +270,36 @@ impl LeaseThread {
                 ahead.links += host.links.len();
                 ahead.left = host.left;
                 self.ahead += host.links.len();
-                if !std::mem::replace(&mut ahead.is_noted, true) {
-                    wanted.push((bucket, host.host.clone()));
-                }
-                taken.push((bucket, host));
+                ahead.is_noted = true;
+                let note = notes.remove(&(bucket, host.host.clone()));
+                self.shared.tell(LeaseEvent::Taken { bucket, host, note });
             }
-        }
-        let notes = self.client.notes(&wanted)?;
-        let mut notes: HashMap<(u32, Box<str>), Vec<u8>> =
-            wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
-        for (bucket, host) in taken {
-            let note = notes.remove(&(bucket, host.host.clone()));
-            self.shared.tell(LeaseEvent::Taken { bucket, host, note });
         }
         Ok(())
     }
 
+    /// Leases links, and reads the notes about the hosts that come up for the first time.
+    fn take_with_notes(
+        &mut self,
+        requests: &[TakeRequest],
+    ) -> Result<(Vec<Option<TakeResult>>, HostNotes), Unreachable> {
+        let results = self.client.take(requests)?;
+        let mut wanted = Vec::new();
+        for (request, result) in requests.iter().zip(&results) {
+            let bucket = request.token.bucket;
+            let Some(held) = self.held.get(&bucket) else { continue };
+            let hosts = result.iter().flat_map(|result| &result.hosts).map(|host| &host.host);
+            let is_noted = |host: &str| held.hosts.get(host).is_some_and(|ahead| ahead.is_noted);
+            wanted.extend(hosts.filter(|host| !is_noted(host)).map(|host| (bucket, host.clone())));
+        }
+        let notes = self.client.notes(&wanted)?;
+        let notes = wanted.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
+        Ok((results, notes))
+    }
+
     /// Looks at all buckets and all processes: what to acquire, what to release, and whether the crawl is over.
     fn survey(&mut self) -> Result<(), Unreachable> {
-        let members = Members::beat(&mut self.client, self.held.len())?;
+        let members = Members::beat(&mut self.client, self.held.len(), self.times.silent())?;
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
         let totals = FleetTotals {
@@ -365,7 +398,8 @@ impl LeaseThread {
         }
         for Acquired { bucket, epoch, queued, had_owner } in acquired {
             let quota = is_limited.then_some(0);
-            let held = Held { epoch, hosts: HashMap::new(), queued, wants: queued > 0, leaving: false, quota };
+            let held =
+                Held { epoch, takes: 0, hosts: HashMap::new(), queued, wants: queued > 0, leaving: false, quota };
             self.held.insert(bucket, held);
             self.shared.tell(LeaseEvent::Acquired { bucket, epoch, had_owner });
         }

@@ -46,6 +46,10 @@ pub struct FleetProtocol {
     pub second_pass: bool,
     /// A transfer of quota is credited once.
     pub number_transfers: bool,
+    /// A put that is repeated is answered as it was the first time.
+    pub remember_puts: bool,
+    /// A take that is repeated is answered with what it leased the first time.
+    pub number_takes: bool,
 }
 
 impl FleetProtocol {
@@ -61,6 +65,8 @@ impl FleetProtocol {
         count_known: true,
         second_pass: true,
         number_transfers: true,
+        remember_puts: true,
+        number_takes: true,
     };
 }
 
@@ -128,6 +134,17 @@ struct World {
     started: BTreeMap<usize, ModelToken>,
     report: ScheduleReport,
     links: Vec<Vec<ModelPage>>,
+    tallies: Vec<PutTally>,
+}
+
+/// The puts of one page.
+#[derive(Clone, Copy, Debug, Default)]
+struct PutTally {
+    begun: u32,
+    /// Answered, and replicated.
+    done: u32,
+    /// Answered with "new".
+    new: u32,
 }
 
 impl World {
@@ -164,6 +181,7 @@ impl World {
             started: BTreeMap::new(),
             report: ScheduleReport::default(),
             links,
+            tallies: vec![PutTally::default(); setup.pages as usize],
         }
     }
 
@@ -223,6 +241,11 @@ impl World {
             Content::Reply(reply) => {
                 if let Some(process) = self.processes.iter_mut().find(|process| process.id == message.process) {
                     process.receive(message.task, message.call, reply, self.now, self.setup.protocol);
+                    for (page, is_new) in process.put_answers.drain(..) {
+                        let tally = &mut self.tallies[page as usize];
+                        tally.done += 1;
+                        tally.new += u32::from(is_new);
+                    }
                 }
             }
         }
@@ -275,6 +298,11 @@ impl World {
                 process::Effect::Send { task, call, request } => {
                     self.net.push(Message { process: id, task, call, content: Content::ModelRequest(request) });
                 }
+                process::Effect::BeginPut { pages } => {
+                    for page in pages {
+                        self.tallies[page as usize].begun += 1;
+                    }
+                }
                 process::Effect::Start { bucket, token } => self.check_start(bucket, token)?,
                 process::Effect::Write { bucket, token, number, page } => {
                     let token =
@@ -316,6 +344,11 @@ impl World {
         }
         if records != expected {
             return Err(format!("the end was found with {records} of {expected} records"));
+        }
+        for (page, PutTally { begun, done, new }) in self.tallies.iter().enumerate().skip(1) {
+            if *new > 1 || (*new == 0 && *done > 0 && done == begun) {
+                return Err(format!("page {page} was put {begun} times, answered {done} times, {new} times as new"));
+            }
         }
         let all_known: usize = self.store.buckets.iter().map(|node| node.replica.known.len()).sum();
         if self.setup.max_pages.is_none() && all_known != self.setup.pages as usize {

@@ -1,7 +1,7 @@
 //! A simulated process: for every bucket one task that works and one that renews its lease, and one task that looks for
 //! the end.
 //!
-//! A process that is surprised (a refusal, a lost reply to `take`, a lease that ended) forgets what it holds of the
+//! A process that is surprised (a refusal, a lease that ended) forgets what it holds of the
 //! bucket and acquires it anew: the same path as after a kill.
 
 use std::collections::VecDeque;
@@ -29,6 +29,10 @@ pub enum Effect {
         bucket: usize,
         token: ModelToken,
     },
+    /// Links are put for the first time.
+    BeginPut {
+        pages: Vec<ModelPage>,
+    },
     /// A record becomes durable.
     Write {
         bucket: usize,
@@ -50,7 +54,11 @@ pub struct Turn<'a> {
 pub struct Process {
     pub id: ProcessId,
     pub paused: bool,
+    /// Pages of the puts that were answered since the last look, and whether they were new.
+    pub put_answers: Vec<(ModelPage, bool)>,
     calls: u64,
+    /// Puts that were begun.
+    puts: u32,
     work: Vec<Work>,
     end: EndTask,
 }
@@ -71,6 +79,8 @@ struct Own {
     until: u64,
     /// The number of the last settle.
     number: u32,
+    /// The number of the last take that was answered.
+    takes: u32,
     taken: VecDeque<ModelPage>,
 }
 
@@ -105,10 +115,14 @@ enum Step {
     Put {
         page: ModelPage,
         targets: Vec<(usize, Vec<ModelPage>)>,
+        /// The number of the put to the first target, once it was begun.
+        number: Option<u32>,
     },
     PutWait {
         page: ModelPage,
         targets: Vec<(usize, Vec<ModelPage>)>,
+        number: Option<u32>,
+        answer: Vec<bool>,
         version: ModelVersion,
     },
     Write(ModelPage),
@@ -147,7 +161,7 @@ struct EndTask {
 impl Process {
     pub fn new(id: ProcessId, buckets: usize) -> Self {
         let work = (0..buckets).map(|_| Work::default()).collect();
-        Self { id, paused: false, calls: 0, work, end: EndTask::default() }
+        Self { id, paused: false, put_answers: Vec::new(), calls: 0, puts: 0, work, end: EndTask::default() }
     }
 
     pub fn has_found_end(&self) -> bool {
@@ -192,8 +206,8 @@ impl Process {
                 return;
             }
             match request {
-                // Whether links were leased is not known: a new epoch puts them back.
-                ModelRequest::Take { .. } => work.forget(),
+                // Without a number, whether links were leased is not known: a new epoch puts them back.
+                ModelRequest::Take { .. } if !turn.protocol.number_takes => work.forget(),
                 ModelRequest::Acquire { .. } => work.step = Step::Idle,
                 request => {
                     let request = request.clone();
@@ -227,14 +241,22 @@ impl Process {
                 }
                 None => {
                     work.step = Step::Take;
-                    self.send(task, ModelRequest::Take { bucket, token }, turn);
+                    let number = own.takes + 1;
+                    self.send(task, ModelRequest::Take { bucket, token, number }, turn);
                 }
             },
             Step::Fetch(page) if !turn.protocol.links_first => work.step = Step::Write(page),
             Step::Fetch(page) | Step::Fetched(page) => work.step = work.put(page, turn, buckets),
-            Step::Put { targets, page } => match targets.first() {
+            Step::Put { targets, page, number } => match targets.first() {
                 Some((target, pages)) => {
-                    let request = ModelRequest::Put { bucket: *target, pages: pages.clone() };
+                    let number = number.unwrap_or_else(|| {
+                        turn.out.push(Effect::BeginPut { pages: pages.clone() });
+                        self.puts += 1;
+                        self.puts
+                    });
+                    let (target, pages) = (*target, pages.clone());
+                    work.step = Step::Put { targets, page, number: Some(number) };
+                    let request = ModelRequest::Put { bucket: target, from: (self.id, bucket), number, pages };
                     self.send(task, request, turn);
                 }
                 None => work.step = if turn.protocol.links_first { Step::Write(page) } else { Step::Idle },
@@ -341,7 +363,7 @@ impl Process {
             Task::Work(bucket) => {
                 let work = &mut self.work[bucket];
                 if work.call.take_if(|(expected, _)| *expected == call).is_some() {
-                    work.receive(reply, now, protocol);
+                    work.receive(reply, now, protocol, &mut self.put_answers);
                 }
             }
             Task::Renew(bucket) => {
@@ -391,7 +413,7 @@ impl Work {
                 None => targets.push((bucket, vec![*link])),
             }
         }
-        Step::Put { page, targets }
+        Step::Put { page, targets, number: None }
     }
 
     fn renewed(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
@@ -411,7 +433,7 @@ impl Work {
     }
 
     /// Goes on after a reply. What is not replicated because of a failover is sent once more.
-    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
+    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_answers: &mut Vec<(ModelPage, bool)>) {
         if let (None, false) = (&self.own, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
         }
@@ -432,15 +454,17 @@ impl Work {
                 }
             }
             (Step::TakeWait { pages, .. }, _) if replicated => self.taken(pages),
-            (Step::Put { page, targets }, Reply::Done(version)) => {
+            (Step::Put { page, targets, number }, Reply::Put(answer, version)) => {
                 if protocol.wait {
-                    Step::PutWait { page, targets, version }
+                    Step::PutWait { page, targets, number, answer, version }
                 } else {
-                    next_target(page, targets)
+                    next_target(page, targets, &answer, put_answers)
                 }
             }
-            (Step::PutWait { page, targets, .. }, _) if replicated => next_target(page, targets),
-            (Step::PutWait { page, targets, .. }, _) => Step::Put { page, targets },
+            (Step::PutWait { page, targets, answer, .. }, _) if replicated => {
+                next_target(page, targets, &answer, put_answers)
+            }
+            (Step::PutWait { page, targets, number, .. }, _) => Step::Put { page, targets, number },
             (Step::Settle(page), Reply::Done(version)) => {
                 if protocol.wait {
                     Step::SettleWait { page, version }
@@ -461,13 +485,14 @@ impl Work {
     }
 
     fn acquired(&mut self, token: ModelToken, sent: u64) -> Step {
-        self.own = Some(Own { token, until: sent + TTL, number: 0, taken: VecDeque::new() });
+        self.own = Some(Own { token, until: sent + TTL, number: 0, takes: 0, taken: VecDeque::new() });
         Step::Idle
     }
 
     /// Without links, quota may be missing, or be of no use here.
     fn taken(&mut self, pages: Vec<ModelPage>) -> Step {
         let Some(own) = &mut self.own else { return Step::Idle };
+        own.takes += 1;
         own.taken.extend(pages);
         self.turns += 1;
         match own.taken.is_empty() {
@@ -478,9 +503,15 @@ impl Work {
     }
 }
 
-fn next_target(page: ModelPage, mut targets: Vec<(usize, Vec<ModelPage>)>) -> Step {
-    targets.remove(0);
-    Step::Put { page, targets }
+fn next_target(
+    page: ModelPage,
+    mut targets: Vec<(usize, Vec<ModelPage>)>,
+    answer: &[bool],
+    put_answers: &mut Vec<(ModelPage, bool)>,
+) -> Step {
+    let (_, pages) = targets.remove(0);
+    put_answers.extend(pages.into_iter().zip(answer.iter().copied()));
+    Step::Put { page, targets, number: None }
 }
 
 fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {

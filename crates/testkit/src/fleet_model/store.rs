@@ -24,7 +24,12 @@ pub struct Bucket {
     pub until: u64,
     pub known: BTreeSet<ModelPage>,
     pub queued: VecDeque<ModelPage>,
-    pub leased: BTreeSet<ModelPage>,
+    /// What is leased, with the number of the take.
+    pub leased: BTreeMap<ModelPage, u32>,
+    /// The number of the last take of this epoch.
+    pub taken: u32,
+    /// The last put of every task of a process, and how it was answered.
+    pub put_answers: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
     /// The last settled sequence number of every token that settled anything.
     pub positions: BTreeMap<ModelToken, u32>,
     /// Pages that were settled.
@@ -118,11 +123,16 @@ pub enum ModelRequest {
     },
     Put {
         bucket: usize,
+        /// The process, and the bucket that it works on.
+        from: (ProcessId, usize),
+        /// The same for all attempts of one put.
+        number: u32,
         pages: Vec<ModelPage>,
     },
     Take {
         bucket: usize,
         token: ModelToken,
+        number: u32,
     },
     Settle {
         bucket: usize,
@@ -179,6 +189,8 @@ pub enum Reply {
     Renewed(ModelVersion),
     Done(ModelVersion),
     Taken(Vec<ModelPage>, ModelVersion),
+    /// Which pages are new.
+    Put(Vec<bool>, ModelVersion),
     /// Another epoch, another sequence number, or a page that is not leased.
     Refused,
     Counts(BucketCounts),
@@ -226,6 +238,7 @@ impl Store {
                     bucket.epoch += 1;
                     bucket.until = now + TTL + SKEW;
                     bucket.requeue();
+                    bucket.taken = 0;
                     bucket.epoch
                 });
                 Reply::Acquired(ModelToken { epoch, owner }, version)
@@ -248,26 +261,45 @@ impl Store {
                 };
                 Reply::Done(node.write(release).1)
             }
-            ModelRequest::Put { bucket, ref pages } => {
+            ModelRequest::Put { bucket, from, number, ref pages } => {
                 let put = |bucket: &mut Bucket| {
+                    if let (true, Some((last, answer))) = (protocol.remember_puts, bucket.put_answers.get(&from))
+                        && *last >= number
+                    {
+                        return answer.clone();
+                    }
+                    let mut answer = Vec::new();
                     for page in pages {
-                        if bucket.known.insert(*page) {
+                        let is_new = bucket.known.insert(*page);
+                        if is_new {
                             bucket.queued.push_back(*page);
                         }
+                        answer.push(is_new);
                     }
+                    bucket.put_answers.insert(from, (number, answer.clone()));
+                    answer
                 };
-                Reply::Done(self.buckets[bucket].write(put).1)
+                let (answer, version) = self.buckets[bucket].write(put);
+                Reply::Put(answer, version)
             }
-            ModelRequest::Take { bucket, token } => {
+            ModelRequest::Take { bucket, token, number } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
                 }
+                if protocol.number_takes && number < node.value.taken {
+                    return Reply::Refused;
+                }
                 let (taken, version) = node.write(|bucket| {
+                    if protocol.number_takes && number == bucket.taken {
+                        let again = bucket.leased.iter().filter(|(_, taken)| **taken == number);
+                        return again.map(|(page, _)| *page).collect();
+                    }
+                    bucket.taken = number;
                     let room = (bucket.quota as usize).saturating_sub(bucket.leased.len()).min(2);
                     let count = room.min(bucket.queued.len());
                     let taken: Vec<ModelPage> = bucket.queued.drain(..count).collect();
-                    bucket.leased.extend(&taken);
+                    bucket.leased.extend(taken.iter().map(|page| (*page, number)));
                     taken
                 });
                 Reply::Taken(taken, version)
@@ -282,7 +314,7 @@ impl Store {
                     return Reply::Done(node.write(|_| ()).1);
                 }
                 let is_next = number == last + 1 || !protocol.next_number_only;
-                if !is_next || !node.value.leased.contains(&page) {
+                if !is_next || !node.value.leased.contains_key(&page) {
                     return Reply::Refused;
                 }
                 let settle = |bucket: &mut Bucket| {
@@ -380,7 +412,7 @@ impl Bucket {
 
     /// What an earlier owner had leased goes back to the queue.
     fn requeue(&mut self) {
-        for page in std::mem::take(&mut self.leased).into_iter().rev() {
+        for page in std::mem::take(&mut self.leased).into_keys().rev() {
             self.queued.push_front(page);
         }
     }

@@ -7,5 +7,5 @@ end
 requeue()
 if ARGV[3] == '1' then redis.call('HSETNX', HEAD, 'quota', 0) end
 local epoch = redis.call('HINCRBY', HEAD, 'epoch', 1)
-redis.call('HSET', HEAD, 'owner', ARGV[1], 'until', text(now + tonumber(ARGV[2])))
+redis.call('HSET', HEAD, 'owner', ARGV[1], 'until', text(now + tonumber(ARGV[2])), 'taken', 0)
 return { 1, epoch, number(redis.call('HGET', HEAD, 'queued')), number(head[5]), head[1] or '' }

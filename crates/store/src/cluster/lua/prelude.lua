@@ -1,11 +1,11 @@
 -- Shared by all scripts of a bucket. The six keys of a bucket have one hash tag and are declared by every script, so
 -- that a slot can be moved between nodes at any time.
 --   head   hash  owner, epoch, until; known, queued, leased, settled, pages; level and split of the seen set;
---                e<epoch>:<owner> = last settled sequence number; quota and its transfers
+--                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> depth:first block:last block:links, one for each depth, shallow first
 --   queue  hash  depth:block:host -> links, each with its length and fingerprint
---   run    hash  fingerprint -> depth, host and link of what is leased
+--   run    hash  fingerprint -> depth, number of the take, place in it, host and link of what is leased
 --   note   hash  host -> what its next owner must know
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 -- A block of the queue is closed at this many bytes.
@@ -117,14 +117,21 @@ local function pack(fingerprint, link)
   return struct.pack('>I4', #link) .. fingerprint .. link
 end
 
+local function pack_run(depth, take, place, host, link)
+  return struct.pack('>I4I4I4I2', depth, take, place, #host) .. host .. link
+end
+
+local function unpack_run(entry)
+  local depth, take, place, size = struct.unpack('>I4I4I4I2', entry)
+  return depth, take, place, string.sub(entry, 15, 14 + size), string.sub(entry, 15 + size)
+end
+
 -- Puts everything that is leased back into its queue. What was handed out first comes out first again only by depth.
 local function requeue()
   local run = redis.call('HGETALL', RUN)
   local groups = {}
   for index = 1, #run, 2 do
-    local depth, size = struct.unpack('>I4I2', run[index + 1])
-    local host = string.sub(run[index + 1], 7, 6 + size)
-    local link = string.sub(run[index + 1], 7 + size)
+    local depth, _, _, host, link = unpack_run(run[index + 1])
     local key = text(depth) .. ':' .. host
     groups[key] = groups[key] or { host, depth, {} }
     table.insert(groups[key][3], pack(run[index], link))

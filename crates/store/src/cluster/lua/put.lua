@@ -1,9 +1,17 @@
--- { host, depth, count, { fingerprint, link } x count } ... -> '1' for each new link, '0' for each known one; known, queued
--- Idempotent. The seen set is a linear hash table: one block more for every SPLIT fingerprints.
+-- number or 0, { host, depth, count, { fingerprint, link } x count } ...
+--   -> '1' for each new link, '0' for each known one; known, queued
+-- Idempotent in what it does. With a number the answer is idempotent too: it is remembered under the caller's own key
+-- (the seventh), so that a caller whose reply was lost still learns which links its first attempt inserted.
+-- The seen set is a linear hash table: one block more for every SPLIT fingerprints.
 local SPLIT = 224
+local REMEMBER_SECONDS = 900
 local head = redis.call('HMGET', HEAD, 'known', 'queued', 'level', 'split')
 local known, queued, level, split = number(head[1]), number(head[2]), number(head[3]), number(head[4])
 local blocks, dirty = {}, {}
+if ARGV[1] ~= '0' then
+  local last, earlier = string.match(redis.call('GET', KEYS[7]) or '', '^(%d+):(.*)$')
+  if last and tonumber(last) >= tonumber(ARGV[1]) then return { earlier, known, queued } end
+end
 
 local function block_of(fingerprint)
   local low = struct.unpack('>I4', fingerprint, 5)
@@ -42,7 +50,7 @@ local function grow()
   if split == 2 ^ level then level, split = level + 1, 0 end
 end
 
-local answer, at = {}, 1
+local answer, at = {}, 2
 while at <= #ARGV do
   local host, depth, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local links = {}
@@ -71,4 +79,6 @@ for index in pairs(dirty) do
   redis.call('HSET', SEEN, text(index), blocks[index])
 end
 redis.call('HSET', HEAD, 'known', text(known), 'queued', text(queued), 'level', level, 'split', text(split))
-return { table.concat(answer), known, queued }
+local flags = table.concat(answer)
+if ARGV[1] ~= '0' then redis.call('SET', KEYS[7], ARGV[1] .. ':' .. flags, 'EX', REMEMBER_SECONDS) end
+return { flags, known, queued }

@@ -1,11 +1,14 @@
--- owner, epoch, room in all, room for each host that is not named, { host, room } ...
+-- owner, epoch, number, room in all, room for each host that is not named, { host, room } ...
 --   -> 1, queued, leased, quota left or -1, { host, links left, { fingerprint, depth, link } ... } ... | 0
+-- Idempotent: the same number again is answered with what it leased before.
 if not is_held(ARGV[1], ARGV[2]) then return { 0 } end
-local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota')
+local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota', 'taken')
 local queued, leased = number(head[1]), number(head[2])
-local room, others = tonumber(ARGV[3]), tonumber(ARGV[4])
+local this, last = tonumber(ARGV[3]), number(head[4])
+local room, others = tonumber(ARGV[4]), tonumber(ARGV[5])
 if head[3] then room = math.min(room, number(head[3]) - leased) end
-local result, named = { 1, 0, 0, 0 }, {}
+local result, named, place = { 1, 0, 0, 0 }, {}, 0
+if this < last then return { 0 } end
 
 local function take(host, most)
   if room <= 0 or most <= 0 then return end
@@ -13,7 +16,8 @@ local function take(host, most)
   if #taken == 0 then return end
   local links = { host, left }
   for _, link in ipairs(taken) do
-    redis.call('HSET', RUN, link[1], struct.pack('>I4I2', link[2], #host) .. host .. link[3])
+    place = place + 1
+    redis.call('HSET', RUN, link[1], pack_run(link[2], this, place, host, link[3]))
     links[#links + 1] = link[1]
     links[#links + 1] = link[2]
     links[#links + 1] = link[3]
@@ -22,16 +26,43 @@ local function take(host, most)
   room, queued, leased = room - #taken, queued - #taken, leased + #taken
 end
 
-for at = 5, #ARGV, 2 do
-  named[ARGV[at]] = true
-  take(ARGV[at], tonumber(ARGV[at + 1]))
-end
-if others > 0 and room > 0 then
-  for _, host in ipairs(redis.call('HKEYS', HOST)) do
-    if not named[host] then take(host, others) end
+local function repeat_answer()
+  local run, hosts = redis.call('HGETALL', RUN), {}
+  for index = 1, #run, 2 do
+    local depth, taken, at, host, link = unpack_run(run[index + 1])
+    if taken == this then
+      hosts[host] = hosts[host] or {}
+      table.insert(hosts[host], { at, run[index], depth, link })
+    end
+  end
+  for host, taken in pairs(hosts) do
+    table.sort(taken, function(a, b) return a[1] < b[1] end)
+    local left = 0
+    for _, level in ipairs(levels_of(host)) do left = left + level[4] end
+    local links = { host, left }
+    for _, link in ipairs(taken) do
+      links[#links + 1] = link[2]
+      links[#links + 1] = link[3]
+      links[#links + 1] = link[4]
+    end
+    result[#result + 1] = links
   end
 end
-redis.call('HSET', HEAD, 'queued', text(queued), 'leased', text(leased))
+
+if this == last then
+  repeat_answer()
+else
+  for at = 6, #ARGV, 2 do
+    named[ARGV[at]] = true
+    take(ARGV[at], tonumber(ARGV[at + 1]))
+  end
+  if others > 0 and room > 0 then
+    for _, host in ipairs(redis.call('HKEYS', HOST)) do
+      if not named[host] then take(host, others) end
+    end
+  end
+  redis.call('HSET', HEAD, 'queued', text(queued), 'leased', text(leased), 'taken', ARGV[3])
+end
 result[2], result[3] = queued, leased
 result[4] = head[3] and (number(head[3]) - leased) or -1
 return result
