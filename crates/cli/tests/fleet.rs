@@ -6,6 +6,7 @@
 mod durable_kit;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,8 +66,7 @@ impl Fleet {
     fn logs(&self) -> String {
         let logs = (1..=self.started).map(|number| {
             let text = std::fs::read_to_string(self.folder.path().join(format!("{number}.log"))).unwrap_or_default();
-            let notes = text.lines().filter(|line| line.starts_with("note") || line.starts_with("error"));
-            format!("-- process {number}\n{}\n", notes.collect::<Vec<_>>().join("\n"))
+            format!("-- process {number}\n{text}\n")
         });
         logs.collect()
     }
@@ -82,6 +82,16 @@ impl Fleet {
                 std::thread::sleep(Duration::from_millis(20));
             };
             assert!(status.success(), "{status}\n{}", self.logs());
+        }
+    }
+}
+
+/// What the processes said helps to understand a test that fails.
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let status = self.run(&["fleet", "status", &self.cluster.address(), "--name", "test"]);
+            let _ = writeln!(std::io::stderr(), "{}\n-- status\n{}", self.logs(), status.1);
         }
     }
 }
@@ -155,6 +165,7 @@ fn four_processes_crawl_what_one_does() {
         processes.push(fleet.spawn(&[]));
     }
     fleet.finish(processes);
+    assert!(!fleet.logs().contains("error: "), "{}", fleet.logs());
     practice.check(&fleet.records());
     let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
     assert_eq!(most.1, 1, "{} was asked for twice", most.0);

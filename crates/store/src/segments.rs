@@ -87,19 +87,20 @@ impl SegmentStore {
         Self { folder: folder.to_owned() }
     }
 
-    /// Writes one segment. One that is there already is the same one.
-    pub fn write(&self, owner: &str, number: u64, groups: &[SegmentGroup]) -> io::Result<()> {
-        self.create_new(&format!("{RECORDS}/{owner}-{number:06}.jsonl.zst"), &encode(owner, groups)?)
+    /// Writes one segment. A segment of this name with other content is an error: its records would be lost.
+    pub fn write(&self, owner: &str, name: &str, groups: &[SegmentGroup]) -> io::Result<()> {
+        self.create_same(&format!("{RECORDS}/{name}.jsonl.zst"), &encode(owner, groups)?)
     }
 
     pub fn write_positions(&self, name: &str, positions: &[Position]) -> io::Result<()> {
         let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
-        self.create_new(&format!("{SETTLED}/{name}.json"), &text)
+        self.create_same(&format!("{SETTLED}/{name}.json"), &text)
     }
 
-    /// The positions of the whole crawl, once it is over.
+    /// The positions of the whole crawl, once it is over. Every process knows the same ones; the first one writes them.
     pub fn write_final_positions(&self, positions: &[Position]) -> io::Result<()> {
-        self.write_positions(FINAL, positions)
+        let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
+        self.create_new(&format!("{SETTLED}/{FINAL}.json"), &text)
     }
 
     /// Whether the crawl is over and all positions are written.
@@ -136,6 +137,15 @@ impl SegmentStore {
             }
         }
         Ok(())
+    }
+
+    /// Creates a file with this content. One that exists must have the same.
+    fn create_same(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.create_new(name, content)?;
+        if fs::read(self.folder.join(name))? == content {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists with other content")))
     }
 
     /// Creates a file with this content, all of it or nothing. One that exists is left as it is.
@@ -211,10 +221,11 @@ mod tests {
             sequence,
             lines: format!("{text}\n").into_bytes(),
         };
-        store.write("one", 1, &[group(1, 1, 1, "a"), group(2, 1, 1, "b")]).expect("written");
-        store.write("one", 2, &[group(1, 1, 2, "never settled")]).expect("written");
-        store.write("two", 1, &[group(1, 2, 1, "c")]).expect("written");
-        store.write("two", 1, &[group(1, 2, 1, "another")]).expect("the first one stays");
+        store.write("one", "one-1", &[group(1, 1, 1, "a"), group(2, 1, 1, "b")]).expect("written");
+        store.write("one", "one-2", &[group(1, 1, 2, "never settled")]).expect("written");
+        store.write("two", "two-1", &[group(1, 2, 1, "c")]).expect("written");
+        store.write("two", "two-1", &[group(1, 2, 1, "c")]).expect("written again");
+        assert!(store.write("two", "two-1", &[group(1, 2, 1, "another")]).is_err(), "records would be lost");
         store.write_positions("one-1", &[(1, 1, "one".into(), 1), (2, 1, "one".into(), 1)]).expect("written");
         assert!(!store.is_final());
         store.write_final_positions(&[(1, 2, "two".into(), 1), (1, 1, "one".into(), 1)]).expect("written");
@@ -229,7 +240,7 @@ mod tests {
         assert!(store.is_final() && SegmentStore::is_there(folder.path()));
         assert!(SegmentStore::create(folder.path(), "another crawl").is_err());
         // Any zstd tool reads a segment.
-        let path = folder.path().join("records/one-000001.jsonl.zst");
+        let path = folder.path().join("records/one-1.jsonl.zst");
         let text = zstd::decode_all(File::open(path).expect("there")).expect("zstd");
         assert_eq!(text, b"a\nb\n");
     }

@@ -199,11 +199,17 @@ pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl F
 }
 
 pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
+    a_queue_is_emptied_in_order(make, 20_000);
+}
+
+/// The same for a queue of this length, a multiple of 50.
+pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length: u32) {
+    let level = length / 4;
     let mut frontier = make(9);
     let address = |number: u32| format!("https://h.example/{number}/{}", "x".repeat((number % 97) as usize));
     let mut lane = LaneId(0);
-    for start in (0..20_000).step_by(50) {
-        let links = (start..start + 50).map(|number| link(&address(number), number / 5_000)).collect();
+    for start in (0..length).step_by(50) {
+        let links = (start..start + 50).map(|number| link(&address(number), number / level)).collect();
         lane = frontier.put(links).expect("put").lanes[0];
     }
     let mut expected = 0;
@@ -213,16 +219,21 @@ pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
             break;
         }
         for link in taken {
-            assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / 5_000));
+            assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / level));
             frontier.settle(&link, FATE).expect("settle");
             expected += 1;
         }
     }
-    assert_eq!((expected, frontier.is_done()), (20_000, true));
+    assert_eq!((expected, frontier.is_done()), (length, true));
 }
 
 pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F) {
-    for seed in 0..40 {
+    histories_agree_with_the_model(make, 0..40);
+}
+
+/// The same for these seeds.
+pub fn histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F, seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         History::new(seed).run(&mut make(seed), 400);
     }
 }

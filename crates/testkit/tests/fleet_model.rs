@@ -2,9 +2,9 @@
 
 use argiope_testkit::fleet_model::{FleetProtocol, ModelSetup, ScheduleReport, run};
 
-/// Schedules per check; a hundred times as many with `ARGIOPE_LONG`.
+/// Schedules per check; two hundred times as many with `ARGIOPE_LONG`.
 fn schedules() -> u64 {
-    if std::env::var_os("ARGIOPE_LONG").is_some() { 40_000 } else { 400 }
+    if std::env::var_os("ARGIOPE_LONG").is_some() { 40_000 } else { 200 }
 }
 
 /// Plays many schedules; the first broken promise, with its seed.

@@ -97,7 +97,12 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
     let first_line = first_line(settings, &clock);
     let (frontier, target) = directory.into_parts(jsonl, first_line);
     let started = Box::new(|_: &KeeperHandle| ());
-    crawl(settings, rules, clock, CrawlParts { frontier, target, output, report: Some(&path), earlier, started })
+    crawl(
+        settings,
+        rules,
+        clock,
+        CrawlParts { frontier, target, output, report: Some(&path), earlier, is_shared: false, started },
+    )
 }
 
 /// What a crawl runs on and where its results go.
@@ -110,6 +115,8 @@ pub(super) struct CrawlParts<'a, F> {
     pub report: Option<&'a Path>,
     /// URLs that earlier runs have finished.
     pub earlier: u64,
+    /// Whether other processes work on the same crawl. Which roots answered is then not known to one of them.
+    pub is_shared: bool,
     /// Called when the crawl has started.
     pub started: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
@@ -130,7 +137,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, report: folder, earlier, started: on_start } = places;
+    let CrawlParts { frontier, target, output, report: folder, earlier, is_shared, started: on_start } = places;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
@@ -268,6 +275,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Err(RecordStreamFault::ReaderLeft) => return Ok(ExitCode::SUCCESS),
         Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
     }
+    report.root_answered |= is_shared;
     Ok(code(messages, &report, summary.end, &interrupt))
 }
 
@@ -332,7 +340,7 @@ fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     let started = Box::new(|_: &KeeperHandle| ());
-    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, started };
+    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, started };
     Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
 }
 

@@ -221,6 +221,7 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     let settings = settings(own, &mut client, flags)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let out = PathBuf::from(&settings.out);
+    let mut sessions = 0;
     let about = serde_json::json!({ "fleet": name, "key": settings.key, "config": settings.config }).to_string();
     let segments =
         SegmentStore::create(&out, &about).map_err(|error| Refusal::Failed(format!("{}: {error}", out.display())))?;
@@ -235,12 +236,12 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
             FleetState::Created | FleetState::Running => {}
         }
         let session = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
-        match session.run(segments.clone(), flags.times())? {
+        sessions += 1;
+        match session.run(segments.clone(), flags.times(), sessions)? {
             SessionEnd::Code(code) => {
                 let is_over = matches!(FleetState::read(&mut client)?, FleetState::Finished | FleetState::MaxPages);
                 if is_over {
                     finish(&mut client, &settings, &segments)?;
-                    // Whether a root failed is known to the process that asked for it; the crawl is over either way.
                     return Ok(ExitCode::SUCCESS);
                 }
                 return Ok(code);
@@ -376,7 +377,7 @@ enum SessionEnd {
 }
 
 impl Part<'_> {
-    fn run(&self, segments: SegmentStore, times: LeaseTimes) -> Result<SessionEnd, Refusal> {
+    fn run(&self, segments: SegmentStore, times: LeaseTimes, session: u64) -> Result<SessionEnd, Refusal> {
         let Part { shared, settings, .. } = self;
         let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
@@ -401,6 +402,7 @@ impl Part<'_> {
             settings: (*settings).clone(),
             segments,
             times,
+            session,
             now: Box::new(move || clock.now()),
             lease: rules.lease.clone(),
             notice: Box::new(move |words| notice(words, quiet, json)),
@@ -413,6 +415,7 @@ impl Part<'_> {
             output: None,
             report: None,
             earlier: 0,
+            is_shared: true,
             started: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
                 // A keeper that has left needs no news.

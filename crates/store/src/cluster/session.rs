@@ -23,6 +23,8 @@ pub struct SessionSetup {
     pub settings: FleetSettings,
     pub segments: SegmentStore,
     pub times: LeaseTimes,
+    /// Counts the sessions of this process. A process that lost its lease and joined again writes new segments.
+    pub session: u64,
     /// The crawl's own time, and the lease that its workers look at.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
     pub lease: Lease,
@@ -42,14 +44,15 @@ pub struct FleetSession {
 
 impl FleetSession {
     pub fn start(setup: SessionSetup) -> io::Result<(Self, FleetFrontier)> {
-        let SessionSetup { clients: [leasing, settling], settings, segments, times, now, lease, notice } = setup;
+        let SessionSetup { clients: [leasing, settling], settings, segments, times, session, now, lease, notice } =
+            setup;
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);
         let frontier = FleetFrontier::new(Arc::clone(&shared), settings.key, settings.buckets);
         let leases = LeaseThread::new(leasing, Arc::clone(&shared), settings, times);
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
-        let settles = SettleThread::new(settling, Arc::clone(&shared), segments);
+        let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;
         Ok((Self { shared, leases: Some(leases), settles: Some(settles) }, frontier))
     }

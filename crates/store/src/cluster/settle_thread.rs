@@ -30,12 +30,14 @@ pub struct SettleThread {
     bytes: usize,
     since: Option<Instant>,
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
+    session: u64,
+    /// Segments that this session wrote.
     number: u64,
     is_silent: bool,
 }
 
 impl SettleThread {
-    pub fn new(client: FleetClient, shared: Arc<Shared>, segments: SegmentStore) -> Self {
+    pub fn new(client: FleetClient, shared: Arc<Shared>, segments: SegmentStore, session: u64) -> Self {
         Self {
             client,
             shared,
@@ -45,6 +47,7 @@ impl SettleThread {
             bytes: 0,
             since: None,
             notes: HashMap::new(),
+            session,
             number: 0,
             is_silent: false,
         }
@@ -144,8 +147,9 @@ impl SettleThread {
         }
         self.number += 1;
         let owner = self.client.owner().to_owned();
+        let name = format!("{owner}-{:03}-{:06}", self.session, self.number);
         self.segments
-            .write(&owner, self.number, &segment)
+            .write(&owner, &name, &segment)
             .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
         let answers = self.repeat(|client| client.settle(&requests))?;
         for (request, answer) in requests.iter().zip(answers) {
@@ -157,7 +161,7 @@ impl SettleThread {
             .map(|request| (request.token.bucket, request.token.epoch, owner.clone(), request.sequence))
             .collect();
         self.segments
-            .write_positions(&format!("{owner}-{:06}", self.number), &positions)
+            .write_positions(&name, &positions)
             .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
         for (bucket, count) in counts {
             self.shared.tell(LeaseEvent::Settled { bucket, count });
