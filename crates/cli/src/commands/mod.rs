@@ -7,6 +7,7 @@
 
 pub mod audit;
 mod changes;
+pub mod check;
 mod control_socket;
 mod crawl;
 pub mod ctl;
@@ -64,6 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Audit(args) => audit::run(args),
+        Command::Check(args) => check::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Fleet(args) => fleet::run(args),

@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::audit::AuditArgs;
+use crate::commands::check::CheckArgs;
 use crate::commands::ctl::CtlArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
@@ -60,6 +61,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Export a crawl as CSV, Parquet, a link graph, a sitemap and more
     Export(ExportArgs),
+    /// Find broken links of a site, a folder, or HTML and Markdown files
+    Check(Box<CheckArgs>),
     /// List problems of a crawled site: titles, redirects, canonicals, orphans, broken links
     Audit(AuditArgs),
     /// Show a crawl directory in a browser: live view and report

@@ -31,6 +31,15 @@ pub fn declared(opening: &[u8], label: Option<&str>, markup: bool) -> Option<(&'
     prescan(opening).map(|encoding| (encoding, 0))
 }
 
+/// The encoding of a whole page that came without headers, and the length of its byte order mark.
+pub fn of_page(bytes: &[u8]) -> (&'static Encoding, usize) {
+    declared(bytes.get(..PRESCAN).unwrap_or(bytes), None, true).unwrap_or_else(|| {
+        let mut watch = Utf8Watch::default();
+        watch.feed(bytes);
+        (watch.decide(""), 0)
+    })
+}
+
 /// The encoding, unless it is UTF-16 and the bytes cannot be: in UTF-16 every `<` comes with a zero byte. If the zeros
 /// show the other byte order, that one is returned.
 fn believable(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Encoding> {

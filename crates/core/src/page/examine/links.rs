@@ -98,7 +98,7 @@ impl Collector {
     }
 
     fn add_srcset(&mut self, srcset: Option<&[u8]>) {
-        for source in candidates(srcset.unwrap_or(&[])) {
+        for source in srcset_candidates(srcset.unwrap_or(&[])) {
             self.add(source, LinkKind::Asset);
         }
     }
@@ -432,7 +432,7 @@ pub fn kind_of_rel(rel: Option<&[u8]>) -> LinkKind {
 /// The URLs in a `srcset`: `a.png 1x, b.png 2x`.
 ///
 /// Commas may be part of a URL, but not its last bytes; parentheses may contain commas in descriptors.
-fn candidates(srcset: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn srcset_candidates(srcset: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = srcset;
     std::iter::from_fn(move || {
         rest = rest.get(rest.iter().position(|&byte| !is_space(byte) && byte != b',')?..)?;
@@ -463,7 +463,9 @@ mod tests {
     #[test]
     fn srcsets() {
         let split = |srcset: &str| {
-            candidates(srcset.as_bytes()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect::<Vec<_>>()
+            srcset_candidates(srcset.as_bytes())
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(split("a.png 1x, b.png 2x"), ["a.png", "b.png"]);
         assert_eq!(split(" , a.png,b.png , c.png,"), ["a.png,b.png", "c.png"]);

@@ -35,7 +35,7 @@ mod foreign;
 mod headers;
 mod kind;
 mod links;
-mod names;
+pub mod names;
 mod raw_links;
 mod raw_text;
 mod resolve;
@@ -43,13 +43,16 @@ mod scan;
 mod settle;
 pub mod tokenizer;
 
+pub use charset::of_page as charset_of_page;
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{TextContext, resolve as resolve_references};
 pub use facts::{OpenGraph, PageFacts};
+pub use foreign::ForeignStack;
 #[cfg(test)]
 pub(crate) use foreign::MAX_FOREIGN_DEPTH;
 pub use headers::{MediaType, link_header, refresh_header};
-pub use links::kind_of_rel;
+pub use links::{has_word, kind_of_rel, srcset_candidates};
+pub use resolve::BaseUrl;
 #[cfg(test)]
 pub(crate) use settle::MAX_TITLE;
 

@@ -1,0 +1,162 @@
+//! The places in a document that fragments can point to, and what a fragment means.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Receives the ids and names of a document.
+pub(crate) trait AnchorCollector {
+    fn add(&mut self, id: &str);
+}
+
+/// For tests and suggestions, which need the texts.
+impl AnchorCollector for Vec<String> {
+    fn add(&mut self, id: &str) {
+        self.push(id.to_owned());
+    }
+}
+
+/// For documents whose anchors are known already.
+impl AnchorCollector for () {
+    fn add(&mut self, _id: &str) {}
+}
+
+/// The anchors of a document as sorted 64-bit hashes: 8 bytes for each, however long they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnchorSet(Box<[u64]>);
+
+/// Hashes that are being collected.
+#[derive(Debug, Default)]
+pub(crate) struct AnchorHashes(Vec<u64>);
+
+impl AnchorCollector for AnchorHashes {
+    fn add(&mut self, id: &str) {
+        self.0.push(xxh3_64(id.as_bytes()));
+    }
+}
+
+impl AnchorHashes {
+    /// The set of what was collected; the collector is empty then and can be used again.
+    pub fn take(&mut self) -> AnchorSet {
+        self.0.sort_unstable();
+        self.0.dedup();
+        let set = AnchorSet(self.0.as_slice().into());
+        self.0.clear();
+        set
+    }
+}
+
+/// What the fragment of a reference points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fragment<'a> {
+    /// The page as a whole: no fragment, an empty one, or a text to highlight.
+    Page,
+    /// An element.
+    Element(FragmentId<'a>),
+}
+
+/// A fragment that names an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FragmentId<'a> {
+    /// As the URL has it, percent-encoded.
+    encoded: Cow<'a, str>,
+    /// Percent-decoded, where that differs.
+    decoded: Option<String>,
+}
+
+/// The hashes of a [`FragmentId`]: what a link needs to remember until the target was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FragmentHash {
+    encoded: u64,
+    decoded: u64,
+}
+
+/// What the URL standard percent-encodes in a fragment.
+const FRAGMENT: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`');
+
+impl<'a> Fragment<'a> {
+    /// Reads a fragment, without its `#`. The part after `:~:` is for the browser and does not name an element.
+    pub fn parse(written: &'a str) -> Self {
+        let written = written.split_once(":~:").map_or(written, |(fragment, _)| fragment);
+        if written.is_empty() {
+            return Self::Page;
+        }
+        let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'<' | b'>' | b'`');
+        if written.bytes().all(plain) {
+            return Self::Element(FragmentId { encoded: Cow::Borrowed(written), decoded: None });
+        }
+        let encoded: Cow<'_, str> = utf8_percent_encode(written, FRAGMENT).into();
+        let decoded = percent_decode_str(&encoded).decode_utf8_lossy().into_owned();
+        Self::Element(FragmentId { encoded, decoded: Some(decoded) })
+    }
+}
+
+impl FragmentId<'_> {
+    /// For messages: decoded.
+    pub fn text(&self) -> &str {
+        self.decoded.as_deref().unwrap_or(&self.encoded)
+    }
+
+    /// Every page has a top.
+    pub fn is_top(&self) -> bool {
+        self.text().eq_ignore_ascii_case("top")
+    }
+
+    /// Whether scripts interpret it: `#/route` and `#!route`.
+    pub fn is_route(&self) -> bool {
+        self.text().starts_with(['/', '!'])
+    }
+
+    pub fn hash(&self) -> FragmentHash {
+        let encoded = xxh3_64(self.encoded.as_bytes());
+        FragmentHash { encoded, decoded: self.decoded.as_ref().map_or(encoded, |text| xxh3_64(text.as_bytes())) }
+    }
+}
+
+impl AnchorSet {
+    /// Whether a document with these anchors has the element, by the rules of browsers: the fragment as it is, then
+    /// percent-decoded, both exact in case.
+    pub fn has(&self, fragment: FragmentHash) -> bool {
+        let has = |hash: u64| self.0.binary_search(&hash).is_ok();
+        has(fragment.encoded) || (fragment.decoded != fragment.encoded && has(fragment.decoded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_compared_as_browsers_do() {
+        let mut hashes = AnchorHashes::default();
+        for id in ["a", "Straße", "100%25", "with space", "x:y"] {
+            hashes.add(id);
+        }
+        let set = hashes.take();
+        let has = |written: &str| match Fragment::parse(written) {
+            Fragment::Page => true,
+            Fragment::Element(id) => id.is_top() || set.has(id.hash()),
+        };
+        for (fragment, expected) in [
+            ("", true),
+            ("a", true),
+            ("A", false),
+            ("b", false),
+            ("top", true),
+            ("TOP", true),
+            ("Stra%C3%9Fe", true),
+            ("Straße", true),
+            ("stra%c3%9fe", false),
+            ("100%25", true),
+            ("with%20space", true),
+            ("with space", true),
+            ("x:y", true),
+            ("a:~:text=foo", true),
+            (":~:text=foo", true),
+            ("b:~:text=foo", false),
+        ] {
+            assert_eq!(has(fragment), expected, "{fragment}");
+        }
+    }
+}

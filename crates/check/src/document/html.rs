@@ -1,0 +1,379 @@
+//! References and anchors of HTML.
+
+use std::borrow::Cow;
+
+use argiope_core::page::examine::names::{self, key};
+use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
+use argiope_core::page::examine::{
+    ForeignStack, TextContext, has_word, kind_of_rel, refresh_header, resolve_references, srcset_candidates,
+};
+use argiope_core::page::link::LinkKind;
+
+use super::{Outline, Reference, ReferenceKind, ReferenceText};
+use crate::anchors::AnchorCollector;
+
+/// Reads HTML, or XHTML if `xml`.
+pub(super) fn read<'a>(text: &'a str, xml: bool, anchors: &mut impl AnchorCollector) -> Outline<'a> {
+    let mut reader =
+        HtmlReader { text, xml, outline: Outline::default(), anchors, foreign: ForeignStack::default(), templates: 0 };
+    let mut tokenizer = Tokenizer::new(if xml { Dialect::Xml } else { Dialect::Html });
+    // One chunk, so that every tag is a part of `text` and its offset is known.
+    tokenizer.feed(text.as_bytes(), &mut reader);
+    reader.outline
+}
+
+struct HtmlReader<'a, 'b, A> {
+    text: &'a str,
+    xml: bool,
+    outline: Outline<'a>,
+    anchors: &'b mut A,
+    foreign: ForeignStack,
+    /// Open `template` elements: their content is not part of the page.
+    templates: u32,
+}
+
+/// The values of the attributes that can hold a reference or say what it means.
+#[derive(Default)]
+struct Values<'t> {
+    alt: Option<&'t [u8]>,
+    background: Option<&'t [u8]>,
+    content: Option<&'t [u8]>,
+    data: Option<&'t [u8]>,
+    data_src: Option<&'t [u8]>,
+    data_srcset: Option<&'t [u8]>,
+    href: Option<&'t [u8]>,
+    http_equiv: Option<&'t [u8]>,
+    imagesrcset: Option<&'t [u8]>,
+    name: Option<&'t [u8]>,
+    poster: Option<&'t [u8]>,
+    property: Option<&'t [u8]>,
+    rel: Option<&'t [u8]>,
+    src: Option<&'t [u8]>,
+    srcset: Option<&'t [u8]>,
+    kind: Option<&'t [u8]>,
+    xlink: Option<&'t [u8]>,
+}
+
+/// Values of `property` or `name` of a `meta` element whose content is the address of a picture or medium.
+const META_ADDRESSES: [&[u8]; 10] = [
+    b"og:image",
+    b"og:image:url",
+    b"og:image:secure_url",
+    b"og:video",
+    b"og:video:url",
+    b"og:video:secure_url",
+    b"og:audio",
+    b"og:audio:url",
+    b"twitter:image",
+    b"twitter:image:src",
+];
+
+impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
+    /// The part of the text that `bytes` are, and its offset.
+    fn place(&self, bytes: &[u8]) -> Option<(&'a str, usize)> {
+        let offset = bytes.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
+        Some((self.text.get(offset..offset.checked_add(bytes.len())?)?, offset))
+    }
+
+    fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
+        let Some((written, offset)) = written.and_then(|written| self.place(written)) else { return };
+        let href = resolve_references(written, TextContext::Attribute);
+        self.outline.references.push(Reference { href, kind, offset, text });
+    }
+
+    /// Something that is needed for display. An empty address means none.
+    fn add_asset(&mut self, written: Option<&[u8]>, text: Option<&[u8]>) {
+        if let Some(written) = written.filter(|written| !written.trim_ascii().is_empty()) {
+            let text = match text.and_then(|text| self.place(text)) {
+                Some((text, _)) => ReferenceText::Given(resolve_references(text, TextContext::Attribute)),
+                None => ReferenceText::None,
+            };
+            self.add(Some(written), ReferenceKind::Asset, text);
+        }
+    }
+
+    fn add_srcset(&mut self, written: Option<&[u8]>) {
+        for source in srcset_candidates(written.unwrap_or(&[])) {
+            self.add_asset(Some(source), None);
+        }
+    }
+
+    /// Reads all attributes of a tag. Of duplicates, the first counts.
+    fn values<'t>(&mut self, tag: &Tag<'t>, is_anchor: bool) -> Values<'t> {
+        const ID: u64 = known(b"id");
+        const NAME: u64 = known(b"name");
+        const ALT: u64 = known(b"alt");
+        const CONTENT: u64 = known(b"content");
+        const DATA: u64 = known(b"data");
+        const DATA_SRC: u64 = known(b"data-src");
+        const HREF: u64 = known(b"href");
+        const POSTER: u64 = known(b"poster");
+        const PROPERTY: u64 = known(b"property");
+        const REL: u64 = known(b"rel");
+        const SRC: u64 = known(b"src");
+        const SRCSET: u64 = known(b"srcset");
+        const TYPE: u64 = known(b"type");
+        let mut values = Values::default();
+        let mut id = None;
+        for (name, value) in tag.attributes() {
+            let slot = match key(name) {
+                ID => &mut id,
+                NAME => &mut values.name,
+                ALT => &mut values.alt,
+                CONTENT => &mut values.content,
+                DATA => &mut values.data,
+                DATA_SRC => &mut values.data_src,
+                HREF => &mut values.href,
+                POSTER => &mut values.poster,
+                PROPERTY => &mut values.property,
+                REL => &mut values.rel,
+                SRC => &mut values.src,
+                SRCSET => &mut values.srcset,
+                TYPE => &mut values.kind,
+                0 if name.eq_ignore_ascii_case(b"http-equiv") => &mut values.http_equiv,
+                0 if name.eq_ignore_ascii_case(b"imagesrcset") => &mut values.imagesrcset,
+                0 if name.eq_ignore_ascii_case(b"data-srcset") => &mut values.data_srcset,
+                0 if name.eq_ignore_ascii_case(b"background") => &mut values.background,
+                0 if name.eq_ignore_ascii_case(b"xlink:href") => &mut values.xlink,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        self.add_anchor(id);
+        if is_anchor && values.name != id {
+            self.add_anchor(values.name);
+        }
+        values
+    }
+
+    fn add_anchor(&mut self, written: Option<&[u8]>) {
+        if let Some((written, _)) = written.and_then(|written| self.place(written))
+            && !written.is_empty()
+        {
+            self.anchors.add(&resolve_references(written, TextContext::Attribute));
+        }
+    }
+
+    /// For elements that refer to nothing: only the id counts.
+    fn read_id(&mut self, tag: &Tag<'_>) {
+        let id = tag.attributes().find(|(name, _)| matches!(name, [b'i' | b'I', b'd' | b'D']));
+        self.add_anchor(id.map(|(_, value)| value));
+    }
+
+    fn html(&mut self, element: u64, tag: &Tag<'_>) {
+        match element {
+            names::A | names::AREA => {
+                let values = self.values(tag, element == names::A);
+                let text = match (element, values.alt) {
+                    (names::A, _) => ReferenceText::Content(self.end_of(tag)),
+                    (_, Some(alt)) => match self.place(alt) {
+                        Some((alt, _)) => ReferenceText::Given(Cow::Borrowed(alt)),
+                        None => ReferenceText::None,
+                    },
+                    _ => ReferenceText::None,
+                };
+                self.add(values.href, ReferenceKind::Link, text);
+            }
+            names::LINK => self.link(tag),
+            names::META => self.meta(tag),
+            names::BASE => {
+                let values = self.values(tag, false);
+                if self.outline.base.is_none()
+                    && let Some((href, _)) = values.href.and_then(|href| self.place(href))
+                {
+                    self.outline.base = Some(resolve_references(href, TextContext::Attribute));
+                }
+            }
+            names::FRAME | names::IFRAME | names::SCRIPT | names::EMBED | names::TRACK | names::AUDIO => {
+                let values = self.values(tag, false);
+                self.add_asset(values.src, None);
+                self.add_asset(values.data_src, None);
+            }
+            names::VIDEO => {
+                let values = self.values(tag, false);
+                self.add_asset(values.src, None);
+                self.add_asset(values.poster, None);
+            }
+            names::IMG | names::IMAGE | names::SOURCE => {
+                let values = self.values(tag, false);
+                self.add_asset(values.src, values.alt);
+                self.add_asset(values.data_src, values.alt);
+                self.add_srcset(values.srcset);
+                self.add_srcset(values.data_srcset);
+            }
+            names::OBJECT => {
+                let values = self.values(tag, false);
+                self.add_asset(values.data, None);
+            }
+            names::INPUT => {
+                let values = self.values(tag, false);
+                if values.kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) {
+                    self.add_asset(values.src, values.alt);
+                }
+            }
+            names::BODY => {
+                let values = self.values(tag, false);
+                self.add_asset(values.background, None);
+            }
+            _ => self.read_id(tag),
+        }
+    }
+
+    fn link(&mut self, tag: &Tag<'_>) {
+        let values = self.values(tag, false);
+        self.add_srcset(values.imagesrcset);
+        // These name hosts, not pages.
+        let is_hint = ["preconnect", "dns-prefetch"].iter().any(|word| has_word(values.rel, word));
+        let Some(href) = values.href.filter(|href| !is_hint && !href.trim_ascii().is_empty()) else { return };
+        match kind_of_rel(values.rel) {
+            LinkKind::Asset => self.add_asset(Some(href), None),
+            _ => self.add(Some(href), ReferenceKind::Meta, ReferenceText::None),
+        }
+    }
+
+    fn meta(&mut self, tag: &Tag<'_>) {
+        let values = self.values(tag, false);
+        let Some(content) = values.content else { return };
+        if values.http_equiv.is_some_and(|pragma| pragma.eq_ignore_ascii_case(b"refresh")) {
+            if let Some((written, _)) = self.place(content)
+                && let Some(target) = refresh_header(written)
+            {
+                self.add(Some(target.as_bytes()), ReferenceKind::Link, ReferenceText::None);
+            }
+            return;
+        }
+        let is_address = |name: &[u8]| META_ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if values.property.or(values.name).is_some_and(is_address) && !content.trim_ascii().is_empty() {
+            self.add(Some(content), ReferenceKind::Meta, ReferenceText::None);
+        }
+    }
+
+    /// Elements of SVG and MathML.
+    fn foreign(&mut self, element: u64, tag: &Tag<'_>) {
+        match element {
+            names::A => {
+                let values = self.values(tag, false);
+                self.add(values.href.or(values.xlink), ReferenceKind::Link, ReferenceText::Content(self.end_of(tag)));
+            }
+            names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => {
+                let values = self.values(tag, false);
+                self.add_asset(values.href.or(values.xlink), None);
+                self.add_asset(values.src, None);
+            }
+            _ => self.read_id(tag),
+        }
+    }
+
+    /// The offset after a tag's name: its content begins after the next `>` outside of quotes.
+    fn end_of(&self, tag: &Tag<'_>) -> usize {
+        self.place(tag.name).map_or(0, |(name, offset)| offset + name.len())
+    }
+}
+
+/// The key of a name in lower case, see [`key`].
+const fn known(name: &[u8]) -> u64 {
+    let (mut key, mut index) = (0, 0);
+    while index < name.len() {
+        key |= (name[index] as u64) << (8 * index);
+        index += 1;
+    }
+    key
+}
+
+impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
+    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
+        let element = key(tag.name);
+        let is_foreign = !self.xml && self.foreign.start(element, tag);
+        if element == names::TEMPLATE && !is_foreign && !self.xml {
+            if self.templates == 0 {
+                self.read_id(tag);
+            }
+            self.templates += 1;
+        }
+        if self.templates == 0 {
+            match is_foreign {
+                true => self.foreign(element, tag),
+                false => self.html(element, tag),
+            }
+        }
+        if is_foreign || self.xml {
+            return TextMode::Markup;
+        }
+        match element {
+            names::SCRIPT => TextMode::Script,
+            names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
+            names::TITLE | names::TEXTAREA => TextMode::RcData,
+            0 if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
+            _ => TextMode::Markup,
+        }
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        if !self.xml {
+            self.foreign.end(name);
+            if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
+                self.templates -= 1;
+            }
+        }
+    }
+
+    fn text(&mut self, _text: &[u8]) {}
+
+    fn cdata(&mut self, _text: &[u8]) {}
+
+    fn in_foreign(&self) -> bool {
+        self.foreign.is_inside()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{line_and_column, link_text};
+
+    fn all(text: &str) -> (Vec<String>, Vec<String>) {
+        let mut anchors: Vec<String> = Vec::new();
+        let outline = read(text, false, &mut anchors);
+        (outline.references.iter().map(|reference| reference.href.to_string()).collect(), anchors)
+    }
+
+    #[test]
+    fn everything_that_a_page_points_to_is_found() {
+        let (references, anchors) = all(r#"<html id=top><link rel=canonical href=/c><link rel=preconnect href=//no>
+            <meta property="og:image" content="og.png"><meta http-equiv=refresh content="5; url=r.html">
+            <a href="a?x=1&amp;y=2" name=n1>x</a><A HREF=b id=i1 name=n2>y</A><img src=i.png srcset="j.png 2x, k.png 3x" data-src=l.png>
+            <script src=s.js>document.write('<a href=no id=no>')</script><!-- <a href=no id=no> -->
+            <template id=t><a href=no id=no></a></template><svg><use href="sprite.svg#x"/><a xlink:href=svg id=s1></a></svg>
+            <video src=v poster=p></video><input type=image src=in><textarea><a href=no></textarea><p ID="é">"#);
+        assert_eq!(
+            references,
+            [
+                "/c",
+                "og.png",
+                "r.html",
+                "a?x=1&y=2",
+                "b",
+                "i.png",
+                "l.png",
+                "j.png",
+                "k.png",
+                "s.js",
+                "sprite.svg#x",
+                "svg",
+                "v",
+                "p",
+                "in"
+            ]
+        );
+        assert_eq!(anchors, ["top", "n1", "i1", "n2", "t", "s1", "é"]);
+    }
+
+    #[test]
+    fn a_reference_has_a_position_and_a_text() {
+        let text = "<p>é <a title='>' href=\"x\">one <b>two</b>\n three</a>";
+        let outline = read(text, false, &mut Vec::new());
+        let reference = outline.references.first().expect("a link");
+        assert_eq!(line_and_column(text, reference.offset), (1, 25));
+        assert_eq!(link_text(text, &reference.text), "one two three");
+    }
+}

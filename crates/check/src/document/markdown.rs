@@ -1,0 +1,163 @@
+//! References and anchors of Markdown: CommonMark with front matter, tables and the HTML inside.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use pulldown_cmark::{Event, LinkType, MetadataBlockKind, Options, Parser, Tag, TagEnd};
+
+use super::{Outline, Reference, ReferenceKind, ReferenceText, html};
+use crate::anchors::AnchorCollector;
+
+/// Reads Markdown.
+pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Outline<'a> {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_HEADING_ATTRIBUTES
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
+    let mut outline = Outline::default();
+    let mut slugs = Slugs::default();
+    // Open links and images, as indices of `outline.references`: their texts are collected as they come.
+    let mut open: Vec<usize> = Vec::new();
+    let mut heading: Option<(Option<String>, String)> = None;
+    let mut markup: Option<Vec<u8>> = None;
+    let mut in_front_matter = false;
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Link { link_type, dest_url, .. }) => {
+                let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
+                open.push(outline.references.len());
+                outline.references.push(reference(href.into_string(), ReferenceKind::Link, range.start));
+            }
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                open.push(outline.references.len());
+                outline.references.push(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
+            }
+            Event::End(TagEnd::Link | TagEnd::Image) => {
+                open.pop();
+            }
+            Event::Start(Tag::Heading { id, .. }) => heading = Some((id.map(|id| id.into_string()), String::new())),
+            Event::End(TagEnd::Heading(_)) => {
+                if let Some((id, title)) = heading.take() {
+                    anchors.add(&slugs.next(&title));
+                    if let Some(id) = id {
+                        anchors.add(&id);
+                    }
+                }
+            }
+            Event::Start(Tag::MetadataBlock(MetadataBlockKind::YamlStyle | MetadataBlockKind::PlusesStyle)) => {
+                in_front_matter = true;
+            }
+            Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
+            Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
+                for &index in &open {
+                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = outline.references.get_mut(index)
+                    {
+                        text.to_mut().push_str(&piece);
+                    }
+                }
+                if let Some((_, title)) = &mut heading {
+                    title.push_str(&piece);
+                }
+            }
+            Event::SoftBreak | Event::HardBreak => {
+                for &index in &open {
+                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = outline.references.get_mut(index)
+                    {
+                        text.to_mut().push(' ');
+                    }
+                }
+            }
+            Event::Html(_) | Event::InlineHtml(_) => {
+                // A copy of the document in which everything but HTML is blank: offsets stay the same.
+                let markup = markup.get_or_insert_with(|| vec![b' '; text.len()]);
+                if let (Some(to), Some(from)) = (markup.get_mut(range.clone()), text.as_bytes().get(range)) {
+                    to.copy_from_slice(from);
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(markup) = markup.and_then(|markup| String::from_utf8(markup).ok()) {
+        let inner = html::read(&markup, false, anchors);
+        let references = inner.references.into_iter().map(|reference| Reference {
+            href: Cow::Owned(reference.href.into_owned()),
+            text: match reference.text {
+                ReferenceText::Given(text) => ReferenceText::Given(Cow::Owned(text.into_owned())),
+                ReferenceText::Content(offset) => ReferenceText::Content(offset),
+                ReferenceText::None => ReferenceText::None,
+            },
+            ..reference
+        });
+        outline.references.extend(references);
+        outline.references.sort_by_key(|reference| reference.offset);
+    }
+    outline
+}
+
+fn reference<'a>(href: String, kind: ReferenceKind, offset: usize) -> Reference<'a> {
+    Reference { href: Cow::Owned(href), kind, offset, text: ReferenceText::Given(Cow::Owned(String::new())) }
+}
+
+/// The ids that GitHub, GitLab and mdBook give to headings.
+#[derive(Default)]
+struct Slugs {
+    used: HashMap<String, u32>,
+}
+
+impl Slugs {
+    fn next(&mut self, title: &str) -> String {
+        let mut slug = String::with_capacity(title.len());
+        for c in title.trim().chars().flat_map(char::to_lowercase) {
+            if c.is_alphanumeric() || matches!(c, '-' | '_') {
+                slug.push(c);
+            } else if c.is_whitespace() {
+                slug.push('-');
+            }
+        }
+        let count = self.used.entry(slug.clone()).or_insert(0);
+        let number = *count;
+        *count += 1;
+        if number == 0 {
+            return slug;
+        }
+        let slug = format!("{slug}-{number}");
+        self.used.insert(slug.clone(), 1);
+        slug
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{line_and_column, link_text};
+
+    #[test]
+    fn links_images_references_and_html_are_found() {
+        let text = "---\ntitle: \"[no](no.md)\"\n---\n# One *two* `three`\n\n[a *b*](a.md \"title\") ![pic](p.png)\n\
+                    [ref][r] <https://auto.example/> <me@example.com>\n\n`[no](no.md)`\n\n    [no](no.md)\n\n\
+                    <a id=\"here\" href=\"h.html\">text</a>\n\n# One two three\n## Mine {#my-id}\n\n[r]: r.md#x\n";
+        let mut anchors: Vec<String> = Vec::new();
+        let outline = read(text, &mut anchors);
+        let found: Vec<(String, String, u32)> = outline
+            .references
+            .iter()
+            .map(|reference| {
+                let (line, _) = line_and_column(text, reference.offset);
+                (reference.href.to_string(), link_text(text, &reference.text), line)
+            })
+            .collect();
+        let expected = [
+            ("a.md", "a b", 6),
+            ("p.png", "pic", 6),
+            ("r.md#x", "ref", 7),
+            ("https://auto.example/", "https://auto.example/", 7),
+            ("mailto:me@example.com", "me@example.com", 7),
+            ("h.html", "text", 13),
+        ];
+        assert_eq!(found, expected.map(|(href, text, line)| (href.to_owned(), text.to_owned(), line)));
+        assert_eq!(anchors, ["one-two-three", "one-two-three-1", "mine", "my-id", "here"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! What a document points to, and what can be pointed to in it.
+//!
+//! A document is read from beginning to end in memory by the core's tokenizer (HTML) or by pulldown-cmark (Markdown);
+//! no tree is built. The result borrows from the text, and positions are byte offsets: line, column and link text are
+//! computed only for the few references that turn out to be broken.
+
+mod html;
+mod markdown;
+mod position;
+
+use std::borrow::Cow;
+
+use argiope_core::page::examine::charset_of_page;
+use encoding_rs::Encoding;
+
+use crate::anchors::AnchorCollector;
+pub(crate) use position::{line_and_column, link_text};
+
+/// The language of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentType {
+    Html,
+    Xhtml,
+    Markdown,
+}
+
+impl DocumentType {
+    /// The language by the extension of a file name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (_, extension) = name.rsplit_once('.')?;
+        let is = |one: &&str| extension.eq_ignore_ascii_case(one);
+        if ["html", "htm"].iter().any(is) {
+            Some(Self::Html)
+        } else if ["xhtml", "xht"].iter().any(is) {
+            Some(Self::Xhtml)
+        } else if ["md", "markdown"].iter().any(is) {
+            Some(Self::Markdown)
+        } else {
+            None
+        }
+    }
+}
+
+/// Why a document refers to something: decides which options concern the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferenceKind {
+    /// A link that a reader can follow.
+    Link,
+    /// Something that the page needs for display: image, style, script, medium, frame.
+    Asset,
+    /// Data about the page: canonical, hreflang, Open Graph and other `link` and `meta` elements.
+    Meta,
+}
+
+/// Where the text of a reference is.
+#[derive(Clone, Debug)]
+pub(crate) enum ReferenceText<'a> {
+    None,
+    /// An attribute, or the text of a Markdown link.
+    Given(Cow<'a, str>),
+    /// The content of the element that begins at this offset.
+    Content(usize),
+}
+
+/// Something in a document that points to something else.
+#[derive(Clone, Debug)]
+pub(crate) struct Reference<'a> {
+    /// As written, with character references resolved.
+    pub href: Cow<'a, str>,
+    pub kind: ReferenceKind,
+    /// Where it is written, in bytes from the start of the text.
+    pub offset: usize,
+    pub text: ReferenceText<'a>,
+}
+
+/// The references of a document.
+#[derive(Debug, Default)]
+pub(crate) struct Outline<'a> {
+    pub references: Vec<Reference<'a>>,
+    /// The first `base` element with an address.
+    pub base: Option<Cow<'a, str>>,
+}
+
+/// A document as text, and the encoding that it was written in.
+pub(crate) struct DecodedText<'a> {
+    pub text: Cow<'a, str>,
+    pub encoding: &'static Encoding,
+}
+
+impl<'a> DecodedText<'a> {
+    /// Decodes the bytes of a file.
+    pub fn of_file(bytes: &'a [u8], kind: DocumentType) -> Self {
+        let (encoding, mark) = match kind {
+            DocumentType::Markdown => (encoding_rs::UTF_8, usize::from(bytes.starts_with(b"\xef\xbb\xbf")) * 3),
+            DocumentType::Html | DocumentType::Xhtml => charset_of_page(bytes),
+        };
+        let bytes = bytes.get(mark..).unwrap_or(&[]);
+        Self { text: encoding.decode_without_bom_handling(bytes).0, encoding }
+    }
+}
+
+/// Reads a document. The places in it that fragments can point to are added to `anchors`.
+pub(crate) fn read<'a>(text: &'a str, kind: DocumentType, anchors: &mut impl AnchorCollector) -> Outline<'a> {
+    match kind {
+        DocumentType::Html => html::read(text, false, anchors),
+        DocumentType::Xhtml => html::read(text, true, anchors),
+        DocumentType::Markdown => markdown::read(text, anchors),
+    }
+}

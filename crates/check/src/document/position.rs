@@ -1,0 +1,115 @@
+//! Line, column and link text of a reference, computed from its offset.
+
+use argiope_core::page::examine::{TextContext, resolve_references};
+use memchr::memchr_iter;
+
+use super::ReferenceText;
+
+/// Characters of a link's text that are shown.
+const MAX_TEXT: usize = 80;
+/// Bytes after a tag in which its text is searched.
+const MAX_SEARCH: usize = 4096;
+
+/// Line and column of an offset, both counted from 1. Columns count characters.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
+    let before = text.get(..offset).unwrap_or(text);
+    let mut line = 1_u32;
+    let mut start = 0;
+    for end in memchr_iter(b'\n', before.as_bytes()) {
+        line = line.saturating_add(1);
+        start = end + 1;
+    }
+    let column = before.get(start..).unwrap_or("").chars().count() + 1;
+    (line, u32::try_from(column).unwrap_or(u32::MAX))
+}
+
+/// The text of a reference: what a reader sees of a link, white space collapsed.
+pub(crate) fn link_text(text: &str, place: &ReferenceText<'_>) -> String {
+    match place {
+        ReferenceText::None => String::new(),
+        ReferenceText::Given(text) => shorten(text),
+        ReferenceText::Content(offset) => shorten(&content(text.get(*offset..).unwrap_or(""))),
+    }
+}
+
+/// The text between the tag whose attributes begin here and the next `</a`.
+fn content(from: &str) -> String {
+    let mut from = from.get(..from.floor_char_boundary(MAX_SEARCH)).unwrap_or(from);
+    let mut shown = String::new();
+    // The rest of the tag itself, then text and tags in turn.
+    while let Some(end) = tag_end(from) {
+        from = from.get(end..).unwrap_or("");
+        let next = from.find('<').unwrap_or(from.len());
+        let (text, rest) = from.split_at(next);
+        shown.push_str(&resolve_references(text, TextContext::Text));
+        let is_end = rest.get(..3).is_some_and(|tag| tag.eq_ignore_ascii_case("</a"));
+        if rest.is_empty() || is_end || shown.len() > 4 * MAX_TEXT {
+            break;
+        }
+        if let Some(alt) = alt_of(rest) {
+            shown.push_str(alt);
+        }
+        from = rest;
+    }
+    shown
+}
+
+/// The alternative text of the `img` tag that begins here.
+fn alt_of(tag: &str) -> Option<&str> {
+    let tag = tag.get(..tag_end(tag)?)?;
+    let is_image = tag.get(..4).is_some_and(|name| name.eq_ignore_ascii_case("<img"));
+    let (_, after) = tag.split_once("alt=").filter(|_| is_image)?;
+    let quote = after.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+    after.get(1..)?.split(quote).next()
+}
+
+/// One past the `>` that ends a tag.
+fn tag_end(tag: &str) -> Option<usize> {
+    let mut quote = None;
+    for (index, byte) in tag.bytes().enumerate() {
+        match (byte, quote) {
+            (b'>', None) => return Some(index + 1),
+            (b'"' | b'\'', None) => quote = Some(byte),
+            (byte, Some(open)) if byte == open => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn shorten(text: &str) -> String {
+    let mut shown = String::new();
+    for word in text.split_whitespace() {
+        if !shown.is_empty() {
+            shown.push(' ');
+        }
+        shown.push_str(word);
+        if shown.chars().count() > MAX_TEXT {
+            let cut: String = shown.chars().take(MAX_TEXT - 1).collect();
+            return cut + "…";
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one() {
+        assert_eq!(line_and_column("ab\ncd", 0), (1, 1));
+        assert_eq!(line_and_column("ab\ncd", 4), (2, 2));
+        assert_eq!(line_and_column("é\r\nü!", 6), (2, 2));
+    }
+
+    #[test]
+    fn the_text_of_a_link_is_what_readers_see() {
+        let text = |html: &str| link_text(html, &ReferenceText::Content(2));
+        assert_eq!(text("<a href=x>a &amp; b</a> c"), "a & b");
+        assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");
+        assert_eq!(text("<a href=x>never closed"), "never closed");
+        assert_eq!(text("<a href=x"), "");
+        assert_eq!(text(&format!("<a>{}</a>", "word ".repeat(100))).chars().count(), 80);
+    }
+}

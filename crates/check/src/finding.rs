@@ -1,0 +1,162 @@
+//! The result of a check: findings with the places where they occur, and a summary.
+
+use std::fmt;
+
+/// Whether a target is broken, or could not be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Broken,
+    /// The other side would not say. Does not count as a failure.
+    Unknown,
+}
+
+/// What is wrong with a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// A status that is not accepted.
+    HttpError,
+    /// No response that could be read.
+    Failed,
+    /// The page exists, the element does not.
+    Fragment,
+    /// Not an address that can lead anywhere.
+    Malformed,
+    RedirectLoop,
+    MissingFile,
+    /// robots.txt forbids to ask.
+    Robots,
+    /// The address is on a private network.
+    PrivateAddress,
+}
+
+impl FaultKind {
+    pub const ALL: [Self; 8] = [
+        Self::HttpError,
+        Self::Failed,
+        Self::Fragment,
+        Self::Malformed,
+        Self::RedirectLoop,
+        Self::MissingFile,
+        Self::Robots,
+        Self::PrivateAddress,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HttpError => "http_error",
+            Self::Failed => "failed",
+            Self::Fragment => "fragment",
+            Self::Malformed => "malformed",
+            Self::RedirectLoop => "redirect_loop",
+            Self::MissingFile => "missing_file",
+            Self::Robots => "robots",
+            Self::PrivateAddress => "private_address",
+        }
+    }
+
+    /// What it means, for output formats that describe their rules.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::HttpError => "The server answers with an error",
+            Self::Failed => "The server gives no usable response",
+            Self::Fragment => "The page exists, but not the part of it that the link names",
+            Self::Malformed => "The address cannot lead anywhere",
+            Self::RedirectLoop => "The redirects form a loop",
+            Self::MissingFile => "The file does not exist",
+            Self::Robots => "robots.txt forbids to check the address",
+            Self::PrivateAddress => "The address is on a private network and was not asked",
+        }
+    }
+}
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What is wrong with one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub verdict: Verdict,
+    pub kind: FaultKind,
+    pub status: Option<u16>,
+    pub message: String,
+    /// What to write instead, where that is obvious.
+    pub suggestion: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn broken(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Broken, kind, status: None, message: message.into(), suggestion: None }
+    }
+
+    pub(crate) fn unknown(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Unknown, ..Self::broken(kind, message) }
+    }
+}
+
+/// A place where a target is referred to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Occurrence {
+    /// The path of a file as the user would write it, or the URL of a page.
+    pub page: String,
+    pub line: u32,
+    pub column: u32,
+    /// The text of the link, or the alternative text of the image.
+    pub text: String,
+}
+
+/// A target that is broken or could not be judged, and every place where it is referred to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkFinding {
+    /// The URL; for files the path. With the fragment, where that is the fault.
+    pub url: String,
+    pub fault: Fault,
+    pub on: Vec<Occurrence>,
+}
+
+/// The numbers of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Documents that were read.
+    pub pages: u64,
+    /// References in them.
+    pub links: u64,
+    /// References to schemes that are not checked, or that options leave out.
+    pub not_checked: u64,
+    /// References that `--ignore` leaves out.
+    pub ignored: u64,
+    /// External URLs that were asked or found in the cache.
+    pub external: u64,
+    /// Broken targets.
+    pub broken: u64,
+    /// Targets that could not be judged.
+    pub unknown: u64,
+    pub milliseconds: u64,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// In the order of the pages and lines where they first occur.
+    pub findings: Vec<LinkFinding>,
+    pub summary: CheckSummary,
+    /// What the user should know about the check itself: files that could not be read and so on.
+    pub notes: Vec<String>,
+}
+
+impl CheckReport {
+    pub fn is_broken(&self) -> bool {
+        self.summary.broken > 0
+    }
+}

@@ -1,0 +1,567 @@
+//! [`FolderCheck`]: folders and files, checked without a network.
+//!
+//! The first reading of all documents collects anchors and judges what can be judged at once: whether files exist, and
+//! whether elements exist in documents that were read before. What is left (elements of documents that come later, and
+//! addresses on the web) is kept as a few bytes each. [`FolderCheck::finish`] then reads the documents with faults again
+//! for lines, columns and link texts.
+
+mod space;
+mod tree;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use argiope_core::page::examine::BaseUrl;
+use encoding_rs::Encoding;
+use hashbrown::HashMap;
+
+use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
+use crate::document::{self, DecodedText, DocumentType, Reference, ReferenceKind, line_and_column, link_text};
+use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
+use crate::options::{CheckOptions, CheckProgress};
+use crate::remote::{RemoteFaults, RemoteTarget};
+use crate::suggest;
+use crate::target::{self, Target};
+use space::AddressSpace;
+use tree::{FileEntry, FileId, FileTree, Place};
+
+/// A check of folders and files.
+pub struct FolderCheck<'a> {
+    options: &'a CheckOptions,
+    tree: FileTree,
+    sources: Vec<FolderSource>,
+    /// The current folder, to show paths relative to it.
+    current: String,
+    /// The anchors of each file, once it was read.
+    anchors: Vec<OnceLock<AnchorSet>>,
+    /// The documents in the order in which they are shown.
+    documents: Vec<FileId>,
+    scans: Vec<PageScan>,
+    remote: Mutex<RemoteTable>,
+    summary: CheckSummary,
+    notes: Vec<String>,
+}
+
+/// A path that the user gave.
+struct FolderSource {
+    /// As the user wrote it.
+    shown: String,
+    /// Absolute.
+    path: String,
+    space: AddressSpace,
+}
+
+#[derive(Default)]
+struct RemoteTable {
+    index: HashMap<RemoteTarget, u32>,
+    targets: Vec<RemoteTarget>,
+}
+
+/// What the first reading leaves of a document.
+#[derive(Default)]
+struct PageScan {
+    document: FileId,
+    /// Elements of other documents that must exist.
+    pending: Vec<PendingFragment>,
+    /// Addresses on the web.
+    remote: Vec<u32>,
+    has_fault: bool,
+    links: u64,
+    not_checked: u64,
+    ignored: u64,
+    unreadable: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingFragment {
+    file: FileId,
+    fragment: FragmentHash,
+}
+
+/// A document that is being read.
+struct OpenDocument<'a> {
+    id: FileId,
+    source: &'a FolderSource,
+    kind: DocumentType,
+    base: BaseUrl,
+    encoding: &'static Encoding,
+    /// The address of the reference in hand, and its path.
+    url: String,
+    path: String,
+}
+
+/// What a reference is, as far as files can tell.
+enum Judged<'a> {
+    Good,
+    NotChecked,
+    Ignored,
+    /// Good if the file has this element.
+    Element(FileId, FragmentId<'a>),
+    /// On the web; the URL is in the document's buffer.
+    Remote(Option<&'a str>),
+    /// Its name in the output, what is wrong, and the path that does not exist.
+    Fault(String, Fault, Option<String>),
+}
+
+/// A fault and where it occurs.
+struct FoundFault {
+    url: String,
+    fault: Fault,
+    hint: Hint,
+    occurrence: Occurrence,
+}
+
+/// What a suggestion can be made from.
+enum Hint {
+    None,
+    MissingPath(String, usize),
+    MissingElement(FileId, String),
+}
+
+impl<'a> FolderCheck<'a> {
+    /// Reads all documents below the paths.
+    ///
+    /// # Errors
+    ///
+    /// The current folder or the root folder is not known.
+    pub fn scan(paths: &[PathBuf], options: &'a CheckOptions, progress: &CheckProgress) -> std::io::Result<Self> {
+        let current = std::env::current_dir()?;
+        let absolute: Vec<PathBuf> = paths.iter().map(|path| normal(&current.join(path))).collect();
+        let root_dir = options.root_dir.as_ref().map(|root| normal(&current.join(root)));
+        let mut sources = Vec::new();
+        for (path, given) in absolute.iter().zip(paths) {
+            let root = root_dir.as_deref().unwrap_or(if path.is_dir() { path } else { &current });
+            sources.push(FolderSource {
+                shown: given.to_string_lossy().into_owned(),
+                path: path.to_string_lossy().into_owned(),
+                space: AddressSpace::new(root, options.base_url.as_ref()),
+            });
+        }
+        let mut tree = FileTree::walk(&absolute);
+        let notes = std::mem::take(&mut tree.faults);
+        let numbered = tree.entries().iter().enumerate().filter(|(_, entry)| entry.kind.is_some());
+        let mut documents: Vec<FileId> = numbered.filter_map(|(id, _)| FileId::try_from(id).ok()).collect();
+        documents.sort_by(|a, b| {
+            let path = |id: &FileId| tree.entries().get(*id as usize).map(|entry| (entry.source, entry.path.as_str()));
+            path(a).cmp(&path(b))
+        });
+        let anchors = tree.entries().iter().map(|_| OnceLock::new()).collect();
+        let mut check = Self {
+            options,
+            tree,
+            sources,
+            current: current.to_string_lossy().into_owned(),
+            anchors,
+            documents,
+            scans: Vec::new(),
+            remote: Mutex::default(),
+            summary: CheckSummary::default(),
+            notes,
+        };
+        progress.total.fetch_add(check.documents.len() as u64, Ordering::Relaxed);
+        check.read_all(progress);
+        check.read_outside();
+        Ok(check)
+    }
+
+    /// The distinct addresses on the web that the documents point to.
+    pub fn remote_targets(&self) -> Vec<RemoteTarget> {
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner).targets.clone()
+    }
+
+    /// The first reading.
+    fn read_all(&mut self, progress: &CheckProgress) {
+        // Large documents first, so that no thread is left with one at the end.
+        let mut order = self.documents.clone();
+        order.sort_by_key(|id| std::cmp::Reverse(self.entry(*id).map_or(0, |entry| entry.size)));
+        let check = &*self;
+        let mut scans = parallel(&order, AnchorHashes::default, |id, buffer, hashes| {
+            let scan = check.read_first(*id, buffer, hashes);
+            progress.done.fetch_add(1, Ordering::Relaxed);
+            Some(scan)
+        });
+        let mut summary = CheckSummary::default();
+        for scan in &mut scans {
+            summary.pages += u64::from(scan.unreadable.is_none());
+            summary.links += scan.links;
+            summary.not_checked += scan.not_checked;
+            summary.ignored += scan.ignored;
+            self.notes.extend(scan.unreadable.take());
+        }
+        self.summary = summary;
+        self.scans = scans;
+    }
+
+    fn read_first(&self, id: FileId, buffer: &mut Vec<u8>, hashes: &mut AnchorHashes) -> PageScan {
+        let mut scan = PageScan { document: id, ..PageScan::default() };
+        let Some(entry) = self.entry(id) else { return scan };
+        let Some(kind) = entry.kind else { return scan };
+        if let Err(error) = read_file(entry, buffer) {
+            scan.unreadable = Some(format!("{}: {error}", self.shown(&entry.path, entry.source)));
+            return scan;
+        }
+        let decoded = DecodedText::of_file(buffer, kind);
+        let outline = document::read(&decoded.text, kind, hashes);
+        if let Some(own) = self.anchors.get(id as usize) {
+            let _ = own.set(hashes.take());
+        }
+        let Some(mut open) = self.open(id, entry, kind, outline.base.as_deref(), decoded.encoding) else { return scan };
+        for reference in &outline.references {
+            scan.links += 1;
+            match self.judge(&mut open, reference) {
+                Judged::Good => {}
+                Judged::NotChecked => scan.not_checked += 1,
+                Judged::Ignored => scan.ignored += 1,
+                Judged::Fault(..) => scan.has_fault = true,
+                Judged::Element(file, fragment) => {
+                    let hash = fragment.hash();
+                    match self.anchors.get(file as usize).and_then(OnceLock::get) {
+                        Some(anchors) => scan.has_fault |= !anchors.has(hash),
+                        None => scan.pending.push(PendingFragment { file, fragment: hash }),
+                    }
+                }
+                Judged::Remote(fragment) => {
+                    let fragment = fragment.map(str::to_owned);
+                    scan.remote.push(self.remote_id(RemoteTarget { url: open.url.clone(), fragment }));
+                }
+            }
+        }
+        scan.pending.sort_unstable();
+        scan.pending.dedup();
+        scan.pending.shrink_to_fit();
+        scan.remote.sort_unstable();
+        scan.remote.dedup();
+        scan.remote.shrink_to_fit();
+        scan
+    }
+
+    /// The anchors of documents outside of the folders that are pointed to.
+    fn read_outside(&mut self) {
+        let mut buffer = Vec::new();
+        let mut hashes = AnchorHashes::default();
+        for entry in self.tree.outside() {
+            let anchors = OnceLock::new();
+            if let Some(kind) = entry.kind
+                && read_file(entry, &mut buffer).is_ok()
+            {
+                let decoded = DecodedText::of_file(&buffer, kind);
+                document::read(&decoded.text, kind, &mut hashes);
+                let _ = anchors.set(hashes.take());
+            }
+            self.anchors.push(anchors);
+        }
+    }
+
+    fn remote_id(&self, target: RemoteTarget) -> u32 {
+        let mut table = self.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&id) = table.index.get(&target) {
+            return id;
+        }
+        let id = u32::try_from(table.targets.len()).unwrap_or(u32::MAX);
+        table.targets.push(target.clone());
+        table.index.insert(target, id);
+        id
+    }
+
+    fn entry(&self, id: FileId) -> Option<&FileEntry> {
+        self.tree.entries().get(id as usize)
+    }
+
+    fn open<'s>(
+        &'s self,
+        id: FileId,
+        entry: &FileEntry,
+        kind: DocumentType,
+        base: Option<&str>,
+        encoding: &'static Encoding,
+    ) -> Option<OpenDocument<'s>> {
+        let source = self.sources.get(entry.source)?;
+        let base = source.space.base_of(&entry.path, base, encoding)?;
+        Some(OpenDocument { id, source, kind, base, encoding, url: String::new(), path: String::new() })
+    }
+
+    /// Judges a reference by what exists.
+    fn judge<'r>(&self, open: &mut OpenDocument<'_>, reference: &'r Reference<'_>) -> Judged<'r> {
+        if reference.kind == ReferenceKind::Asset && !self.options.assets {
+            return Judged::NotChecked;
+        }
+        let has_ignores = !self.options.ignore.is_empty();
+        if has_ignores && self.options.ignore.is_match(&reference.href) {
+            return Judged::Ignored;
+        }
+        let (address, fragment) = target::split_fragment(&reference.href);
+        let rooted = open.source.space.rooted(address);
+        match target::resolve(&rooted, &open.base, open.encoding, &mut open.url) {
+            Target::Web => {}
+            Target::NotChecked => return Judged::NotChecked,
+            Target::Malformed(message) => {
+                let fault = Fault::broken(FaultKind::Malformed, message);
+                return Judged::Fault(reference.href.trim().to_owned(), fault, None);
+            }
+        }
+        if has_ignores && self.options.ignore.is_match(&open.url) {
+            return Judged::Ignored;
+        }
+        let element = match fragment.map(Fragment::parse) {
+            Some(Fragment::Element(id)) if self.options.fragments => Some(id),
+            _ => None,
+        };
+        let OpenDocument { url, path, source, .. } = open;
+        let Some(path) = source.space.path(url, path) else {
+            if !self.options.external {
+                return Judged::NotChecked;
+            }
+            return Judged::Remote(fragment.filter(|_| element.is_some()));
+        };
+        let from_markdown = open.kind == DocumentType::Markdown;
+        match self.tree.find(path, from_markdown) {
+            Some(Place::File(file)) => match element {
+                Some(element) if !element.is_top() && self.has_anchors(file) => self.judge_element(open, file, element),
+                _ => Judged::Good,
+            },
+            Some(Place::Folder) if from_markdown => Judged::Good,
+            Some(Place::Folder) => {
+                let message = "the folder has no index.html: whether a server lists it is not known";
+                Judged::Fault(self.name(path, source), Fault::unknown(FaultKind::MissingFile, message), None)
+            }
+            None => {
+                let fault = Fault::broken(FaultKind::MissingFile, "no such file");
+                Judged::Fault(self.name(path, source), fault, Some(path.to_owned()))
+            }
+        }
+    }
+
+    /// Whether elements of this file can be pointed to.
+    fn has_anchors(&self, file: FileId) -> bool {
+        match self.entry(file) {
+            Some(entry) => entry.kind.is_some(),
+            // Outside of the folders: known after it was read.
+            None => true,
+        }
+    }
+
+    fn judge_element<'r>(&self, open: &OpenDocument<'_>, file: FileId, element: FragmentId<'r>) -> Judged<'r> {
+        if !element.is_route() {
+            return Judged::Element(file, element);
+        }
+        if file == open.id
+            && self.anchors.get(file as usize).and_then(OnceLock::get).is_some_and(|a| a.has(element.hash()))
+        {
+            return Judged::Good;
+        }
+        let name = format!("{}#{}", self.name(&open.path, open.source), element.text());
+        let message = "scripts of the page interpret this fragment: whether it leads anywhere is not known";
+        Judged::Fault(name, Fault::unknown(FaultKind::Fragment, message), None)
+    }
+
+    /// The name of a target in the output: its URL where the site has a name, else its path.
+    fn name(&self, path: &str, source: &FolderSource) -> String {
+        source.space.public_url(path).unwrap_or_else(|| self.shown_below(path, source).into_owned())
+    }
+
+    /// A path as the user would write it.
+    fn shown(&self, path: &str, source: usize) -> String {
+        match self.sources.get(source) {
+            Some(source) => self.shown_below(path, source).into_owned(),
+            None => path.to_owned(),
+        }
+    }
+
+    fn shown_below<'p>(&self, path: &'p str, source: &FolderSource) -> Cow<'p, str> {
+        match path.strip_prefix(source.path.as_str()) {
+            Some("") => Cow::Owned(source.shown.clone()),
+            Some(rest) if rest.starts_with('/') => {
+                let shown = source.shown.trim_end_matches('/');
+                Cow::Owned(if shown == "." {
+                    rest.trim_start_matches('/').to_owned()
+                } else {
+                    format!("{shown}{rest}")
+                })
+            }
+            _ => match path.strip_prefix(self.current.as_str()).and_then(|rest| rest.strip_prefix('/')) {
+                Some(rest) if !rest.is_empty() => Cow::Borrowed(rest),
+                _ => Cow::Borrowed(path),
+            },
+        }
+    }
+
+    /// Ends the check, given what is wrong with the addresses on the web.
+    pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
+        let is_bad = {
+            let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
+            table.targets.iter().map(|target| remote.faults.contains_key(target)).collect::<Vec<bool>>()
+        };
+        let mut faulty: Vec<FileId> = Vec::new();
+        for scan in &self.scans {
+            let lacks = |pending: &PendingFragment| {
+                let anchors = self.anchors.get(pending.file as usize).and_then(OnceLock::get);
+                anchors.is_some_and(|anchors| !anchors.has(pending.fragment))
+            };
+            let has_bad = || scan.remote.iter().any(|id| is_bad.get(*id as usize).copied().unwrap_or(false));
+            if scan.has_fault || scan.pending.iter().any(lacks) || has_bad() {
+                faulty.push(scan.document);
+            }
+        }
+        self.scans = Vec::new();
+        let check = &self;
+        let found = parallel(&faulty, || (), |id, buffer, ()| Some((*id, check.read_again(*id, buffer, remote))));
+        let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
+        let mut found: Vec<(usize, Vec<FoundFault>)> =
+            found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
+        found.sort_by_key(|(rank, _)| *rank);
+        let mut report =
+            CheckReport { summary: self.summary, notes: std::mem::take(&mut self.notes), ..Default::default() };
+        report.summary.external = remote.asked;
+        let mut hints = Vec::new();
+        let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
+        for FoundFault { url, fault, hint, occurrence } in found.into_iter().flat_map(|(_, faults)| faults) {
+            let next = report.findings.len();
+            let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
+            if place == next {
+                match fault.verdict {
+                    Verdict::Broken => report.summary.broken += 1,
+                    Verdict::Unknown => report.summary.unknown += 1,
+                }
+                report.findings.push(LinkFinding { url, fault, on: Vec::new() });
+                hints.push(hint);
+            }
+            if let Some(finding) = report.findings.get_mut(place) {
+                finding.on.push(occurrence);
+            }
+        }
+        self.suggest(&mut report.findings, &hints);
+        report
+    }
+
+    /// The second reading of a document that has a fault.
+    fn read_again(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
+        let mut found = Vec::new();
+        let Some(entry) = self.entry(id) else { return found };
+        let Some(kind) = entry.kind else { return found };
+        if read_file(entry, buffer).is_err() {
+            return found;
+        }
+        let decoded = DecodedText::of_file(buffer, kind);
+        let outline = document::read(&decoded.text, kind, &mut ());
+        let Some(mut open) = self.open(id, entry, kind, outline.base.as_deref(), decoded.encoding) else {
+            return found;
+        };
+        let page = self.shown(&entry.path, entry.source);
+        for reference in &outline.references {
+            let (url, fault, hint) = match self.judge(&mut open, reference) {
+                Judged::Good | Judged::NotChecked | Judged::Ignored => continue,
+                Judged::Fault(url, fault, None) => (url, fault, Hint::None),
+                Judged::Fault(url, fault, Some(path)) => (url, fault, Hint::MissingPath(path, entry.source)),
+                Judged::Element(file, element) => {
+                    let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
+                    if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
+                        continue;
+                    }
+                    let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
+                    let message = format!("no element has the id {:?}", element.text());
+                    let hint = Hint::MissingElement(file, element.text().to_owned());
+                    (url, Fault::broken(FaultKind::Fragment, message), hint)
+                }
+                Judged::Remote(fragment) => {
+                    let target = RemoteTarget { url: open.url.clone(), fragment: fragment.map(str::to_owned) };
+                    let Some(fault) = remote.faults.get(&target) else { continue };
+                    let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url };
+                    (url, fault.clone(), Hint::None)
+                }
+            };
+            let (line, column) = line_and_column(&decoded.text, reference.offset);
+            let text = link_text(&decoded.text, &reference.text);
+            found.push(FoundFault {
+                url,
+                fault,
+                hint,
+                occurrence: Occurrence { page: page.clone(), line, column, text },
+            });
+        }
+        found
+    }
+
+    fn suggest(&self, findings: &mut [LinkFinding], hints: &[Hint]) {
+        // The ids of a document are needed for every missing element in it: read once.
+        let mut ids: HashMap<FileId, Vec<String>> = HashMap::new();
+        let mut buffer = Vec::new();
+        for (finding, hint) in findings.iter_mut().zip(hints).take(MAX_SUGGESTED) {
+            finding.fault.suggestion = match hint {
+                Hint::None => continue,
+                Hint::MissingPath(path, source) => {
+                    let similar = suggest::similar_path(path, self.tree.paths());
+                    similar.map(|path| format!("did you mean {}?", self.shown(path, *source)))
+                }
+                Hint::MissingElement(file, fragment) => {
+                    let ids = ids.entry(*file).or_insert_with(|| self.ids_of(*file, &mut buffer));
+                    let similar = suggest::similar(fragment, ids.iter().map(String::as_str));
+                    similar.map(|id| format!("did you mean #{id}?"))
+                }
+            };
+        }
+    }
+
+    fn ids_of(&self, file: FileId, buffer: &mut Vec<u8>) -> Vec<String> {
+        let mut ids = Vec::new();
+        if let Some(entry) = self.entry(file)
+            && let Some(kind) = entry.kind
+            && read_file(entry, buffer).is_ok()
+        {
+            document::read(&DecodedText::of_file(buffer, kind).text, kind, &mut ids);
+        }
+        ids
+    }
+}
+
+/// Findings that get a suggestion. A folder with more faults has another problem than spelling.
+const MAX_SUGGESTED: usize = 500;
+
+fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    buffer.clear();
+    buffer.reserve(usize::try_from(entry.size).unwrap_or(0).saturating_add(1));
+    File::open(&entry.path)?.read_to_end(buffer).map(drop)
+}
+
+/// Applies `work` to all items on all cores. Each thread has a buffer and a value of its own.
+fn parallel<I: Sync, S, R: Send>(
+    items: &[I],
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&I, &mut Vec<u8>, &mut S) -> Option<R> + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let (mut buffer, mut own, mut results) = (Vec::new(), state(), Vec::new());
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            results.extend(work(item, &mut buffer, &mut own));
+        }
+        results
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    if threads <= 1 {
+        return run();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        // A thread panics only through a defect in this crate; its documents are then missing from the count.
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    })
+}
+
+/// An absolute path without `.` and `..`. Symbolic links stay as they are: URLs know nothing of them.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}

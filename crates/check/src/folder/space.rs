@@ -1,0 +1,156 @@
+//! [`AddressSpace`]: how the URLs of a folder and its files correspond.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use argiope_core::Url;
+use argiope_core::page::examine::BaseUrl;
+use encoding_rs::Encoding;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::target::decoded_path;
+
+/// The host that stands for the file system where the user names none. `invalid` is reserved (RFC 2606).
+const OWN_PREFIX: &str = "https://folder.invalid/";
+
+/// What must be encoded in the path of a URL so that it means the same file.
+const PATH: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// How the URLs of one of the given folders and its files correspond.
+#[derive(Debug)]
+pub(crate) struct AddressSpace {
+    /// URLs that begin with this are files; ends with a slash.
+    prefix: String,
+    /// The folder that the prefix stands for; ends with a slash.
+    folder: String,
+    /// Where references that begin with `/` lead: the encoded path of the root folder, without a slash at its end.
+    /// `None` where they are ordinary references of a site with a name.
+    root: Option<String>,
+}
+
+impl AddressSpace {
+    pub fn new(root: &Path, base_url: Option<&Url>) -> Self {
+        let root = root.to_string_lossy();
+        let root = root.trim_end_matches('/');
+        match base_url {
+            None => Self { prefix: OWN_PREFIX.to_owned(), folder: "/".to_owned(), root: Some(encode(root)) },
+            Some(url) => {
+                let own = url.as_str();
+                let own = own.split('?').next().unwrap_or(own).trim_end_matches('/');
+                Self { prefix: format!("{own}/"), folder: format!("{root}/"), root: None }
+            }
+        }
+    }
+
+    /// The URL of a file. A file outside of the root folder of a site with a name has a URL of the file system.
+    fn url(&self, path: &str) -> Option<Url> {
+        let url = match path.strip_prefix(self.folder.as_str()) {
+            Some(rest) => format!("{}{}", self.prefix, encode(rest)),
+            None => format!("{OWN_PREFIX}{}", encode(path.trim_start_matches('/'))),
+        };
+        Url::parse(&url).ok()
+    }
+
+    /// What the references of a document are relative to.
+    pub fn base_of(&self, path: &str, base: Option<&str>, encoding: &'static Encoding) -> Option<BaseUrl> {
+        let own = BaseUrl::new(&self.url(path)?);
+        let rebased = base.and_then(|base| own.rebased(&self.rooted(base), encoding));
+        Some(rebased.unwrap_or(own))
+    }
+
+    /// A reference in which `/` is the root folder.
+    pub fn rooted<'a>(&self, href: &'a str) -> Cow<'a, str> {
+        let bytes = href.as_bytes();
+        match (&self.root, bytes.first()) {
+            (Some(root), Some(b'/' | b'\\')) if !matches!(bytes.get(1), Some(b'/' | b'\\')) => {
+                Cow::Owned(format!("{root}{href}"))
+            }
+            _ => Cow::Borrowed(href),
+        }
+    }
+
+    /// The path of a URL's file: absolute and decoded. `None` for URLs of the web.
+    pub fn path<'a>(&self, url: &'a str, out: &'a mut String) -> Option<&'a str> {
+        let (folder, rest) = match url.strip_prefix(self.prefix.as_str()) {
+            Some(rest) => (self.folder.as_str(), rest),
+            None if self.prefix.strip_suffix('/') == Some(url) => (self.folder.as_str(), ""),
+            None => ("/", url.strip_prefix(OWN_PREFIX)?),
+        };
+        out.clear();
+        out.push_str(folder);
+        out.push_str(&decoded_path(rest));
+        Some(out)
+    }
+
+    /// The URL that a file will have, where the site has a name.
+    pub fn public_url(&self, path: &str) -> Option<String> {
+        let rest = path.strip_prefix(self.folder.as_str()).filter(|_| self.root.is_none())?;
+        Some(format!("{}{}", self.prefix, encode(rest)))
+    }
+}
+
+fn encode(path: &str) -> String {
+    utf8_percent_encode(path, PATH).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leads_to(space: &AddressSpace, page: &str, base: Option<&str>, href: &str) -> String {
+        let base = space.base_of(page, base, encoding_rs::UTF_8).expect("a base");
+        let (mut url, mut path) = (String::new(), String::new());
+        base.resolve(&space.rooted(href), encoding_rs::UTF_8, &mut url).expect("a URL");
+        space.path(&url, &mut path).map_or_else(|| url.clone(), str::to_owned)
+    }
+
+    #[test]
+    fn references_lead_to_files() {
+        let space = AddressSpace::new(Path::new("/s/my site"), None);
+        let page = "/s/my site/a/b#1.html";
+        for (href, path) in [
+            ("c.html", "/s/my site/a/c.html"),
+            ("../d%20e.html?q=1", "/s/my site/d e.html"),
+            ("../../../README.md", "/README.md"),
+            ("/", "/s/my site/"),
+            ("/x", "/s/my site/x"),
+            ("", "/s/my site/a/b#1.html"),
+            ("//h.example/x", "https://h.example/x"),
+            ("http://h.example", "http://h.example/"),
+        ] {
+            assert_eq!(leads_to(&space, page, None, href), path, "{href}");
+        }
+        assert_eq!(leads_to(&space, page, Some("/"), "x"), "/s/my site/x");
+        assert_eq!(leads_to(&space, page, Some("https://h.example/y/"), "x"), "https://h.example/y/x");
+    }
+
+    #[test]
+    fn a_site_with_a_name_has_urls_of_its_own() {
+        let url = Url::parse("https://h.example/docs").expect("a URL");
+        let space = AddressSpace::new(Path::new("/s"), Some(&url));
+        for (href, path) in [
+            ("b.html", "/s/b.html"),
+            ("/docs/b.html", "/s/b.html"),
+            ("https://h.example/docs/c/", "/s/c/"),
+            ("https://h.example/docs", "/s/"),
+            ("/other", "https://h.example/other"),
+            ("../x", "https://h.example/x"),
+        ] {
+            assert_eq!(leads_to(&space, "/s/a.html", None, href), path, "{href}");
+        }
+        assert_eq!(space.public_url("/s/a b.html").as_deref(), Some("https://h.example/docs/a%20b.html"));
+    }
+}

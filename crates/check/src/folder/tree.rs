@@ -1,0 +1,263 @@
+//! [`FileTree`]: the files that can be pointed to.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use hashbrown::HashMap;
+
+use crate::document::DocumentType;
+
+/// A file's number.
+pub(crate) type FileId = u32;
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct FileEntry {
+    /// Absolute, without `.` and `..`.
+    pub path: String,
+    /// `None` for files that are not read.
+    pub kind: Option<DocumentType>,
+    pub size: u64,
+    /// Which of the given paths it was found below.
+    pub source: usize,
+}
+
+/// The files of the folders that are checked, and those outside of them that documents point to.
+pub(crate) struct FileTree {
+    entries: Vec<FileEntry>,
+    index: HashMap<Box<str>, FileId>,
+    folders: HashSet<Box<str>>,
+    /// Files that were not found by walking: hidden ones, and those outside of the folders.
+    outside: Mutex<Outside>,
+    /// Files and folders that could not be read.
+    pub faults: Vec<String>,
+}
+
+#[derive(Default)]
+struct Outside {
+    entries: Vec<FileEntry>,
+    /// `None` for what does not exist.
+    known: HashMap<Box<str>, Option<Place>>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    File(FileId),
+    /// A folder without an index page.
+    Folder,
+}
+
+impl FileTree {
+    /// Walks folders and takes single files. All paths are absolute.
+    pub fn walk(paths: &[PathBuf]) -> Self {
+        let mut tree = Self {
+            entries: Vec::new(),
+            index: HashMap::new(),
+            folders: HashSet::new(),
+            outside: Mutex::default(),
+            faults: Vec::new(),
+        };
+        for (source, path) in paths.iter().enumerate() {
+            match fs::metadata(path) {
+                Ok(metadata) if metadata.is_dir() => tree.add_folder(path, source),
+                Ok(metadata) => {
+                    let name = path.to_string_lossy();
+                    if DocumentType::of_name(&name).is_none() {
+                        tree.faults.push(format!("{name}: neither HTML nor Markdown by its name; not read"));
+                    }
+                    tree.add_file(path, metadata.len(), source);
+                }
+                Err(error) => tree.faults.push(format!("{}: {error}", path.display())),
+            }
+        }
+        tree
+    }
+
+    fn add_folder(&mut self, top: &Path, source: usize) {
+        let mut todo = vec![top.to_path_buf()];
+        // Symbolic links may form loops.
+        let mut visited = HashSet::new();
+        while let Some(folder) = todo.pop() {
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    self.faults.push(format!("{}: {error}", folder.display()));
+                    continue;
+                }
+            };
+            self.folders.insert(folder.to_string_lossy().into());
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                if name.starts_with('.') || name == "node_modules" {
+                    continue;
+                }
+                let path = entry.path();
+                // Of the target, where it is a symbolic link.
+                match fs::metadata(&path) {
+                    Ok(metadata) if metadata.is_dir() => {
+                        if visited.insert((metadata.dev(), metadata.ino())) {
+                            todo.push(path);
+                        }
+                    }
+                    Ok(metadata) => self.add_file(&path, metadata.len(), source),
+                    // A dangling symbolic link: references to it are reported as missing.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn add_file(&mut self, path: &Path, size: u64, source: usize) {
+        let path = path.to_string_lossy().into_owned();
+        let kind = DocumentType::of_name(&path);
+        let Ok(id) = FileId::try_from(self.entries.len()) else { return };
+        if let hashbrown::hash_map::Entry::Vacant(vacant) = self.index.entry(path.as_str().into()) {
+            vacant.insert(id);
+            self.entries.push(FileEntry { path, kind, size, source });
+        }
+    }
+
+    /// The files that were found by walking.
+    pub fn entries(&self) -> &[FileEntry] {
+        &self.entries
+    }
+
+    /// Files outside of the folders that documents point to. Their numbers follow those of [`FileTree::entries`].
+    pub fn outside(&mut self) -> &[FileEntry] {
+        &self.outside.get_mut().unwrap_or_else(PoisonError::into_inner).entries
+    }
+
+    /// The paths of all files that were found by walking.
+    pub fn paths(&self) -> impl Iterator<Item = &str> + Clone {
+        self.entries.iter().map(|entry| entry.path.as_str())
+    }
+
+    /// What an absolute path leads to: the file itself, the index page of a folder, or `page.html` for `page`.
+    pub fn find(&self, path: &str, from_markdown: bool) -> Option<Place> {
+        if let Some(&id) = self.index.get(path) {
+            return Some(Place::File(id));
+        }
+        self.find_clean(path, from_markdown).or_else(|| self.find_outside(path, from_markdown))
+    }
+
+    fn find_clean(&self, path: &str, from_markdown: bool) -> Option<Place> {
+        let folder = path.trim_end_matches('/');
+        let mut name = String::with_capacity(path.len() + 12);
+        let mut file = |base: &str, end: &str| {
+            name.clear();
+            name.push_str(base);
+            name.push_str(end);
+            self.index.get(name.as_str()).copied()
+        };
+        let page = if path.ends_with('/') { None } else { extensions(from_markdown).find_map(|end| file(path, end)) };
+        if !self.folders.contains(folder) {
+            return page.map(Place::File);
+        }
+        let index = index_pages(from_markdown).find_map(|end| file(folder, end));
+        Some(index.or(page).map_or(Place::Folder, Place::File))
+    }
+
+    /// Asks the file system, once for each path.
+    fn find_outside(&self, path: &str, from_markdown: bool) -> Option<Place> {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = outside.known.get(path) {
+            return *known;
+        }
+        let place = self.ask(path, from_markdown, &mut outside);
+        outside.known.insert(path.into(), place);
+        place
+    }
+
+    fn ask(&self, path: &str, from_markdown: bool, outside: &mut Outside) -> Option<Place> {
+        let metadata = fs::metadata(path).ok();
+        if let Some(metadata) = &metadata
+            && metadata.is_file()
+        {
+            return self.add_outside(path, metadata.len(), outside);
+        }
+        let is_folder = metadata.is_some_and(|metadata| metadata.is_dir());
+        let folder = path.trim_end_matches('/');
+        let candidates: Vec<String> = if is_folder {
+            index_pages(from_markdown).map(|end| format!("{folder}{end}")).collect()
+        } else if path.ends_with('/') {
+            Vec::new()
+        } else {
+            extensions(from_markdown).map(|end| format!("{path}{end}")).collect()
+        };
+        let file = candidates.iter().find_map(|candidate| {
+            let metadata = fs::metadata(candidate).ok().filter(fs::Metadata::is_file)?;
+            self.add_outside(candidate, metadata.len(), outside)
+        });
+        file.or(is_folder.then_some(Place::Folder))
+    }
+
+    fn add_outside(&self, path: &str, size: u64, outside: &mut Outside) -> Option<Place> {
+        if let Some(&id) = self.index.get(path) {
+            return Some(Place::File(id));
+        }
+        if let Some(Some(known)) = outside.known.get(path) {
+            return Some(*known);
+        }
+        let id = FileId::try_from(self.entries.len() + outside.entries.len()).ok()?;
+        let kind = DocumentType::of_name(path);
+        outside.entries.push(FileEntry { path: path.to_owned(), kind, size, source: 0 });
+        outside.known.insert(path.into(), Some(Place::File(id)));
+        Some(Place::File(id))
+    }
+}
+
+/// What clean URLs leave out.
+fn extensions(from_markdown: bool) -> impl Iterator<Item = &'static str> {
+    [".html", ".htm", ".md"].into_iter().take(if from_markdown { 3 } else { 2 })
+}
+
+/// The pages that stand for their folder.
+fn index_pages(from_markdown: bool) -> impl Iterator<Item = &'static str> {
+    let all = ["/index.html", "/index.htm", "/index.xhtml", "/README.md", "/index.md", "/_index.md"];
+    all.into_iter().take(if from_markdown { 6 } else { 3 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clean_urls_lead_to_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("public");
+        for file in ["public/index.html", "public/page.html", "public/dir/index.html", "public/empty/x.png", "out.html"]
+        {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "x").expect("a file");
+        }
+        let mut tree = FileTree::walk(std::slice::from_ref(&root));
+        assert_eq!(tree.entries().len(), 4);
+        let name = |place: Option<Place>| match place {
+            None => "missing".to_owned(),
+            Some(Place::Folder) => "folder".to_owned(),
+            Some(Place::File(id)) => match tree.entries().get(id as usize) {
+                Some(entry) => entry.path.rsplit('/').take(2).collect::<Vec<_>>().join(" of "),
+                None => "outside".to_owned(),
+            },
+        };
+        let find = |path: &str| name(tree.find(&format!("{}{path}", root.display()), false));
+        assert_eq!(find(""), "index.html of public");
+        assert_eq!(find("/"), "index.html of public");
+        assert_eq!(find("/page"), "page.html of public");
+        assert_eq!(find("/page.html"), "page.html of public");
+        assert_eq!(find("/page/"), "missing");
+        assert_eq!(find("/dir"), "index.html of dir");
+        assert_eq!(find("/dir/"), "index.html of dir");
+        assert_eq!(find("/empty/"), "folder");
+        assert_eq!(find("/PAGE.html"), "missing");
+        assert_eq!(name(tree.find(&format!("{}/out.html", folder.path().display()), false)), "outside");
+        assert_eq!(tree.outside().len(), 1);
+    }
+}

@@ -1,0 +1,30 @@
+//! `argiope check`: finds broken links of sites, folders and single files.
+//!
+//! | step | module |
+//! |---|---|
+//! | sources: a folder is walked, a site is crawled | `folder`, `web` |
+//! | documents: HTML and Markdown to references and anchors, with positions | `document`, `anchors` |
+//! | targets: a reference as written to a file, a URL, or what is wrong with it | `target`, `mail` |
+//! | verdicts: good, broken or unknown, each with a reason | `folder`, `web`, `suggest` |
+//! | output: findings grouped by target, in seven formats | `finding`, `output` |
+//!
+//! Folders are read twice where needed: the first time for what exists and what is wanted (8 bytes for an anchor, no
+//! positions), the second time only the pages that have a fault, for lines, columns and link texts. So memory does not
+//! grow with the number of links.
+
+mod anchors;
+mod document;
+mod finding;
+mod folder;
+mod mail;
+mod options;
+pub mod output;
+mod remote;
+mod suggest;
+mod target;
+
+pub use document::{DocumentType, ReferenceKind};
+pub use finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
+pub use folder::FolderCheck;
+pub use options::{BadStatusRanges, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
+pub use remote::{RemoteFaults, RemoteTarget};

@@ -1,0 +1,130 @@
+//! What is checked, and what counts as good.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use argiope_core::Url;
+use regex::RegexSet;
+
+/// The options of a check.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Check URLs outside of the site or folder.
+    pub external: bool,
+    /// Check that the elements that fragments name exist.
+    pub fragments: bool,
+    /// Check images, styles, scripts and media.
+    pub assets: bool,
+    /// References that are left out: tried on the reference as written and on the address that it leads to.
+    pub ignore: RegexSet,
+    /// Where references that begin with `/` lead; the folder that is checked if `None`.
+    pub root_dir: Option<PathBuf>,
+    /// The URL of the root folder.
+    pub base_url: Option<Url>,
+    /// Statuses that count as good.
+    pub accept: StatusRanges,
+    /// A time-out is unknown, not broken.
+    pub timeouts_unknown: bool,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            external: true,
+            fragments: true,
+            assets: true,
+            ignore: RegexSet::empty(),
+            root_dir: None,
+            base_url: None,
+            accept: StatusRanges::default(),
+            timeouts_unknown: false,
+        }
+    }
+}
+
+/// A set of status codes: `200..=299,403`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusRanges(Vec<(u16, u16)>);
+
+impl Default for StatusRanges {
+    fn default() -> Self {
+        Self(vec![(200, 299)])
+    }
+}
+
+/// A text that is not a set of status codes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write status codes and ranges such as 200..=299,403")]
+pub struct BadStatusRanges;
+
+impl std::str::FromStr for StatusRanges {
+    type Err = BadStatusRanges;
+
+    fn from_str(text: &str) -> Result<Self, BadStatusRanges> {
+        let code = |text: &str| text.trim().parse().ok().filter(|code| (100..=999).contains(code));
+        let ranges = text.split(',').map(|part| {
+            let (first, last) = match part.split_once("..") {
+                Some((first, last)) => match last.strip_prefix('=') {
+                    Some(last) => (code(first)?, code(last)?),
+                    None => (code(first)?, code(last)? - 1),
+                },
+                None => match part.split_once('-') {
+                    Some((first, last)) => (code(first)?, code(last)?),
+                    None => (code(part)?, code(part)?),
+                },
+            };
+            (first <= last).then_some((first, last))
+        });
+        ranges.collect::<Option<Vec<_>>>().map(Self).ok_or(BadStatusRanges)
+    }
+}
+
+impl StatusRanges {
+    pub fn contains(&self, status: u16) -> bool {
+        self.0.iter().any(|&(first, last)| (first..=last).contains(&status))
+    }
+}
+
+/// How far a check is, for a display.
+#[derive(Debug, Default)]
+pub struct CheckProgress {
+    /// Pages read or addresses asked.
+    pub done: AtomicU64,
+    /// As far as known.
+    pub total: AtomicU64,
+}
+
+impl CheckProgress {
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads a file of patterns, one a line. Empty lines and lines that begin with `#` are left out.
+pub fn read_ignore_file(path: &Path) -> std::io::Result<Vec<String>> {
+    let text = std::fs::read_to_string(path)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_ranges() {
+        let set: StatusRanges = "200..=299, 403,500..502,600-610".parse().expect("ranges");
+        for (status, is_in) in
+            [(200, true), (299, true), (300, false), (403, true), (501, true), (502, false), (605, true)]
+        {
+            assert_eq!(set.contains(status), is_in, "{status}");
+        }
+        for bad in ["", "x", "20", "300..=200", "200..=", "200..200"] {
+            assert!(bad.parse::<StatusRanges>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Markdown, for comments on pull requests and job summaries.
+
+use std::fmt::Write as _;
+
+use argiope_core::output::escape::visible;
+
+use super::{by_page, summary_line};
+use crate::finding::{CheckReport, Verdict};
+
+/// Findings that are listed. GitHub refuses longer comments.
+const MAX_LISTED: usize = 500;
+
+/// The findings as one table for each page.
+pub fn markdown(report: &CheckReport) -> String {
+    let mut out = String::from("# Links\n\n");
+    let _ = writeln!(out, "{}", summary_line(&report.summary));
+    let mut listed = 0;
+    let mut hidden = 0;
+    for (page, list) in by_page(report) {
+        if listed >= MAX_LISTED {
+            hidden += list.len();
+            continue;
+        }
+        let _ = write!(out, "\n## {}\n\n| line | link | text | problem |\n|---|---|---|---|\n", escape(page));
+        for (on, finding) in list {
+            if listed >= MAX_LISTED {
+                hidden += 1;
+                continue;
+            }
+            listed += 1;
+            let fault = &finding.fault;
+            let suggestion = fault.suggestion.as_ref().map(|text| format!("; {text}")).unwrap_or_default();
+            let verdict = if fault.verdict == Verdict::Unknown { "unknown: " } else { "" };
+            let problem = escape(&format!("{verdict}{}{suggestion}", fault.message));
+            let _ = writeln!(out, "| {} | {} | {} | {problem} |", on.line, escape(&finding.url), escape(&on.text));
+        }
+    }
+    if hidden > 0 {
+        let _ = writeln!(out, "\n... and {hidden} more; --format json lists all");
+    }
+    out
+}
+
+/// Text that Markdown shows as it is: no markup, no table borders, no HTML.
+fn escape(text: &str) -> String {
+    let mut shown = String::new();
+    for c in visible(text).chars() {
+        match c {
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' | '~' => {
+                shown.push('\\');
+                shown.push(c);
+            }
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            // No mention of a user, and no link.
+            '@' => shown.push_str("&#64;"),
+            c => shown.push(c),
+        }
+    }
+    shown.replace("://", ":&#47;/")
+}

@@ -1,0 +1,48 @@
+//! The formats in which findings are written.
+//!
+//! Texts from pages never act in any of them: control characters are escaped, and so is what the format itself
+//! interprets.
+
+mod github;
+mod json;
+mod junit;
+mod markdown;
+mod sarif;
+mod text;
+
+pub use github::annotations;
+pub use json::{document as json_document, lines as json_lines};
+pub use junit::junit;
+pub use markdown::markdown;
+pub use sarif::sarif;
+pub use text::{summary_line, text};
+
+use crate::finding::{CheckReport, LinkFinding, Occurrence};
+
+/// What a finding says, in one line.
+fn message(finding: &LinkFinding) -> String {
+    let LinkFinding { url, fault, .. } = finding;
+    let suggestion = fault.suggestion.as_ref().map(|suggestion| format!("; {suggestion}")).unwrap_or_default();
+    format!("{url}: {}{suggestion}", fault.message)
+}
+
+/// The findings by page, in the order of the pages; within a page in the order of the lines.
+fn by_page(report: &CheckReport) -> Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> {
+    let mut pages: Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> = Vec::new();
+    let mut index = std::collections::HashMap::new();
+    for finding in &report.findings {
+        for on in &finding.on {
+            let place = *index.entry(on.page.as_str()).or_insert_with(|| {
+                pages.push((on.page.as_str(), Vec::new()));
+                pages.len() - 1
+            });
+            if let Some((_, list)) = pages.get_mut(place) {
+                list.push((on, finding));
+            }
+        }
+    }
+    for (_, list) in &mut pages {
+        list.sort_by_key(|(on, _)| (on.line, on.column));
+    }
+    pages
+}

@@ -1,0 +1,79 @@
+//! What the author of a broken link probably meant.
+
+use strsim::damerau_levenshtein;
+
+/// Candidates that are compared letter by letter. More would take longer than a suggestion is worth.
+const MAX_COMPARED: usize = 20_000;
+
+/// The candidate that `word` is a misspelling of, if there is one: equal but for case, or few letters differ.
+pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let length = word.chars().count();
+    let most = (length / 4).clamp(1, 4);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates.take(MAX_COMPARED) {
+        if candidate.eq_ignore_ascii_case(word) {
+            return Some(candidate);
+        }
+        if candidate.chars().count().abs_diff(length) > most {
+            continue;
+        }
+        let distance = damerau_levenshtein(&candidate.to_lowercase(), &word.to_lowercase());
+        if distance <= most && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The existing path that a missing one probably means: the same file name elsewhere, if there is only one such file,
+/// or a similar name in the same folder.
+pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let missing = missing.trim_end_matches('/');
+    let (folder, name) = missing.rsplit_once('/')?;
+    let siblings = paths.clone().filter_map(|path| {
+        let (its_folder, its_name) = path.rsplit_once('/')?;
+        (its_folder == folder).then_some(its_name)
+    });
+    // The same name with another extension: `page.html` for `page.md`.
+    let stem = |name: &'a str| name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let own_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let sibling = similar(name, siblings.clone()).or_else(|| siblings.clone().find(|other| stem(other) == own_stem));
+    if let Some(sibling) = sibling {
+        return paths.clone().find(|path| {
+            path.rsplit_once('/').is_some_and(|(its_folder, its_name)| its_folder == folder && its_name == sibling)
+        });
+    }
+    let mut elsewhere = paths.clone().filter(|path| path.rsplit('/').next().is_some_and(|other| other == name));
+    let only = elsewhere.next();
+    if only.is_some() && elsewhere.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
+        return only;
+    }
+    // A misspelled folder.
+    similar(missing, paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspellings_are_recognised() {
+        let ids = ["installation", "usage", "license"];
+        assert_eq!(similar("instalation", ids.into_iter()), Some("installation"));
+        assert_eq!(similar("Usage", ids.into_iter()), Some("usage"));
+        assert_eq!(similar("contact", ids.into_iter()), None);
+    }
+
+    #[test]
+    fn files_that_moved_are_found() {
+        let paths = ["/s/guide/start.html", "/s/about.html", "/s/a/index.html", "/s/b/index.html", "/s/notes.md"];
+        let suggest = |missing: &str| similar_path(missing, paths.into_iter());
+        assert_eq!(suggest("/s/abuot.html"), Some("/s/about.html"));
+        assert_eq!(suggest("/s/start.html"), Some("/s/guide/start.html"));
+        assert_eq!(suggest("/s/guide/strat.html"), Some("/s/guide/start.html"));
+        assert_eq!(suggest("/s/giude/start.html"), Some("/s/guide/start.html"));
+        assert_eq!(suggest("/s/notes.html"), Some("/s/notes.md"));
+        assert_eq!(suggest("/s/c/index.html"), Some("/s/a/index.html"));
+        assert_eq!(suggest("/s/nothing-like-it.html"), None);
+    }
+}

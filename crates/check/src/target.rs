@@ -1,0 +1,102 @@
+//! From a reference as written to what it points to.
+
+use std::borrow::Cow;
+
+use argiope_core::BadUrl;
+use argiope_core::page::examine::BaseUrl;
+use encoding_rs::Encoding;
+
+use crate::mail;
+
+/// What a reference points to, before anything is looked up. The address itself is in the buffer of the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// An http or https URL.
+    Web,
+    /// It cannot be what its author meant.
+    Malformed(String),
+    /// Another scheme, which is not checked.
+    NotChecked,
+}
+
+/// Resolves a reference without its fragment. The URL is written to `out`.
+pub(crate) fn resolve(href: &str, base: &BaseUrl, encoding: &'static Encoding, out: &mut String) -> Target {
+    match scheme(href) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {}
+        Some(scheme) if scheme.eq_ignore_ascii_case("mailto") => {
+            let address = href.trim_start().get(scheme.len() + 1..).unwrap_or("");
+            return mail::fault(address).map_or(Target::NotChecked, Target::Malformed);
+        }
+        Some(scheme) if scheme.eq_ignore_ascii_case("file") => {
+            return Target::Malformed("a file URL points to the machine that built the page".into());
+        }
+        Some(_) => return Target::NotChecked,
+        None => {}
+    }
+    match base.resolve(href, encoding, out) {
+        Ok(()) => Target::Web,
+        Err(BadUrl::Scheme) => Target::NotChecked,
+        Err(BadUrl::Syntax) => Target::Malformed("not a valid URL".into()),
+        Err(BadUrl::TooLong) => Target::Malformed("longer than a URL may be".into()),
+    }
+}
+
+/// The scheme of a URL, if it has one.
+pub(crate) fn scheme(href: &str) -> Option<&str> {
+    let href = href.trim_start_matches(|c: char| c <= ' ');
+    if !href.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let end = href.bytes().position(|byte| !byte.is_ascii_alphanumeric() && !b"+-.".contains(&byte))?;
+    href.get(..end).filter(|_| href.as_bytes().get(end) == Some(&b':'))
+}
+
+/// A reference without its fragment, and the fragment without `#`. White space at the ends does not count.
+pub(crate) fn split_fragment(href: &str) -> (&str, Option<&str>) {
+    let href = href.trim_matches(|c: char| c <= ' ');
+    match href.split_once('#') {
+        Some((address, fragment)) => (address, Some(fragment)),
+        None => (href, None),
+    }
+}
+
+/// The path of a URL in a file system: percent-decoded, without query.
+pub(crate) fn decoded_path(target: &str) -> Cow<'_, str> {
+    let path = target.split('?').next().unwrap_or(target);
+    if path.contains('%') {
+        percent_encoding::percent_decode_str(path).decode_utf8_lossy()
+    } else {
+        Cow::Borrowed(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use argiope_core::Url;
+
+    #[test]
+    fn references_are_sorted_by_what_they_are() {
+        let base = BaseUrl::new(&Url::parse("https://h.example/a/b").expect("a URL"));
+        let mut out = String::new();
+        let mut target = |href: &str| {
+            out.clear();
+            let target = resolve(href, &base, encoding_rs::UTF_8, &mut out);
+            (target, out.clone())
+        };
+        for (href, url) in [
+            ("c", "https://h.example/a/c"),
+            ("//x.example", "https://x.example/"),
+            ("HTTP://x.example/ y", "http://x.example/%20y"),
+            ("", "https://h.example/a/b"),
+        ] {
+            assert_eq!(target(href), (Target::Web, url.to_owned()), "{href}");
+        }
+        for href in ["tel:1", "javascript:x()", "data:,x", "ftp://h/", "mailto:a@b.example", "mailto:?subject=x"] {
+            assert_eq!(target(href).0, Target::NotChecked, "{href}");
+        }
+        for href in ["http://", "https://exa mple/", "http://[::1/", "mailto:someone", "file:///C:/x.html"] {
+            assert!(matches!(target(href).0, Target::Malformed(_)), "{href}");
+        }
+    }
+}
