@@ -1,6 +1,9 @@
 //! The result of a check: findings with the places where they occur, and a summary.
 
+use std::collections::HashMap;
 use std::fmt;
+
+use serde::Serialize;
 
 /// Whether a target is broken, or could not be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +109,7 @@ impl Fault {
 }
 
 /// A place where a target is referred to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Occurrence {
     /// The path of a file as the user would write it, or the URL of a page.
     pub page: String,
@@ -126,7 +129,7 @@ pub struct LinkFinding {
 }
 
 /// The numbers of a check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckSummary {
     /// Documents that were read.
     pub pages: u64,
@@ -156,6 +159,34 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// Adds the findings of another part of the same check.
+    pub fn merge(&mut self, other: Self) {
+        let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
+        for (place, finding) in self.findings.iter().enumerate() {
+            index.insert((finding.url.clone(), finding.fault.kind), place);
+        }
+        for finding in other.findings {
+            match index.get(&(finding.url.clone(), finding.fault.kind)).and_then(|place| self.findings.get_mut(*place))
+            {
+                Some(known) => known.on.extend(finding.on),
+                None => self.findings.push(finding),
+            }
+        }
+        self.notes.extend(other.notes);
+        let (own, more) = (&mut self.summary, other.summary);
+        own.pages += more.pages;
+        own.links += more.links;
+        own.not_checked += more.not_checked;
+        own.ignored += more.ignored;
+        self.count();
+    }
+
+    /// Counts the findings for the summary.
+    pub fn count(&mut self) {
+        let count = |verdict| self.findings.iter().filter(|finding| finding.fault.verdict == verdict).count() as u64;
+        (self.summary.broken, self.summary.unknown) = (count(Verdict::Broken), count(Verdict::Unknown));
+    }
+
     pub fn is_broken(&self) -> bool {
         self.summary.broken > 0
     }

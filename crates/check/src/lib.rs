@@ -13,6 +13,7 @@
 //! grow with the number of links.
 
 mod anchors;
+mod cache;
 mod document;
 mod finding;
 mod folder;
@@ -22,9 +23,12 @@ pub mod output;
 mod remote;
 mod suggest;
 mod target;
+mod web;
 
+pub use cache::CheckCache;
 pub use document::{DocumentType, ReferenceKind};
 pub use finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
 pub use folder::FolderCheck;
 pub use options::{BadStatusRanges, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
 pub use remote::{RemoteFaults, RemoteTarget};
+pub use web::{LIST_NAME, WebCheck};

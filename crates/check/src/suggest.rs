@@ -8,7 +8,8 @@ const MAX_COMPARED: usize = 20_000;
 /// The candidate that `word` is a misspelling of, if there is one: equal but for case, or few letters differ.
 pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
-    let most = (length / 4).clamp(1, 4);
+    // In a very short word every letter matters.
+    let most = if length < 4 { 0 } else { (length / 4).clamp(1, 4) };
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.take(MAX_COMPARED) {
         if candidate.eq_ignore_ascii_case(word) {
@@ -34,10 +35,13 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
         let (its_folder, its_name) = path.rsplit_once('/')?;
         (its_folder == folder).then_some(its_name)
     });
-    // The same name with another extension: `page.html` for `page.md`.
-    let stem = |name: &'a str| name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let own_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let sibling = similar(name, siblings.clone()).or_else(|| siblings.clone().find(|other| stem(other) == own_stem));
+    let (stem, extension) = split_name(name);
+    let alike = siblings.clone().filter(|other| split_name(other).1.eq_ignore_ascii_case(extension));
+    let misspelled = similar(stem, alike.map(|other| split_name(other).0));
+    let sibling = misspelled
+        .and_then(|found| siblings.clone().find(|other| split_name(other).0 == found))
+        // The same name with another extension: `page.html` for `page.md`.
+        .or_else(|| siblings.clone().find(|other| split_name(other).0 == stem));
     if let Some(sibling) = sibling {
         return paths.clone().find(|path| {
             path.rsplit_once('/').is_some_and(|(its_folder, its_name)| its_folder == folder && its_name == sibling)
@@ -50,6 +54,11 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     }
     // A misspelled folder.
     similar(missing, paths)
+}
+
+/// The part of a file name before its extension, and the extension.
+fn split_name(name: &str) -> (&str, &str) {
+    name.rsplit_once('.').unwrap_or((name, ""))
 }
 
 #[cfg(test)]
@@ -73,7 +82,7 @@ mod tests {
         assert_eq!(suggest("/s/guide/strat.html"), Some("/s/guide/start.html"));
         assert_eq!(suggest("/s/giude/start.html"), Some("/s/guide/start.html"));
         assert_eq!(suggest("/s/notes.html"), Some("/s/notes.md"));
-        assert_eq!(suggest("/s/c/index.html"), Some("/s/a/index.html"));
+        assert_eq!(suggest("/s/x.html"), None);
         assert_eq!(suggest("/s/nothing-like-it.html"), None);
     }
 }

@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 
 use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
 use crate::document::{self, DecodedText, DocumentType, Reference, ReferenceKind, line_and_column, link_text};
-use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
+use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest;
@@ -415,17 +415,12 @@ impl<'a> FolderCheck<'a> {
         found.sort_by_key(|(rank, _)| *rank);
         let mut report =
             CheckReport { summary: self.summary, notes: std::mem::take(&mut self.notes), ..Default::default() };
-        report.summary.external = remote.asked;
         let mut hints = Vec::new();
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
         for FoundFault { url, fault, hint, occurrence } in found.into_iter().flat_map(|(_, faults)| faults) {
             let next = report.findings.len();
             let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
             if place == next {
-                match fault.verdict {
-                    Verdict::Broken => report.summary.broken += 1,
-                    Verdict::Unknown => report.summary.unknown += 1,
-                }
                 report.findings.push(LinkFinding { url, fault, on: Vec::new() });
                 hints.push(hint);
             }
@@ -434,6 +429,7 @@ impl<'a> FolderCheck<'a> {
             }
         }
         self.suggest(&mut report.findings, &hints);
+        report.count();
         report
     }
 

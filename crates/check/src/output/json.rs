@@ -1,51 +1,52 @@
 //! JSON: one document, or one finding a line.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
-use crate::finding::{CheckReport, CheckSummary, LinkFinding};
+use crate::finding::{CheckReport, CheckSummary, LinkFinding, Occurrence};
 
 /// One document `{"findings":[...],"summary":{...}}`.
-pub fn document(report: &CheckReport) -> Value {
-    let findings: Vec<Value> = report.findings.iter().map(finding).collect();
-    json!({ "findings": findings, "summary": summary(&report.summary), "notes": report.notes })
+pub fn document(report: &CheckReport) -> impl Serialize + '_ {
+    JsonReport { findings: lines(report).collect(), summary: &report.summary, notes: &report.notes }
 }
 
 /// One finding a line.
-pub fn lines(report: &CheckReport) -> impl Iterator<Item = Value> {
-    report.findings.iter().map(finding)
+pub fn lines(report: &CheckReport) -> impl Iterator<Item = impl Serialize + '_> {
+    report.findings.iter().map(JsonFinding::of)
 }
 
-fn finding(finding: &LinkFinding) -> Value {
-    let mut object = Map::new();
-    let fault = &finding.fault;
-    object.insert("type".into(), fault.verdict.as_str().into());
-    object.insert("url".into(), finding.url.as_str().into());
-    object.insert("kind".into(), fault.kind.as_str().into());
-    if let Some(status) = fault.status {
-        object.insert("status".into(), status.into());
-    }
-    object.insert("message".into(), fault.message.as_str().into());
-    if let Some(suggestion) = &fault.suggestion {
-        object.insert("suggestion".into(), suggestion.as_str().into());
-    }
-    let on: Vec<Value> = finding
-        .on
-        .iter()
-        .map(|on| json!({ "page": on.page, "line": on.line, "column": on.column, "text": on.text }))
-        .collect();
-    object.insert("on".into(), on.into());
-    object.into()
+#[derive(Serialize)]
+struct JsonReport<'a, F> {
+    findings: Vec<F>,
+    summary: &'a CheckSummary,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
 }
 
-fn summary(summary: &CheckSummary) -> Value {
-    json!({
-        "pages": summary.pages,
-        "links": summary.links,
-        "not_checked": summary.not_checked,
-        "ignored": summary.ignored,
-        "external": summary.external,
-        "broken": summary.broken,
-        "unknown": summary.unknown,
-        "milliseconds": summary.milliseconds,
-    })
+/// The order of the fields is that of the documentation.
+#[derive(Serialize)]
+struct JsonFinding<'a> {
+    #[serde(rename = "type")]
+    verdict: &'static str,
+    url: &'a str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestion: Option<&'a str>,
+    on: &'a [Occurrence],
+}
+
+impl<'a> JsonFinding<'a> {
+    fn of(LinkFinding { url, fault, on }: &'a LinkFinding) -> Self {
+        Self {
+            verdict: fault.verdict.as_str(),
+            url,
+            kind: fault.kind.as_str(),
+            status: fault.status,
+            message: &fault.message,
+            suggestion: fault.suggestion.as_deref(),
+            on,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `argiope check TARGET...`: broken links of sites, folders and files.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,16 +9,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use argiope_check::{
-    CheckOptions, CheckProgress, CheckReport, FolderCheck, RemoteFaults, StatusRanges, output, read_ignore_file,
+    CheckCache, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck, LIST_NAME, StatusRanges, WebCheck,
+    output, read_ignore_file,
 };
 use argiope_core::Url;
 use argiope_core::output::escape::{self, visible};
+use argiope_core::rules::{Breadth, Config, Span};
+use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use regex::RegexSet;
 
-use super::{FAILED, print_error, standard_output};
+use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::UsageError;
+use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, one_of};
 
 /// Something is broken.
 const BROKEN: u8 = 3;
@@ -30,13 +34,20 @@ const IGNORE_FILE: &str = ".argiopeignore";
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  argiope check ./public\n  argiope check README.md docs/ --external no\n  \
-                  argiope check ./public --base-url https://example.com/ --format github\n\n\
+#[command(
+    after_help = "Examples:\n  argiope check https://example.com/\n  argiope check ./public\n  \
+                  argiope check README.md docs/ --external no\n  \
+                  argiope check ./public --base-url https://example.com/ --format github\n  \
+                  argiope check - < urls.txt\n\n\
                   Findings are grouped by page; --format json has every occurrence with line, column and link text.\n\
+                  All flags: argiope check --help\n\
                   Exit codes: 0 nothing is broken (unknown targets do not count), 1 could not continue, 2 bad usage,\n\
-                  3 something is broken, 4 nothing could be checked.")]
+                  3 something is broken, 4 nothing could be checked.",
+    allow_negative_numbers = true,
+    mut_args = |arg| show_own_flags(arg)
+)]
 pub struct CheckArgs {
-    /// Folders of HTML, and HTML and Markdown files
+    /// Sites (URLs), folders of HTML, HTML and Markdown files; - reads a list of URLs from standard input
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
     /// Check URLs outside of the site or folder, once each
@@ -57,6 +68,12 @@ pub struct CheckArgs {
     /// A time-out after all tries is unknown, not broken
     #[arg(long)]
     pub timeouts_unknown: bool,
+    /// Reuse good external results for this time; failures are asked again
+    #[arg(long, value_name = "TIME")]
+    pub cache: Option<Span>,
+    /// Where these results are kept
+    #[arg(long, value_name = "FILE", default_value = ".argiopecache")]
+    pub cache_file: PathBuf,
     /// How to write the findings
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CheckFormat::Text)]
     pub format: CheckFormat,
@@ -72,6 +89,62 @@ pub struct CheckArgs {
     /// No progress and no summary on standard error
     #[arg(short, long)]
     pub quiet: bool,
+    /// For sites: which pages are read [default: host]
+    #[arg(long, value_name = "SCOPE", value_parser = one_of::<Breadth>(Breadth::WORDS))]
+    pub scope: Option<Breadth>,
+    /// For sites: read only pages whose URL matches this regular expression (repeatable)
+    #[arg(long, value_name = "RE")]
+    pub include: Vec<String>,
+    /// For sites: do not read pages whose URL matches this regular expression (repeatable); links to them are checked
+    #[arg(long, value_name = "RE")]
+    pub exclude: Vec<String>,
+    /// For sites: read pages at most N links from the root
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// For sites: read at most N pages
+    #[arg(long, value_name = "N")]
+    pub max_pages: Option<u64>,
+    /// For sites: also read the pages that /sitemap.xml lists
+    #[arg(long)]
+    pub sitemap: bool,
+    /// For sites: keep the crawl in this directory, for audit, report and export
+    #[arg(short = 'd', long = "out", value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// For sites: start over where the directory holds an earlier crawl
+    #[arg(long, requires = "directory")]
+    pub fresh: bool,
+    #[command(flatten)]
+    pace: PaceFlags,
+    #[command(flatten)]
+    exchange: FetchFlags,
+    #[command(flatten)]
+    trust: TrustFlags,
+    #[command(flatten)]
+    engine: EngineFlags,
+}
+
+/// The flags of `check -h`: those that only this command has.
+fn show_own_flags(arg: clap::Arg) -> clap::Arg {
+    const OWN: [&str; 16] = [
+        "targets",
+        "external",
+        "fragments",
+        "assets",
+        "accept",
+        "ignore",
+        "timeouts_unknown",
+        "cache",
+        "cache_file",
+        "format",
+        "output",
+        "root_dir",
+        "base_url",
+        "quiet",
+        "directory",
+        "help",
+    ];
+    let is_own = OWN.contains(&arg.get_id().as_str());
+    arg.hide_short_help(!is_own)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -93,24 +166,152 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
+/// What the arguments name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CheckTargets {
+    sites: Vec<String>,
+    paths: Vec<PathBuf>,
+    /// A list of URLs comes from standard input.
+    list: bool,
+}
+
 /// Checks the targets and writes the findings.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     let options = options(args)?;
-    let paths = paths(&args.targets)?;
+    let targets = CheckTargets::of(&args.targets)?;
+    let config = config(args, &targets)?;
+    let mut cache = match args.cache {
+        None => None,
+        Some(Span(lifetime)) => Some(CheckCache::read(&args.cache_file, lifetime).map_err(|error| {
+            UsageError(format!("--cache-file: {}: {error}", visible(&args.cache_file.display().to_string())))
+        })?),
+    };
     let started = Instant::now();
     let progress = Arc::new(CheckProgress::default());
     let display = (!args.quiet).then(|| ProgressDisplay::start(Arc::clone(&progress)));
-    let checked = FolderCheck::scan(&paths, &options, &progress).map(|check| check.finish(&RemoteFaults::default()));
+    let checked = check(&targets, config, &options, &progress, cache.as_mut());
     drop(display);
     let mut report = match checked {
         Ok(report) => report,
         Err(error) => {
-            print_error(&visible(&format!("the files cannot be read: {error}")));
+            if let Some(error) = error.as_config() {
+                return Err(error.clone().into());
+            }
+            print_error(&visible(&error.to_string()));
             return Ok(ExitCode::from(FAILED));
         }
     };
+    if let Some(cache) = cache
+        && let Err(error) = cache.write(&args.cache_file)
+    {
+        print_error(&visible(&format!("{} cannot be written: {error}", args.cache_file.display())));
+        return Ok(ExitCode::from(FAILED));
+    }
     report.summary.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(conclude(args, &report))
+}
+
+fn check(
+    targets: &CheckTargets,
+    config: Config,
+    options: &CheckOptions,
+    progress: &Arc<CheckProgress>,
+    cache: Option<&mut CheckCache>,
+) -> Result<CheckReport, Error> {
+    let folders = match targets.paths.as_slice() {
+        [] => None,
+        paths => Some(FolderCheck::scan(paths, options, progress)?),
+    };
+    let remote = folders.as_ref().map(FolderCheck::remote_targets).unwrap_or_default();
+    let mut report = CheckReport::default();
+    if targets.sites.is_empty() && !targets.list && remote.is_empty() {
+        // Nothing leaves this machine.
+        if let Some(folders) = folders {
+            report.merge(folders.finish(&Default::default()));
+        }
+        return Ok(report);
+    }
+    if config.insecure {
+        warn_insecure();
+    }
+    let mut web = WebCheck::new(config, options.clone(), Arc::clone(progress))?;
+    if targets.list {
+        let mut list = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut list)?;
+        web.add_list(&String::from_utf8_lossy(&list))?;
+    }
+    if !targets.sites.is_empty() {
+        web.crawl()?;
+    }
+    let faults = web.ask(&remote, cache)?;
+    if let Some(folders) = folders {
+        report.merge(folders.finish(&faults));
+    }
+    report.merge(web.finish(&faults)?);
+    report.summary.external = faults.asked;
+    Ok(report)
+}
+
+/// The settings of the crawler.
+fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError> {
+    let mut config = Config {
+        roots: targets.sites.clone(),
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        depth: args.depth,
+        max_pages: args.max_pages,
+        sitemap: args.sitemap,
+        out: args.directory.clone(),
+        fresh: args.fresh,
+        scope: args.scope.unwrap_or(Breadth::Host),
+        ..Config::default()
+    };
+    args.pace.apply_to(&mut config);
+    args.exchange.apply_to(&mut config)?;
+    args.trust.apply_to(&mut config);
+    args.engine.apply_to(&mut config);
+    if let Some(directory) = &args.directory {
+        let name = visible(&directory.display().to_string()).into_owned();
+        if targets.sites.is_empty() {
+            return Err(UsageError("--out: only a site is crawled; give a URL".into()));
+        }
+        if directory.exists() && !args.fresh {
+            // Pages of an earlier run are not read again, so their links would not be checked.
+            return Err(UsageError(format!("--out: {name} exists; --fresh starts over")));
+        }
+    }
+    Ok(config)
+}
+
+impl CheckTargets {
+    fn of(targets: &[String]) -> Result<Self, UsageError> {
+        let mut sorted = Self::default();
+        for target in targets {
+            let path = PathBuf::from(target);
+            if target == LIST_NAME {
+                sorted.list = true;
+            } else if target.contains("://") {
+                sorted.sites.push(target.clone());
+            } else if path.exists() {
+                sorted.paths.push(path);
+            } else if is_host(target) {
+                sorted.sites.push(target.clone());
+            } else {
+                let shown = visible(target);
+                return Err(UsageError(format!("{shown}: no such file or folder; a site begins with https://")));
+            }
+        }
+        Ok(sorted)
+    }
+}
+
+/// Whether a target that is not a file is meant as a host: `example.com/docs`, but not `./docs` or `READMEE.md`.
+fn is_host(target: &str) -> bool {
+    let host = target.split('/').next().unwrap_or("");
+    let name = host.split(':').next().unwrap_or("");
+    (name.contains('.') || name == "localhost")
+        && !name.starts_with('.')
+        && (host != target || DocumentType::of_name(name).is_none())
 }
 
 fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
@@ -144,17 +345,6 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
     })
 }
 
-fn paths(targets: &[String]) -> Result<Vec<PathBuf>, UsageError> {
-    let path = |target: &String| {
-        let path = PathBuf::from(target);
-        if path.exists() {
-            return Ok(path);
-        }
-        Err(UsageError(format!("{}: no such file or folder", visible(target))))
-    };
-    targets.iter().map(path).collect()
-}
-
 /// Writes the report and says how the command ends.
 fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     let summary = output::summary_line(&report.summary);
@@ -165,7 +355,7 @@ fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     }
     let written = match &args.output {
         None => standard_output::write(&rendered(args, report)),
-        Some(file) => AtomicFile::write(file, &String::from_utf8_lossy(&rendered(args, report))),
+        Some(file) => AtomicFile::write(file, rendered(args, report)),
     };
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
@@ -183,7 +373,7 @@ fn conclude(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     if report.is_broken() {
         ExitCode::from(BROKEN)
     } else if report.summary.pages == 0 {
-        print_error("nothing could be checked: no HTML or Markdown was found");
+        print_error("nothing could be checked: no page was read");
         ExitCode::from(NOTHING)
     } else {
         ExitCode::SUCCESS
@@ -209,7 +399,7 @@ fn rendered(args: &CheckArgs, report: &CheckReport) -> Vec<u8> {
     out
 }
 
-fn write_json(out: &mut Vec<u8>, value: &serde_json::Value) {
+fn write_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
     // Writing to memory cannot fail.
     let _ = escape::write_json(&mut *out, value);
     out.push(b'\n');
@@ -229,7 +419,8 @@ impl ProgressDisplay {
             let mut pause = QUIET_TIME;
             let mut is_shown = false;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                let line = format!("{} of {} checked", progress.done(), progress.total());
+                let (done, total) = (progress.done(), progress.total());
+                let line = if total > done { format!("{done} of {total} checked") } else { format!("{done} checked") };
                 let _ = match is_terminal {
                     true => write!(std::io::stderr(), "\r\x1b[K{line}"),
                     false => writeln!(std::io::stderr(), "{line}"),
@@ -252,6 +443,22 @@ impl Drop for ProgressDisplay {
         let _ = self.stop.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_sites_files_or_a_list() {
+        let of = |targets: &[&str]| CheckTargets::of(&targets.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let found = of(&["https://h.example/", "example.com/docs", "localhost:8080", "-", "src"]).expect("targets");
+        assert_eq!(found.sites, ["https://h.example/", "example.com/docs", "localhost:8080"]);
+        assert_eq!((found.paths, found.list), (vec![PathBuf::from("src")], true));
+        for missing in ["READMEE.md", "./public", "docss", "/no/such/folder", "docss/"] {
+            assert!(of(&[missing]).is_err(), "{missing}");
         }
     }
 }

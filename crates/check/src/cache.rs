@@ -1,0 +1,103 @@
+//! [`CheckCache`]: good external results that later checks reuse.
+//!
+//! A text file that CI can keep: one line for each address, with the time in seconds since 1970 when it was good.
+//! Failures are not kept, so they are asked again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use argiope_runtime::atomic_file::AtomicFile;
+
+/// The first line of the file.
+const HEADER: &str = "# argiope check cache 1";
+
+/// Good external results of earlier checks.
+#[derive(Clone, Debug)]
+pub struct CheckCache {
+    good: BTreeMap<String, u64>,
+    now: u64,
+    lifetime: u64,
+}
+
+impl CheckCache {
+    /// Reads a cache. A file that does not exist is an empty cache.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not a cache.
+    pub fn read(path: &Path, lifetime: Duration) -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut cache = Self { good: BTreeMap::new(), now, lifetime: lifetime.as_secs() };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(cache),
+            Err(error) => return Err(error),
+        };
+        let mut lines = text.lines();
+        if lines.next() != Some(HEADER) {
+            return Err(io::Error::other("it is not a cache of argiope check"));
+        }
+        for line in lines {
+            if let Some((seconds, address)) = line.split_once(' ')
+                && let Ok(seconds) = seconds.parse::<u64>()
+                // A time in the future is a mistake.
+                && seconds <= now
+                && now - seconds <= cache.lifetime
+            {
+                cache.good.insert(address.to_owned(), seconds);
+            }
+        }
+        Ok(cache)
+    }
+
+    /// Whether an address was good not too long ago.
+    pub fn is_good(&self, address: &str) -> bool {
+        self.good.contains_key(address)
+    }
+
+    pub(crate) fn set(&mut self, address: &str, is_good: bool) {
+        if is_good && !address.contains(['\n', '\r']) {
+            self.good.insert(address.to_owned(), self.now);
+        } else {
+            self.good.remove(address);
+        }
+    }
+
+    /// Writes the cache; the file is replaced as a whole.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut text = format!("{HEADER}\n");
+        for (address, seconds) in &self.good {
+            text.push_str(&format!("{seconds} {address}\n"));
+        }
+        AtomicFile::write(path, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_results_are_kept_for_their_lifetime() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let hour = Duration::from_secs(3600);
+        let mut cache = CheckCache::read(&path, hour).expect("an empty cache");
+        cache.set("https://a.example/", true);
+        cache.set("https://b.example/", false);
+        cache.write(&path).expect("written");
+        let cache = CheckCache::read(&path, hour).expect("a cache");
+        assert!(cache.is_good("https://a.example/") && !cache.is_good("https://b.example/"));
+        let old = format!("{HEADER}\n{} https://a.example/\n", cache.now - 7200);
+        std::fs::write(&path, old).expect("written");
+        assert!(!CheckCache::read(&path, hour).expect("a cache").is_good("https://a.example/"));
+        std::fs::write(&path, "something else").expect("written");
+        assert!(CheckCache::read(&path, hour).is_err());
+    }
+}

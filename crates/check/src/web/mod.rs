@@ -1,0 +1,388 @@
+//! [`WebCheck`]: sites and addresses on the web, checked by the crawler itself.
+//!
+//! A site is crawled as `argiope crawl` does, and its pages are read as they arrive. Everything else that documents
+//! point to is asked for once: resources and unfollowed pages of the site, and external URLs over one connection a host.
+
+mod fetch;
+mod results;
+mod spool;
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use argiope_core::page::examine::BaseUrl;
+use argiope_core::page::reader::decode;
+use argiope_core::rules::Config;
+use argiope_core::visit::Visit;
+use argiope_core::{LinkKind, Outcome, Url};
+use argiope_runtime::Error;
+use encoding_rs::Encoding;
+use hashbrown::HashMap;
+
+use crate::anchors::{AnchorHashes, Fragment};
+use crate::cache::CheckCache;
+use crate::document::{self, DocumentType, ReferenceKind, line_and_column, link_text};
+use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
+use crate::options::{CheckOptions, CheckProgress};
+use crate::remote::{RemoteFaults, RemoteTarget};
+use crate::suggest;
+use crate::target::{self, Target};
+use fetch::Asking;
+use results::WebResults;
+use spool::{ReferenceSpool, SpooledReference};
+
+/// Redirects to URLs that are not known are asked in rounds; a chain that is longer than this is not judged.
+const MAX_ROUNDS: usize = 12;
+/// The name of a list that came from standard input.
+pub const LIST_NAME: &str = "-";
+
+/// A check of sites and of addresses on the web.
+pub struct WebCheck {
+    config: Config,
+    options: CheckOptions,
+    progress: Arc<CheckProgress>,
+    site: Arc<Mutex<SiteReader>>,
+    hosts: HashSet<String>,
+}
+
+/// Reads the pages of a site as they arrive.
+struct SiteReader {
+    options: CheckOptions,
+    results: WebResults,
+    hashes: AnchorHashes,
+    pages: Vec<Box<str>>,
+    targets: Vec<SiteTarget>,
+    index: HashMap<SiteTarget, u32>,
+    spool: ReferenceSpool,
+    fault: Option<io::Error>,
+    summary: CheckSummary,
+    notes: Vec<String>,
+}
+
+/// What a reference of a page points to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum SiteTarget {
+    Url(RemoteTarget),
+    Malformed { written: String, message: String },
+}
+
+impl WebCheck {
+    /// A check with the network settings of a crawl. `config.roots` are the sites.
+    ///
+    /// # Errors
+    ///
+    /// No temporary file can be created.
+    pub fn new(config: Config, options: CheckOptions, progress: Arc<CheckProgress>) -> io::Result<Self> {
+        let site = SiteReader::empty(&options)?;
+        Ok(Self { config, options, progress, site: Arc::new(Mutex::new(site)), hosts: HashSet::new() })
+    }
+
+    /// Crawls the sites and reads their pages.
+    ///
+    /// # Errors
+    ///
+    /// A setting cannot be used, or the crawl could not start or continue.
+    pub fn crawl(&mut self) -> Result<(), Error> {
+        let config = Config { assets: false, ..self.config.clone() };
+        let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
+        fetch::crawl(&config, move |visit| {
+            progress.done.fetch_add(1, Ordering::Relaxed);
+            site.lock().unwrap_or_else(PoisonError::into_inner).take(visit);
+        })?;
+        let rules = config.compile(0)?;
+        let urls = rules.roots.iter().flat_map(|root| &root.candidates);
+        self.hosts.extend(urls.map(|url| bare_host(url.host()).to_owned()));
+        let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        site.fault.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Takes a list of URLs, one a line, as a document that points to them.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be written.
+    pub fn add_list(&self, text: &str) -> io::Result<()> {
+        let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        site.read_list(text)
+    }
+
+    /// Asks for everything that has not been asked: the targets of the site's pages and lists, and `more`.
+    ///
+    /// # Errors
+    ///
+    /// As [`WebCheck::crawl`].
+    pub fn ask(&self, more: &[RemoteTarget], cache: Option<&mut CheckCache>) -> Result<RemoteFaults, Error> {
+        let mut targets: Vec<RemoteTarget> = more.to_vec();
+        {
+            let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+            targets.extend(site.targets.iter().filter_map(|target| match target {
+                SiteTarget::Url(target) => Some(target.clone()),
+                SiteTarget::Malformed { .. } => None,
+            }));
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        let is_wanted = |target: &RemoteTarget| self.options.external || self.is_of_site(&target.url);
+        targets.retain(is_wanted);
+        let is_external: HashSet<&str> =
+            targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url)).collect();
+        let asked = is_external.len() as u64;
+        let mut left = targets.clone();
+        if let Some(cache) = &cache {
+            left.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.address()));
+        }
+        self.ask_in_rounds(&left)?;
+        let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = RemoteFaults { asked, ..RemoteFaults::default() };
+        for target in &left {
+            match site.results.fault(target, &self.options) {
+                Some(fault) => {
+                    faults.faults.insert(target.clone(), fault);
+                }
+                None => continue,
+            }
+        }
+        if let Some(cache) = cache {
+            for target in left.iter().filter(|target| !self.is_of_site(&target.url)) {
+                let is_known = site.results.unasked(target).is_none();
+                cache.set(&target.address(), is_known && !faults.faults.contains_key(target));
+            }
+        }
+        Ok(faults)
+    }
+
+    fn ask_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
+        for _ in 0..MAX_ROUNDS {
+            let mut wanted: HashMap<String, Asking> = HashMap::new();
+            {
+                let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+                for target in targets {
+                    let Some(url) = site.results.unasked(target) else { continue };
+                    let is_page = target.fragment.is_some() && self.options.fragments;
+                    let asking = wanted.entry_ref(url).or_insert(Asking::Status);
+                    if is_page {
+                        *asking = Asking::Page;
+                    }
+                }
+            }
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            self.progress.total.fetch_add(wanted.len() as u64, Ordering::Relaxed);
+            for asking in [Asking::Status, Asking::Page] {
+                for is_of_site in [true, false] {
+                    let urls = wanted.iter().filter(|(url, how)| **how == asking && self.is_of_site(url) == is_of_site);
+                    let mut urls: Vec<Url> = urls.filter_map(|(url, _)| Url::parse(url).ok()).collect();
+                    urls.sort_unstable();
+                    if !urls.is_empty() {
+                        self.ask_for(urls, asking, (!is_of_site).then_some(1))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_for(&self, urls: Vec<Url>, asking: Asking, per_host: Option<usize>) -> Result<(), Error> {
+        let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
+        fetch::ask(&self.config, urls, asking, per_host, move |visit| {
+            progress.done.fetch_add(1, Ordering::Relaxed);
+            let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
+            let SiteReader { results, hashes, .. } = &mut *site;
+            let text = html_of(visit);
+            let anchors = text.map(|(text, _)| {
+                document::read(&text, DocumentType::Html, hashes);
+                hashes.take()
+            });
+            results.add(visit, anchors, asking == Asking::Page);
+        })
+    }
+
+    fn is_of_site(&self, url: &str) -> bool {
+        if self.hosts.is_empty() {
+            return false;
+        }
+        Url::parse(url).is_ok_and(|url| self.hosts.contains(bare_host(url.host())))
+    }
+
+    /// Ends the check of the sites and lists.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be read.
+    pub fn finish(self, faults: &RemoteFaults) -> io::Result<CheckReport> {
+        let site = std::mem::replace(
+            &mut *self.site.lock().unwrap_or_else(PoisonError::into_inner),
+            SiteReader::empty(&self.options)?,
+        );
+        site.finish(faults)
+    }
+}
+
+fn bare_host(host: &str) -> &str {
+    host.strip_prefix("www.").unwrap_or(host)
+}
+
+/// The text of a visit's body, if it is HTML with a good status, and its encoding.
+fn html_of(visit: &mut Visit) -> Option<(String, &'static Encoding)> {
+    let body = visit.body.take().filter(|_| visit.facts.outcome == Outcome::Ok)?;
+    let is_html = matches!(visit.findings.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
+    let label = visit.findings.charset;
+    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(encoding_rs::UTF_8);
+    is_html.then(|| (decode(&body.bytes, label).into_owned(), encoding))
+}
+
+impl SiteReader {
+    fn empty(options: &CheckOptions) -> io::Result<Self> {
+        Ok(Self {
+            options: options.clone(),
+            results: WebResults::default(),
+            hashes: AnchorHashes::default(),
+            pages: Vec::new(),
+            targets: Vec::new(),
+            index: HashMap::new(),
+            spool: ReferenceSpool::new()?,
+            fault: None,
+            summary: CheckSummary::default(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Takes a visit of the site's crawl.
+    fn take(&mut self, visit: &mut Visit) {
+        let mut anchors = None;
+        if let Some((text, encoding)) = html_of(visit) {
+            let read = self.read_page(&visit.link.url, &text, encoding);
+            anchors = Some(self.hashes.take());
+            if let Err(error) = read {
+                self.fault.get_or_insert(error);
+            }
+        }
+        if visit.link.kind == LinkKind::Root && visit.facts.outcome != Outcome::Ok && visit.facts.redirect.is_none() {
+            let status = visit.facts.status.map_or_else(String::new, |status| format!(" {status}"));
+            let error = visit.facts.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
+        }
+        self.results.add(visit, anchors, true);
+    }
+
+    fn read_page(&mut self, url: &Url, text: &str, encoding: &'static Encoding) -> io::Result<()> {
+        let page = self.add_page(url.as_str());
+        let outline = document::read(text, DocumentType::Html, &mut self.hashes);
+        let own = BaseUrl::new(url);
+        let base = outline.base.as_deref().and_then(|base| own.rebased(base, encoding)).unwrap_or(own);
+        let mut out = String::new();
+        for reference in &outline.references {
+            self.summary.links += 1;
+            if reference.kind == ReferenceKind::Asset && !self.options.assets {
+                self.summary.not_checked += 1;
+                continue;
+            }
+            let Some(target) = self.target(&reference.href, &base, encoding, &mut out) else { continue };
+            let (line, column) = line_and_column(text, reference.offset);
+            let text = link_text(text, &reference.text);
+            self.spool.add(&SpooledReference { page, target, line, column, text })?;
+        }
+        Ok(())
+    }
+
+    fn add_page(&mut self, name: &str) -> u32 {
+        self.summary.pages += 1;
+        self.pages.push(name.into());
+        u32::try_from(self.pages.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The number of a reference's target; `None` if it is not checked.
+    fn target(&mut self, href: &str, base: &BaseUrl, encoding: &'static Encoding, out: &mut String) -> Option<u32> {
+        if self.options.ignore.is_match(href) {
+            self.summary.ignored += 1;
+            return None;
+        }
+        let (address, fragment) = target::split_fragment(href);
+        let target = match target::resolve(address, base, encoding, out) {
+            Target::NotChecked => {
+                self.summary.not_checked += 1;
+                return None;
+            }
+            Target::Malformed(message) => SiteTarget::Malformed { written: href.trim().to_owned(), message },
+            Target::Web if self.options.ignore.is_match(out) => {
+                self.summary.ignored += 1;
+                return None;
+            }
+            Target::Web => {
+                let is_element = matches!(fragment.map(Fragment::parse), Some(Fragment::Element(_)));
+                let fragment = fragment.filter(|_| is_element && self.options.fragments).map(str::to_owned);
+                SiteTarget::Url(RemoteTarget { url: out.clone(), fragment })
+            }
+        };
+        if let Some(&known) = self.index.get(&target) {
+            return Some(known);
+        }
+        let number = u32::try_from(self.targets.len()).ok()?;
+        self.targets.push(target.clone());
+        self.index.insert(target, number);
+        Some(number)
+    }
+
+    fn read_list(&mut self, text: &str) -> io::Result<()> {
+        let page = self.add_page(LIST_NAME);
+        let Ok(nowhere) = Url::parse("https://list.invalid/") else { return Ok(()) };
+        let base = BaseUrl::new(&nowhere);
+        let mut out = String::new();
+        for (index, line) in text.lines().enumerate() {
+            let written = line.trim();
+            if written.is_empty() || written.starts_with('#') {
+                continue;
+            }
+            self.summary.links += 1;
+            let address =
+                if target::scheme(written).is_some() { written.to_owned() } else { format!("https://{written}") };
+            let Some(target) = self.target(&address, &base, encoding_rs::UTF_8, &mut out) else { continue };
+            let column = u32::try_from(line.len() - line.trim_start().len() + 1).unwrap_or(1);
+            let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            self.spool.add(&SpooledReference { page, target, line, column, text: String::new() })?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, faults: &RemoteFaults) -> io::Result<CheckReport> {
+        let mut report = CheckReport { summary: self.summary, notes: self.notes, ..CheckReport::default() };
+        let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
+        let (pages, targets) = (&self.pages, &self.targets);
+        self.spool.read(|reference| {
+            let (url, fault) = match targets.get(reference.target as usize) {
+                Some(SiteTarget::Malformed { written, message }) => {
+                    (written.clone(), Fault::broken(FaultKind::Malformed, message.clone()))
+                }
+                Some(SiteTarget::Url(target)) => {
+                    let Some(fault) = faults.faults.get(target) else { return };
+                    let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url.clone() };
+                    (url, fault.clone())
+                }
+                None => return,
+            };
+            let page = pages.get(reference.page as usize).map_or_else(String::new, ToString::to_string);
+            let on = Occurrence { page, line: reference.line, column: reference.column, text: reference.text };
+            let next = report.findings.len();
+            let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
+            if place == next {
+                report.findings.push(LinkFinding { url, fault, on: Vec::new() });
+            }
+            if let Some(finding) = report.findings.get_mut(place) {
+                finding.on.push(on);
+            }
+        })?;
+        for finding in &mut report.findings {
+            let is_missing =
+                finding.fault.kind == FaultKind::HttpError && matches!(finding.fault.status, Some(404 | 410));
+            if is_missing && finding.fault.suggestion.is_none() {
+                let similar = suggest::similar_path(&finding.url, self.results.good_urls());
+                finding.fault.suggestion = similar.map(|url| format!("did you mean {url}?"));
+            }
+        }
+        report.findings.sort_by(|a, b| a.on.first().cmp(&b.on.first()));
+        Ok(report)
+    }
+}

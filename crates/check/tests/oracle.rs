@@ -1,0 +1,372 @@
+//! Real documentation, checked by this crate and by an independent oracle: html5ever builds a tree of each page, the
+//! `url` crate resolves its references, and the file system says what exists. Both must find the same faults.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use argiope_check::{CheckOptions, CheckProgress, FolderCheck, RemoteFaults, Verdict};
+use html5ever::interface::{ElemName, ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{Attribute, LocalName, Namespace, ParseOpts, QualName, parse_document};
+use url::Url;
+
+/// Page, kind and target of a fault.
+type OracleFault = (String, &'static str, String);
+
+#[derive(Debug)]
+struct OwnedName(QualName);
+
+impl ElemName for OwnedName {
+    fn ns(&self) -> &Namespace {
+        &self.0.ns
+    }
+
+    fn local_name(&self) -> &LocalName {
+        &self.0.local
+    }
+}
+
+struct Node {
+    name: QualName,
+    attributes: HashMap<String, String>,
+    parent: Option<usize>,
+    /// The root of a template's content, which has no parent.
+    content: Option<usize>,
+}
+
+/// A tree of elements; texts and comments are left out.
+#[derive(Default)]
+struct Tree(RefCell<Vec<Node>>);
+
+impl Tree {
+    fn add(&self, name: QualName, attributes: HashMap<String, String>) -> usize {
+        let mut nodes = self.0.borrow_mut();
+        nodes.push(Node { name, attributes, parent: None, content: None });
+        nodes.len() - 1
+    }
+
+    fn nameless(&self) -> usize {
+        self.add(QualName::new(None, Namespace::from(""), LocalName::from("")), HashMap::new())
+    }
+
+    fn set_parent(&self, child: NodeOrText<usize>, parent: Option<usize>) {
+        if let NodeOrText::AppendNode(child) = child {
+            self.0.borrow_mut()[child].parent = parent;
+        }
+    }
+}
+
+fn map(attributes: Vec<Attribute>) -> HashMap<String, String> {
+    let name = |attribute: &Attribute| match &attribute.name.prefix {
+        Some(prefix) => format!("{prefix}:{}", attribute.name.local),
+        None => attribute.name.local.to_string(),
+    };
+    attributes.into_iter().map(|attribute| (name(&attribute), attribute.value.to_string())).collect()
+}
+
+impl TreeSink for Tree {
+    type Handle = usize;
+    type Output = Vec<Node>;
+    type ElemName<'a> = OwnedName;
+
+    fn finish(self) -> Vec<Node> {
+        self.0.into_inner()
+    }
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> usize {
+        if self.0.borrow().is_empty() {
+            self.nameless();
+        }
+        0
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a usize) -> OwnedName {
+        OwnedName(self.0.borrow()[*target].name.clone())
+    }
+
+    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> usize {
+        self.get_document();
+        let node = self.add(name, map(attributes));
+        if flags.template {
+            let content = self.nameless();
+            self.0.borrow_mut()[node].content = Some(content);
+        }
+        node
+    }
+
+    fn create_comment(&self, _: StrTendril) -> usize {
+        self.get_document();
+        self.nameless()
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> usize {
+        self.get_document();
+        self.nameless()
+    }
+
+    fn append(&self, parent: &usize, child: NodeOrText<usize>) {
+        self.set_parent(child, Some(*parent));
+    }
+
+    fn append_based_on_parent_node(&self, element: &usize, before: &usize, child: NodeOrText<usize>) {
+        let parent = self.0.borrow()[*element].parent.unwrap_or(*before);
+        self.set_parent(child, Some(parent));
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, target: &usize) -> usize {
+        self.0.borrow()[*target].content.unwrap_or(*target)
+    }
+
+    fn same_node(&self, x: &usize, y: &usize) -> bool {
+        x == y
+    }
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+
+    fn append_before_sibling(&self, sibling: &usize, node: NodeOrText<usize>) {
+        let parent = self.0.borrow()[*sibling].parent;
+        self.set_parent(node, parent);
+    }
+
+    fn add_attrs_if_missing(&self, target: &usize, attributes: Vec<Attribute>) {
+        let node = &mut self.0.borrow_mut()[*target];
+        for (name, value) in map(attributes) {
+            node.attributes.entry(name).or_insert(value);
+        }
+    }
+
+    fn remove_from_parent(&self, target: &usize) {
+        self.0.borrow_mut()[*target].parent = None;
+    }
+
+    fn reparent_children(&self, node: &usize, parent: &usize) {
+        for child in self.0.borrow_mut().iter_mut().filter(|child| child.parent == Some(*node)) {
+            child.parent = Some(*parent);
+        }
+    }
+}
+
+/// What the oracle knows of a page.
+#[derive(Default)]
+struct OraclePage {
+    ids: BTreeSet<String>,
+    references: Vec<String>,
+    base: Option<String>,
+}
+
+impl OraclePage {
+    fn read(path: &Path) -> Self {
+        let bytes = std::fs::read(path).expect("a page");
+        let options = ParseOpts {
+            tree_builder: html5ever::tree_builder::TreeBuilderOpts { scripting_enabled: false, ..Default::default() },
+            ..ParseOpts::default()
+        };
+        let nodes = parse_document(Tree::default(), options).one(StrTendril::from(&*String::from_utf8_lossy(&bytes)));
+        let is_shown = |mut node: usize| loop {
+            match nodes[node].parent {
+                Some(parent) => node = parent,
+                None => return node == 0,
+            }
+        };
+        let mut page = Self::default();
+        for (number, node) in nodes.iter().enumerate() {
+            if is_shown(number) {
+                page.add(&node.name.local, &node.attributes);
+            }
+        }
+        page
+    }
+
+    fn add(&mut self, element: &str, attributes: &HashMap<String, String>) {
+        let value = |name: &str| attributes.get(name).cloned();
+        let shown = |name: &str| value(name).filter(|value| !value.trim().is_empty());
+        self.ids.extend(value("id").filter(|id| !id.is_empty()));
+        if element == "a" {
+            self.ids.extend(value("name").filter(|name| !name.is_empty()));
+        }
+        let rel = value("rel").unwrap_or_default().to_lowercase();
+        let references = match element {
+            "a" | "area" => vec![value("href").or_else(|| value("xlink:href"))],
+            "link" if rel.split_whitespace().any(|word| word == "preconnect" || word == "dns-prefetch") => vec![],
+            "link" => vec![shown("href")],
+            "img" | "source" => vec![shown("src"), shown("data-src")],
+            "script" | "iframe" | "frame" | "embed" | "audio" | "track" => vec![shown("src"), shown("data-src")],
+            "video" => vec![shown("src"), shown("poster")],
+            "object" => vec![shown("data")],
+            "input" if value("type").is_some_and(|kind| kind.eq_ignore_ascii_case("image")) => vec![shown("src")],
+            "body" => vec![shown("background")],
+            "use" | "image" | "feImage" => vec![shown("href").or_else(|| shown("xlink:href"))],
+            "meta" if value("http-equiv").is_some_and(|pragma| pragma.eq_ignore_ascii_case("refresh")) => {
+                let content = value("content").unwrap_or_default();
+                let target =
+                    content.split_once(['=']).map(|(_, target)| target.trim().trim_matches(['"', '\'']).to_owned());
+                vec![target]
+            }
+            "base" if self.base.is_none() => {
+                self.base = value("href");
+                vec![]
+            }
+            _ => vec![],
+        };
+        self.references.extend(references.into_iter().flatten());
+        for set in [value("srcset"), value("data-srcset"), value("imagesrcset")].into_iter().flatten() {
+            let sources = set.split(',').filter_map(|source| source.split_whitespace().next());
+            self.references.extend(sources.map(str::to_owned));
+        }
+    }
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(folder) = todo.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "html" || extension == "htm")
+}
+
+/// What the oracle finds in a folder, and how many references it has judged.
+fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, u64) {
+    let paths: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_page(path)).collect();
+    let pages: HashMap<PathBuf, OraclePage> = paths.iter().map(|path| (path.clone(), OraclePage::read(path))).collect();
+    let mut faults = BTreeSet::new();
+    let mut count = 0;
+    for (path, page) in &pages {
+        let own = Url::from_file_path(path).expect("an absolute path");
+        let rooted = |href: &str| match href.strip_prefix('/') {
+            Some(rest) if !rest.starts_with('/') => format!("{}/{rest}", folder.display()),
+            _ => href.to_owned(),
+        };
+        let base = page.base.as_ref().and_then(|base| own.join(&rooted(base)).ok()).unwrap_or_else(|| own.clone());
+        for href in &page.references {
+            count += 1;
+            let name = path.display().to_string();
+            let has_scheme = href.trim().split_once(':').is_some_and(|(scheme, _)| {
+                scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+            });
+            if has_scheme || href.trim().starts_with("//") {
+                let is_web = href.trim().starts_with("http") || href.trim().starts_with("//");
+                let absolute = href.trim().replace("//", "https://");
+                let target =
+                    if href.trim().starts_with("//") { Url::parse(&absolute) } else { Url::parse(href.trim()) };
+                if (is_web && target.is_err()) || href.trim().starts_with("file:") {
+                    faults.insert((name, "malformed", href.trim().to_owned()));
+                }
+                continue;
+            }
+            let Ok(mut target) = base.join(rooted(href.trim()).as_str()) else {
+                faults.insert((name, "malformed", href.trim().to_owned()));
+                continue;
+            };
+            if target.scheme() != "file" {
+                continue;
+            }
+            let fragment = target.fragment().map(str::to_owned);
+            target.set_fragment(None);
+            target.set_query(None);
+            let file = target.to_file_path().expect("a path");
+            let slash = if target.path().ends_with('/') && !file.to_string_lossy().ends_with('/') { "/" } else { "" };
+            let shown = format!("{}{slash}", file.display());
+            let with = |end: &str| PathBuf::from(format!("{}{end}", file.display()));
+            let found = if file.is_dir() {
+                ["/index.html", "/index.htm", "/index.xhtml"].iter().map(|end| with(end)).find(|path| path.is_file())
+            } else if slash.is_empty() {
+                ["", ".html", ".htm"].iter().map(|end| with(end)).find(|path| path.is_file())
+            } else {
+                None
+            };
+            match (found, fragment) {
+                (None, _) if file.is_dir() => {}
+                (None, _) => {
+                    faults.insert((name, "missing_file", shown));
+                }
+                (Some(found), Some(fragment)) => {
+                    let fragment = fragment.split(":~:").next().unwrap_or_default();
+                    let decoded = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy().into_owned();
+                    let Some(page) = pages.get(&found) else { continue };
+                    let is_good = fragment.is_empty()
+                        || decoded.eq_ignore_ascii_case("top")
+                        || page.ids.contains(fragment)
+                        || page.ids.contains(&decoded);
+                    if !is_good && !decoded.starts_with(['/', '!']) {
+                        faults.insert((name, "fragment", format!("{shown}#{decoded}")));
+                    }
+                }
+                (Some(_), None) => {}
+            }
+        }
+    }
+    (faults, count)
+}
+
+fn compare(folder: &str) {
+    let folder = std::fs::canonicalize(folder).expect("the documentation is installed");
+    let (expected, count) = oracle(&folder);
+    let options = CheckOptions { external: false, ..CheckOptions::default() };
+    let check = FolderCheck::scan(&[folder], &options, &CheckProgress::default()).expect("a folder");
+    let report = check.finish(&RemoteFaults::default());
+    assert!(report.summary.pages > 100, "{:?}", report.summary);
+    assert_eq!(report.summary.links, count, "both see the same references");
+    let found: BTreeSet<OracleFault> = report
+        .findings
+        .iter()
+        .filter(|finding| finding.fault.verdict == Verdict::Broken)
+        // The syntax of mail addresses is judged by tests of its own.
+        .filter(|finding| !finding.url.starts_with("mailto:"))
+        .flat_map(|finding| {
+            finding.on.iter().map(|on| (on.page.clone(), finding.fault.kind.as_str(), finding.url.clone()))
+        })
+        .collect();
+    let missed: Vec<_> = expected.difference(&found).take(20).collect();
+    let invented: Vec<_> = found.difference(&expected).take(20).collect();
+    assert!(missed.is_empty() && invented.is_empty(), "missed: {missed:#?}\ninvented: {invented:#?}");
+}
+
+#[test]
+#[ignore = "needs python-doc"]
+fn the_documentation_of_python_is_judged_as_the_oracle_does() {
+    compare("/usr/share/doc/python3-doc/html");
+}
+
+#[test]
+#[ignore = "needs cmake-doc"]
+fn the_documentation_of_cmake_is_judged_as_the_oracle_does() {
+    compare("/usr/share/doc/cmake-doc/html");
+}
+
+#[test]
+#[ignore = "needs postgresql-doc"]
+fn the_documentation_of_postgresql_is_judged_as_the_oracle_does() {
+    let folder =
+        std::fs::read_dir("/usr/share/doc").expect("a folder").flatten().map(|entry| entry.path().join("html"));
+    let mut folders = folder.filter(|path| path.display().to_string().contains("/postgresql-doc-") && path.is_dir());
+    compare(&folders.next().expect("the documentation is installed").display().to_string());
+}
+
+#[test]
+#[ignore = "needs openjdk-doc, long"]
+fn the_documentation_of_openjdk_is_judged_as_the_oracle_does() {
+    compare("/usr/share/doc/openjdk-17-doc/api");
+}

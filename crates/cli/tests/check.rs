@@ -1,0 +1,349 @@
+//! `argiope check` by the built command: folders, files, sites, lists; formats and exit codes.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argiope_practice::{PracticeWeb, Response, Site};
+use serde_json::Value;
+
+fn argiope(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(folder).arg("check").args(arguments).env_remove("NO_COLOR");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("the command was built");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("written");
+    child.wait_with_output().expect("it ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    for (name, content) in files {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, content).expect("a file");
+    }
+}
+
+/// Type, kind and URL of each finding.
+fn findings(output: &Output) -> BTreeSet<(String, String, String)> {
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let all = document["findings"].as_array().expect("findings").iter();
+    all.map(|finding| (text(finding, "type"), text(finding, "kind"), text(finding, "url"))).collect()
+}
+
+fn expected(list: &[(&str, &str, &str)]) -> BTreeSet<(String, String, String)> {
+    list.iter().map(|(verdict, kind, url)| ((*verdict).into(), (*kind).into(), (*url).into())).collect()
+}
+
+const SITE: &[(&str, &str)] = &[
+    (
+        "public/index.html",
+        "<!DOCTYPE html><title>t</title>\n<a href=\"about\">About</a> <a href=\"/guide/\">Guide</a>\n\
+         <a href=\"missing.html\">The <b>missing</b> page</a>\n<a href=\"guide/#start\">ok</a>\n\
+         <a href=\"guide/index.html#strat\">Start here</a> <a href=\"#top\">up</a> <a href=\"#nowhere\">x</a>\n\
+         <a href=\"#/route\">app</a> <a href=\"about.html#:~:text=x\">text</a> <a href=\"about#caf%C3%A9\">é</a>\n\
+         <a href=\"mailto:me\">m</a> <a href=\"mailto:me@example.com\">m</a> <a href=\"file:///C:/x\">f</a>\n\
+         <a href=\"http://[bad/\">b</a> <a href=\"tel:123\">t</a> <img src=\"a.png\" srcset=\"a.png 1x, b.png 2x\">\n\
+         <a href=\"assets/\">listing</a> <a href=\"About.html\">case</a>",
+    ),
+    (
+        "public/about.html",
+        "<p id=\"caf&eacute;\"><a href=\"/\">home</a><a href=\"../public/index.html\">up and down</a>",
+    ),
+    (
+        "public/guide/index.html",
+        "<h1 id=start>x</h1><a name=old></a><a href=\"../about.html#\">a</a><a href=\"#old\">o</a>",
+    ),
+    ("public/a.png", ""),
+    ("public/assets/x.css", ""),
+];
+
+#[test]
+fn a_folder_is_checked_with_clean_urls_and_fragments() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), SITE);
+    let output = argiope(folder.path(), &["public", "--format", "json"], "");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(
+        findings(&output),
+        expected(&[
+            ("broken", "missing_file", "public/missing.html"),
+            ("broken", "missing_file", "public/b.png"),
+            ("broken", "missing_file", "public/About.html"),
+            ("broken", "fragment", "public/guide/index.html#strat"),
+            ("broken", "fragment", "public/index.html#nowhere"),
+            ("broken", "malformed", "mailto:me"),
+            ("broken", "malformed", "file:///C:/x"),
+            ("broken", "malformed", "http://[bad/"),
+            ("unknown", "fragment", "public/index.html#/route"),
+            ("unknown", "missing_file", "public/assets/"),
+        ])
+    );
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = document["findings"].as_array().expect("findings");
+    let of = |url: &str| all.iter().find(|finding| finding["url"] == url).expect(url);
+    let missing = of("public/missing.html");
+    assert_eq!(
+        missing["on"],
+        serde_json::json!([{ "page": "public/index.html", "line": 3, "column": 10, "text": "The missing page" }])
+    );
+    assert_eq!(of("public/About.html")["suggestion"], "did you mean public/about.html?");
+    assert_eq!(of("public/guide/index.html#strat")["suggestion"], "did you mean #start?");
+    assert_eq!(document["summary"]["pages"], 3);
+    assert_eq!(document["summary"]["broken"], 8);
+    assert_eq!(document["summary"]["unknown"], 2);
+}
+
+#[test]
+fn options_leave_out_what_they_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), SITE);
+    write(folder.path(), &[(".argiopeignore", "# known\nmissing\\.html$\n\n^file:")]);
+    let ignored =
+        ["--ignore", "About", "--ignore", "bad", "--ignore", "^mailto:me$", "--fragments", "no", "--assets", "no"];
+    let output = argiope(folder.path(), &[&["public", "--format", "json"], &ignored[..]].concat(), "");
+    assert_eq!(findings(&output), expected(&[("unknown", "missing_file", "public/assets/")]));
+    assert_eq!(output.status.code(), Some(0), "unknown targets do not count: {}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["summary"]["ignored"], 5);
+}
+
+#[test]
+fn markdown_files_are_checked_from_the_current_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(
+        folder.path(),
+        &[
+            (
+                "README.md",
+                "---\ntitle: x\n---\n# My Project\n\n[docs](docs/) [guide](docs/guide.md#first-steps) [root](/docs/guide.md)\n\n\
+                 [bad][ref] ![logo](img/logo.png)\n\n[up](#my-project) [wrong](#my-projects)\n\n[ref]: docs/gone.md\n",
+            ),
+            (
+                "docs/guide.md",
+                "# Guide\n\n## First steps!\n\n[back](../README.md#my-project) <a href=\"../README.md#no\">x</a>\n",
+            ),
+        ],
+    );
+    let output = argiope(folder.path(), &["README.md", "docs", "--format", "json"], "");
+    assert_eq!(
+        findings(&output),
+        expected(&[
+            ("broken", "missing_file", "docs/gone.md"),
+            ("broken", "missing_file", "img/logo.png"),
+            ("broken", "fragment", "README.md#my-projects"),
+            ("broken", "fragment", "README.md#no"),
+        ]),
+        "{}",
+        text(&output.stderr)
+    );
+    // The documents that a single file points to are read for their anchors.
+    write(folder.path(), &[("one.md", "[a](docs/guide.md#first-steps) [b](docs/guide.md#second-steps)")]);
+    let output = argiope(folder.path(), &["one.md", "--format", "json"], "");
+    assert_eq!(findings(&output), expected(&[("broken", "fragment", "docs/guide.md#second-steps")]));
+}
+
+#[test]
+fn exit_codes_say_how_it_went() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &[("good/a.html", "<a href=a.html>"), ("empty/x.txt", ""), ("bad/a.html", "<a href=b.html>")]);
+    for (arguments, code) in [
+        (&["good"][..], 0),
+        (&["bad"], 3),
+        (&["good", "bad"], 3),
+        (&["empty"], 4),
+        (&["no-such-folder"], 2),
+        (&["good", "--accept", "x"], 2),
+        (&["good", "--ignore", "("], 2),
+        (&["good", "--external", "perhaps"], 2),
+        (&[], 2),
+        (&["good", "-o", "no/such/folder/x"], 1),
+    ] {
+        let output = argiope(folder.path(), arguments, "");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn every_format_names_the_fault_and_nothing_acts_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = "<a href=\"gone\u{1b}[2J.html\">x|<i>y</i> &lt;script&gt; \u{202e}</a>\n<a href='x.html'>fine, 100%</a>";
+    write(folder.path(), &[("a.html", page)]);
+    for (format, parts) in [
+        ("text", &["a.html\n", "1:10", "broken", "no such file", "2 links", "2 broken"][..]),
+        ("json", &["\"findings\"", "\"missing_file\"", "\"line\":2"]),
+        ("jsonl", &["{\"type\":\"broken\"", "\"missing_file\"", "\"line\":2"]),
+        ("junit", &["<testsuites", "failures=\"2\"", "type=\"missing_file\"", "2:10 x.html"]),
+        ("github", &["::error file=a.html,line=2,col=10,title=Broken link::x.html: no such file"]),
+        ("sarif", &["\"ruleId\":\"missing_file\"", "\"startLine\":2", "2.1.0"]),
+        ("markdown", &["| 2 | x.html | fine, 100% | no such file", "&lt;script&gt;"]),
+    ] {
+        let output = argiope(folder.path(), &["a.html", "--format", format], "");
+        assert_eq!(output.status.code(), Some(3), "{format}");
+        let said = text(&output.stdout);
+        for part in parts {
+            assert!(said.contains(part), "{format} lacks {part}: {said}");
+        }
+        assert!(!said.contains(['\u{1b}', '\u{202e}']), "{format}: {said}");
+        let summary = if format == "text" { said } else { text(&output.stderr) };
+        assert!(summary.contains("1 page, 2 links: 2 broken, 0 unknown"), "{format}: {summary}");
+    }
+    let output = argiope(folder.path(), &["a.html", "--format", "junit", "-q", "-o", "out.xml"], "");
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    assert!(std::fs::read_to_string(folder.path().join("out.xml")).expect("a file").contains("</testsuites>"));
+}
+
+#[test]
+fn a_folder_with_a_name_knows_its_own_urls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = "<link rel=canonical href=https://h.example/docs/a.html><a href=/docs/b.html>x</a>\
+                <a href=https://h.example/docs/c.html>y</a><a href=/elsewhere>z</a>";
+    write(folder.path(), &[("a.html", page)]);
+    let arguments = [".", "--base-url", "https://h.example/docs/", "--external", "no", "--format", "json"];
+    let output = argiope(folder.path(), &arguments, "");
+    assert_eq!(
+        findings(&output),
+        expected(&[
+            ("broken", "missing_file", "https://h.example/docs/b.html"),
+            ("broken", "missing_file", "https://h.example/docs/c.html"),
+        ])
+    );
+}
+
+/// A site with faults, and another one that it points to.
+fn sites() -> (Site, Site) {
+    let other = Site::http("127.0.0.1:0").expect("a socket");
+    let elsewhere = |path: &str| other.url_as("other.test", path);
+    let page = format!(
+        "<link rel=icon href=/icon.png><a href=/ok>ok</a> <a href=/gone>gone</a> <a rel=nofollow href=/hidden>h</a>\n\
+         <a href=/ok#here>f</a> <a href=/ok#there>f</a> <a href=/moved#here>m</a> <a href=/moved#nope>m</a>\n\
+         <a href=/loop1>l</a> <a href=/private>p</a>\n\
+         <a href={}>1</a> <a href={}>2</a> <a href={}>3</a> <a href={}>4</a> <a href={}>5</a> <a href={}>6</a>",
+        elsewhere("/fine#part"),
+        elsewhere("/fine#absent"),
+        elsewhere("/dead"),
+        elsewhere("/busy"),
+        elsewhere("/secret"),
+        elsewhere("/fine"),
+    );
+    let site = Site::http("127.0.0.1:0")
+        .expect("a socket")
+        .page("/", Response::html(page))
+        .page("/ok", Response::html("<p id=here><a href=/>home</a> <a href=/gonee>typo</a>"))
+        .page("/gonee-not", Response::html("x"))
+        .redirect("/moved", "/ok", 301)
+        .redirect("/loop1", "/loop2", 302)
+        .redirect("/loop2", "/loop1", 302)
+        .robots("User-agent: *\nDisallow: /private\n")
+        .fallback(Response::status(404));
+    let other = other
+        .page("/fine", Response::html("<p id=part><a href=/never-asked>x</a>"))
+        .page("/busy", Response::status(429))
+        .page("/secret", Response::html("x"))
+        .robots("User-agent: *\nDisallow: /secret\n")
+        .fallback(Response::status(404));
+    (site, other)
+}
+
+#[test]
+fn a_site_is_crawled_and_what_it_points_to_is_asked_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (site, other) = sites();
+    let root = site.url("/");
+    let (port, outside) = (other.address().port(), other.url_as("other.test", ""));
+    let web = PracticeWeb::new().site(site).site(other).start().expect("a server");
+    let resolve = format!("other.test:{port}:127.0.0.1");
+    let usual = ["--format", "json", "--resolve", &resolve, "--retry-wait", "1ms", "--max-tries", "2"];
+    let output = argiope(folder.path(), &[&[root.as_str()], &usual[..]].concat(), "");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let at = |path: &str| format!("{root}{path}");
+    let away = |path: &str| format!("{outside}{path}");
+    let all = [
+        ("broken", "http_error", at("gone")),
+        ("broken", "http_error", at("gonee")),
+        ("broken", "http_error", at("hidden")),
+        ("broken", "http_error", at("icon.png")),
+        ("broken", "fragment", at("ok#there")),
+        ("broken", "fragment", at("moved#nope")),
+        ("broken", "redirect_loop", at("loop1")),
+        ("unknown", "robots", at("private")),
+        ("broken", "fragment", away("/fine#absent")),
+        ("broken", "http_error", away("/dead")),
+        ("unknown", "http_error", away("/busy")),
+        ("unknown", "robots", away("/secret")),
+    ];
+    let all: Vec<(&str, &str, &str)> = all.iter().map(|(a, b, c)| (*a, *b, c.as_str())).collect();
+    assert_eq!(findings(&output), expected(&all), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let gone = document["findings"].as_array().expect("findings").iter().find(|finding| finding["url"] == at("gone"));
+    let gone = gone.expect("a finding");
+    assert_eq!(
+        (&gone["status"], &gone["on"][0]["line"], &gone["on"][0]["text"]),
+        (&404.into(), &1.into(), &"gone".into())
+    );
+    let log = web.log();
+    assert!(log.iter().all(|request| request.path != "/never-asked"), "external pages are not descended");
+    // Without the host's own permission nothing private is asked.
+    let output = argiope(folder.path(), &[root.as_str(), "--external", "no", "--format", "json"], "");
+    assert!(findings(&output).iter().all(|(_, _, url)| url.starts_with(&root)), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_list_of_urls_is_asked_and_good_results_are_cached() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site =
+        Site::http("127.0.0.1:0").expect("a socket").page("/a", Response::html("x")).fallback(Response::status(404));
+    let (good, bad) = (site.url("/a"), site.url("/b"));
+    let web = PracticeWeb::new().site(site).start().expect("a server");
+    let list = format!("# a list\n{good}\n  {bad}\n{good}\n");
+    let arguments = ["-", "--allow-private", "--cache", "1h", "--format", "json", "--retry-wait", "1ms"];
+    for round in 0..2 {
+        let output = argiope(folder.path(), &arguments, &list);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["findings"][0]["url"], bad);
+        assert_eq!(
+            document["findings"][0]["on"],
+            serde_json::json!([{ "page": "-", "line": 3, "column": 3, "text": "" }])
+        );
+        let asked = |path: &str| web.log().iter().filter(|request| request.path == path).count();
+        assert_eq!(asked("/a"), 1, "good results are reused in round {round}");
+        assert!(asked("/b") > round, "failures are asked again");
+    }
+    // A private address that the user did not allow is unknown.
+    let output = argiope(folder.path(), &["-", "--format", "json"], &bad);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));
+}
+
+#[test]
+fn the_twelve_faults_of_the_tutorial_are_found() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faulty_docs");
+    let output = argiope(&folder, &[".", "--format", "json"], "");
+    assert_eq!(
+        findings(&output),
+        expected(&[
+            ("broken", "missing_file", "guide/instal.md"),
+            ("broken", "missing_file", "guide/Config.md"),
+            ("broken", "fragment", "guide/install.md#first-step"),
+            ("broken", "fragment", "guide/install.md#Build-it"),
+            ("broken", "missing_file", "upgrade.md"),
+            ("broken", "missing_file", "img/logo.svg"),
+            ("broken", "malformed", "mailto:docs.example.com"),
+            ("broken", "malformed", "file:///home/me/notes.html"),
+            ("broken", "malformed", "https://[schema.example/"),
+            ("broken", "fragment", "guide/config.md#end"),
+            ("broken", "missing_file", "img/cover.png"),
+            ("broken", "missing_file", "img/large.png"),
+        ])
+    );
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let with_advice = document["findings"].as_array().expect("findings").iter().filter(|f| f["suggestion"].is_string());
+    assert!(with_advice.count() >= 5, "{document:#}");
+}
