@@ -5,6 +5,7 @@
 //! addresses on the web) is kept as a few bytes each. [`FolderCheck::finish`] then reads the documents with faults again
 //! for lines, columns and link texts.
 
+mod faults;
 mod space;
 mod tree;
 
@@ -20,11 +21,10 @@ use encoding_rs::Encoding;
 use hashbrown::HashMap;
 
 use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
-use crate::document::{self, DecodedText, DocumentType, Reference, ReferenceKind, line_and_column, link_text};
-use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
+use crate::document::{self, DecodedText, DocumentType, Reference, ReferenceKind};
+use crate::finding::{CheckSummary, Fault, FaultKind};
 use crate::options::{CheckOptions, CheckProgress};
-use crate::remote::{RemoteFaults, RemoteTarget};
-use crate::suggest;
+use crate::remote::RemoteTarget;
 use crate::target::{self, Target};
 use space::AddressSpace;
 use tree::{FileEntry, FileId, FileTree, Place};
@@ -105,21 +105,6 @@ enum Judged<'a> {
     Remote(Option<&'a str>),
     /// Its name in the output, what is wrong, and the path that does not exist.
     Fault(String, Fault, Option<String>),
-}
-
-/// A fault and where it occurs.
-struct FoundFault {
-    url: String,
-    fault: Fault,
-    hint: Hint,
-    occurrence: Occurrence,
-}
-
-/// What a suggestion can be made from.
-enum Hint {
-    None,
-    MissingPath(String, usize),
-    MissingElement(FileId, String),
 }
 
 impl<'a> FolderCheck<'a> {
@@ -388,133 +373,7 @@ impl<'a> FolderCheck<'a> {
             },
         }
     }
-
-    /// Ends the check, given what is wrong with the addresses on the web.
-    pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
-        let is_bad = {
-            let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
-            table.targets.iter().map(|target| remote.faults.contains_key(target)).collect::<Vec<bool>>()
-        };
-        let mut faulty: Vec<FileId> = Vec::new();
-        for scan in &self.scans {
-            let lacks = |pending: &PendingFragment| {
-                let anchors = self.anchors.get(pending.file as usize).and_then(OnceLock::get);
-                anchors.is_some_and(|anchors| !anchors.has(pending.fragment))
-            };
-            let has_bad = || scan.remote.iter().any(|id| is_bad.get(*id as usize).copied().unwrap_or(false));
-            if scan.has_fault || scan.pending.iter().any(lacks) || has_bad() {
-                faulty.push(scan.document);
-            }
-        }
-        self.scans = Vec::new();
-        let check = &self;
-        let found = parallel(&faulty, || (), |id, buffer, ()| Some((*id, check.read_again(*id, buffer, remote))));
-        let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
-        let mut found: Vec<(usize, Vec<FoundFault>)> =
-            found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        let mut report =
-            CheckReport { summary: self.summary, notes: std::mem::take(&mut self.notes), ..Default::default() };
-        let mut hints = Vec::new();
-        let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
-        for FoundFault { url, fault, hint, occurrence } in found.into_iter().flat_map(|(_, faults)| faults) {
-            let next = report.findings.len();
-            let place = *index.entry((url.clone(), fault.kind)).or_insert(next);
-            if place == next {
-                report.findings.push(LinkFinding { url, fault, on: Vec::new() });
-                hints.push(hint);
-            }
-            if let Some(finding) = report.findings.get_mut(place) {
-                finding.on.push(occurrence);
-            }
-        }
-        self.suggest(&mut report.findings, &hints);
-        report.count();
-        report
-    }
-
-    /// The second reading of a document that has a fault.
-    fn read_again(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
-        let mut found = Vec::new();
-        let Some(entry) = self.entry(id) else { return found };
-        let Some(kind) = entry.kind else { return found };
-        if read_file(entry, buffer).is_err() {
-            return found;
-        }
-        let decoded = DecodedText::of_file(buffer, kind);
-        let outline = document::read(&decoded.text, kind, &mut ());
-        let Some(mut open) = self.open(id, entry, kind, outline.base.as_deref(), decoded.encoding) else {
-            return found;
-        };
-        let page = self.shown(&entry.path, entry.source);
-        for reference in &outline.references {
-            let (url, fault, hint) = match self.judge(&mut open, reference) {
-                Judged::Good | Judged::NotChecked | Judged::Ignored => continue,
-                Judged::Fault(url, fault, None) => (url, fault, Hint::None),
-                Judged::Fault(url, fault, Some(path)) => (url, fault, Hint::MissingPath(path, entry.source)),
-                Judged::Element(file, element) => {
-                    let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
-                    if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
-                        continue;
-                    }
-                    let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
-                    let message = format!("no element has the id {:?}", element.text());
-                    let hint = Hint::MissingElement(file, element.text().to_owned());
-                    (url, Fault::broken(FaultKind::Fragment, message), hint)
-                }
-                Judged::Remote(fragment) => {
-                    let target = RemoteTarget { url: open.url.clone(), fragment: fragment.map(str::to_owned) };
-                    let Some(fault) = remote.faults.get(&target) else { continue };
-                    let url = if fault.kind == FaultKind::Fragment { target.address() } else { target.url };
-                    (url, fault.clone(), Hint::None)
-                }
-            };
-            let (line, column) = line_and_column(&decoded.text, reference.offset);
-            let text = link_text(&decoded.text, &reference.text);
-            found.push(FoundFault {
-                url,
-                fault,
-                hint,
-                occurrence: Occurrence { page: page.clone(), line, column, text },
-            });
-        }
-        found
-    }
-
-    fn suggest(&self, findings: &mut [LinkFinding], hints: &[Hint]) {
-        // The ids of a document are needed for every missing element in it: read once.
-        let mut ids: HashMap<FileId, Vec<String>> = HashMap::new();
-        let mut buffer = Vec::new();
-        for (finding, hint) in findings.iter_mut().zip(hints).take(MAX_SUGGESTED) {
-            finding.fault.suggestion = match hint {
-                Hint::None => continue,
-                Hint::MissingPath(path, source) => {
-                    let similar = suggest::similar_path(path, self.tree.paths());
-                    similar.map(|path| format!("did you mean {}?", self.shown(path, *source)))
-                }
-                Hint::MissingElement(file, fragment) => {
-                    let ids = ids.entry(*file).or_insert_with(|| self.ids_of(*file, &mut buffer));
-                    let similar = suggest::similar(fragment, ids.iter().map(String::as_str));
-                    similar.map(|id| format!("did you mean #{id}?"))
-                }
-            };
-        }
-    }
-
-    fn ids_of(&self, file: FileId, buffer: &mut Vec<u8>) -> Vec<String> {
-        let mut ids = Vec::new();
-        if let Some(entry) = self.entry(file)
-            && let Some(kind) = entry.kind
-            && read_file(entry, buffer).is_ok()
-        {
-            document::read(&DecodedText::of_file(buffer, kind).text, kind, &mut ids);
-        }
-        ids
-    }
 }
-
-/// Findings that get a suggestion. A folder with more faults has another problem than spelling.
-const MAX_SUGGESTED: usize = 500;
 
 fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
     buffer.clear();

@@ -88,12 +88,6 @@ impl WebResults {
         }
     }
 
-    /// Whether a URL is good, without regard to fragments.
-    pub fn is_good(&self, url: &str, options: &CheckOptions) -> bool {
-        let target = RemoteTarget { url: url.to_owned(), fragment: None };
-        self.fault(&target, options).is_none()
-    }
-
     /// What is wrong with a target; `None` if it is good or was not asked.
     pub fn fault(&self, target: &RemoteTarget, options: &CheckOptions) -> Option<Fault> {
         let first = self.visited.get(target.url.as_str())?;
