@@ -15,6 +15,8 @@ pub(crate) enum Target {
     Web,
     /// It cannot be what its author meant.
     Malformed(String),
+    /// A mail address whose syntax is right.
+    Mail,
     /// Another scheme, which is not checked.
     NotChecked,
 }
@@ -25,7 +27,7 @@ pub(crate) fn resolve(href: &str, base: &BaseUrl, encoding: &'static Encoding, o
         Some(scheme) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {}
         Some(scheme) if scheme.eq_ignore_ascii_case("mailto") => {
             let address = href.trim_start().get(scheme.len() + 1..).unwrap_or("");
-            return mail::fault(address).map_or(Target::NotChecked, Target::Malformed);
+            return mail::fault(address).map_or(Target::Mail, Target::Malformed);
         }
         Some(scheme) if scheme.eq_ignore_ascii_case("file") => {
             return Target::Malformed("a file URL points to the machine that built the page".into());
@@ -93,9 +95,10 @@ mod tests {
         ] {
             assert_eq!(target(href), (Target::Web, url.to_owned()), "{href}");
         }
-        for href in ["tel:1", "javascript:x()", "data:,x", "ftp://h/", "mailto:a@b.example", "mailto:?subject=x"] {
+        for href in ["tel:1", "javascript:x()", "data:,x", "ftp://h/"] {
             assert_eq!(target(href).0, Target::NotChecked, "{href}");
         }
+        assert_eq!(target("mailto:a@b.example").0, Target::Mail);
         for href in ["http://", "https://exa mple/", "http://[::1/", "mailto:someone", "file:///C:/x.html"] {
             assert!(matches!(target(href).0, Target::Malformed(_)), "{href}");
         }

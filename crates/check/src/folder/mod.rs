@@ -282,6 +282,7 @@ impl<'a> FolderCheck<'a> {
         let rooted = open.source.space.rooted(address);
         match target::resolve(&rooted, &open.base, open.encoding, &mut open.url) {
             Target::Web => {}
+            Target::Mail => return Judged::Good,
             Target::NotChecked => return Judged::NotChecked,
             Target::Malformed(message) => {
                 let fault = Fault::broken(FaultKind::Malformed, message);

@@ -302,6 +302,7 @@ impl SiteReader {
         }
         let (address, fragment) = target::split_fragment(href);
         let target = match target::resolve(address, base, encoding, out) {
+            Target::Mail => return None,
             Target::NotChecked => {
                 self.summary.not_checked += 1;
                 return None;
