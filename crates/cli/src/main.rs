@@ -2,6 +2,7 @@
 
 mod audit;
 mod commands;
+mod diff;
 mod explain;
 mod export;
 mod flags;

@@ -24,7 +24,7 @@ use super::interrupt::Interrupt;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
-use super::{FAILED, INSECURE, USAGE, print_error, report, serve};
+use super::{FAILED, FINDINGS, INSECURE, USAGE, print_error, report, serve};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
@@ -32,8 +32,6 @@ use crate::screen::live::{Live, View};
 use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
-/// `--fail-on broken` found something.
-const BROKEN: u8 = 3;
 /// No root has given a page.
 const NO_ROOT: u8 = 4;
 
@@ -233,11 +231,14 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     for notice in &summary.notices {
         live.say(in_tone(messages, "note", notice));
     }
-    let (mut report, changes, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
+    let (mut report, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
     report.add_cuts(summary.cuts);
+    if let Some(counts) = summary.changes {
+        report.changes.get_or_insert_default().counts = counts;
+    }
     // The report covers the whole crawl. Everything is committed at this point, and no other process holds the directory.
     // The exit code describes the directory, so the directory is read again if this run alone does not determine the code.
-    let is_undecided = !report.root_answered || (messages.fail_on.is_some() && report.broken_total == 0);
+    let is_undecided = !report.root_answered || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
     let is_read_again = earlier > 0 && (earlier <= READ_AGAIN || is_undecided);
     let whole = folder.filter(|_| is_read_again).map(CrawlReport::from_directory);
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
@@ -248,6 +249,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         live.stop();
     }
     let mut text = report::render(&report, messages.verbose > 1);
+    text += &never_matched(&reader.map(|reader| reader.counts()).unwrap_or_default());
     if let Some(folder) = folder.filter(|_| !is_whole) {
         let folder = escape::visible(&folder.display().to_string()).into_owned();
         text += &format!(
@@ -255,9 +257,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             wording::plural(earlier, "URL")
         );
     }
-    text += &never_matched(&reader.map(|reader| reader.counts()).unwrap_or_default());
-    if let Some(counts) = summary.changes {
-        text += &changes.render(counts);
+    if let Some(folder) = folder {
+        text += &report::next_steps(&report, folder);
     }
     if !messages.quiet && printed != Err(RecordStreamFault::ReaderLeft) {
         let said = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
@@ -367,7 +368,13 @@ fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
             if messages.quiet {
                 let _ = write!(std::io::stderr(), "{}", report::render_broken(report));
             }
-            ExitCode::from(BROKEN)
+            ExitCode::from(FINDINGS)
+        }
+        Some(FailOn::NewBroken) if report.changes.as_ref().is_some_and(|changes| changes.counts.newly_broken > 0) => {
+            if messages.quiet {
+                let _ = write!(std::io::stderr(), "{}", report::render_newly_broken(report));
+            }
+            ExitCode::from(FINDINGS)
         }
         _ => ExitCode::SUCCESS,
     }

@@ -6,11 +6,11 @@
 //! [`escape`]: argiope_core::output::escape
 
 pub mod audit;
-mod changes;
 pub mod check;
 mod control_socket;
 mod crawl;
 pub mod ctl;
+pub mod diff;
 pub mod exhibition;
 pub mod explain;
 pub mod export;
@@ -38,6 +38,8 @@ use crate::flags::{self, Command, config_file};
 const FAILED: u8 = 1;
 /// Exit code: bad usage or configuration.
 const USAGE: u8 = 2;
+/// Exit code: findings that were asked for (`--fail-on`).
+const FINDINGS: u8 = 3;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -63,6 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Demo(args) => crawl::demo(config_file::of_demo(args)),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Export(args) => export::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::report::{BrokenLink, BrokenReason, CrawlReport, End, HostTotals, PageSummary, RootNote};
+use crate::report::{BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, PageSummary, RootNote};
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
@@ -123,12 +123,46 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "pages_per_second": report.pages_per_second(),
         "queued": report.queued,
         "broken": report.broken_total,
+        "broken_links": report.broken.iter().map(broken_value).collect::<Vec<_>>(),
+        "failures": failures_value(&report),
+        "duplicates": duplicates_value(&report),
+        "changes": report.changes.as_ref().map(changes_value),
         "bytes_wire": report.bytes_wire,
         "bytes_body": report.bytes_body,
         "outcomes": report.outcomes,
         "groups": groups,
         "audit": super::audit::json_document(&audit),
     }))
+}
+
+fn broken_value(link: &BrokenLink) -> Value {
+    let mut object = json!({ "url": link.url, "on": link.on, "referrers": link.referrers() });
+    if let Some(object) = object.as_object_mut() {
+        match &link.fault {
+            BrokenReason::Status(status) => object.insert("status".to_owned(), json!(status)),
+            BrokenReason::Failure(failure) => {
+                object.insert("error".to_owned(), json!({ "kind": failure.kind, "message": failure.message }))
+            }
+        };
+    }
+    object
+}
+
+fn failures_value(report: &CrawlReport) -> Value {
+    let groups = report.failures.iter();
+    groups.map(|(kind, group)| (kind.to_string(), json!({ "urls": group.count, "first": group.urls }))).collect()
+}
+
+fn duplicates_value(report: &CrawlReport) -> Value {
+    let groups = report.duplicates.groups.iter();
+    let groups: Vec<Value> =
+        groups.map(|group| json!({ "first": group.first, "same": group.others, "total": group.total })).collect();
+    json!({ "total": report.duplicates.total, "groups": groups })
+}
+
+fn changes_value(changes: &ChangeList) -> Value {
+    let kinds = changes.kinds();
+    kinds.iter().map(|kind| (kind.name.replace(' ', "_"), json!({ "urls": kind.count, "first": kind.urls }))).collect()
 }
 
 /// The name of a crawl directory without `.crawl`.
@@ -143,11 +177,13 @@ pub fn render(report: &CrawlReport, all: bool) -> String {
     let mut text = String::new();
     text.push_str(&headline(report));
     outcomes(&mut text, report);
+    changes(&mut text, report);
     roots(&mut text, report);
     cuts(&mut text, report, if all { usize::MAX } else { SHORT });
-    failures(&mut text, report);
+    failures(&mut text, report, if all { usize::MAX } else { FEW });
     broken(&mut text, report, if all { usize::MAX } else { SHORT });
     redirects(&mut text, report, if all { usize::MAX } else { FEW });
+    duplicates(&mut text, report, if all { usize::MAX } else { FEW });
     pages(&mut text, report, if all { usize::MAX } else { FEW });
     hosts(&mut text, report, if all { usize::MAX } else { FEW });
     text
@@ -158,6 +194,102 @@ pub fn render_broken(report: &CrawlReport) -> String {
     let mut text = String::new();
     broken(&mut text, report, usize::MAX);
     text
+}
+
+/// The list of links that are broken and were not in the round before.
+pub fn render_newly_broken(report: &CrawlReport) -> String {
+    let Some(changes) = &report.changes else { return String::new() };
+    let newly: Vec<&BrokenLink> = report.broken.iter().filter(|link| changes.is_newly_broken(&link.url)).collect();
+    let mut text = format!("\nNewly broken links ({})\n", wording::count(changes.counts.newly_broken));
+    newly.iter().for_each(|link| broken_link(&mut text, link));
+    rest(&mut text, changes.counts.newly_broken, newly.len());
+    text
+}
+
+/// Where the crawl is, and what a user may want to do next.
+pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
+    let name = shell_word(&directory.display().to_string());
+    let mut text = format!("\nCrawl directory: {name}\n");
+    let mut step = |command: String, what: &str| {
+        let _ = writeln!(text, "  {command:<48}  {what}");
+    };
+    match report.end {
+        End::Interrupted => step("run the same command".to_owned(), "to resume"),
+        End::MaxPages | End::MaxBytes | End::MaxTime if report.queued > 0 => {
+            step("run the same command with a higher limit".to_owned(), "to continue");
+        }
+        _ => {}
+    }
+    if report.outcomes.total() > 0 {
+        step(format!("argiope report {name} --html report.html"), "the whole report as a page");
+    }
+    if report.changes.is_some() {
+        step(format!("argiope diff {name}"), "everything that changed");
+    }
+    if report.broken_total > 0 {
+        step(format!("argiope explain {name} URL"), "why a URL failed or was not fetched");
+    }
+    if report.end == End::Finished && report.queued == 0 && report.root_answered {
+        step("run the same command with --recrawl".to_owned(), "to find out what changes");
+    }
+    text
+}
+
+/// A path as a shell reads it back.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
+    let shown = visible(text);
+    if !shown.is_empty() && shown.chars().all(is_plain) {
+        return shown.into_owned();
+    }
+    format!("'{}'", shown.replace('\'', "'\\''"))
+}
+
+fn changes(text: &mut String, report: &CrawlReport) {
+    let Some(changes) = &report.changes else { return };
+    text.push_str("\nChanges since the last round\n");
+    for kind in changes.kinds() {
+        // The first four are always said; the others only where there are any.
+        if kind.count == 0 && matches!(kind.name, "newly broken" | "repaired" | "redirected") {
+            continue;
+        }
+        let _ = writeln!(text, "  {:<24}{:>12}", kind.name, wording::count(kind.count));
+        for url in &kind.urls {
+            let _ = writeln!(text, "      {}", visible(url));
+        }
+        if kind.name != "unchanged" {
+            rest_below(text, kind.count, kind.urls.len());
+        }
+    }
+}
+
+/// Pages with the same body.
+fn duplicates(text: &mut String, report: &CrawlReport, most: usize) {
+    let duplicates = &report.duplicates;
+    if duplicates.total == 0 {
+        return;
+    }
+    let _ = writeln!(text, "\nDuplicates ({})", wording::count(duplicates.total));
+    for group in duplicates.groups.iter().take(most) {
+        let _ = writeln!(text, "  {}", visible(&group.first));
+        for url in group.others.iter().take(most) {
+            let _ = writeln!(text, "      same as {}", visible(url));
+        }
+        rest_below(text, group.total, group.others.len().min(most));
+    }
+    let shown: u64 = duplicates.groups.iter().take(most).map(|group| group.total).sum();
+    let hidden = duplicates.total.saturating_sub(shown);
+    if hidden > 0 {
+        let _ = writeln!(text, "  … and {} more", wording::count(hidden));
+    }
+}
+
+/// Appends how many URLs the list of one entry omits.
+fn rest_below(text: &mut String, total: u64, shown: usize) {
+    let hidden = total.saturating_sub(shown as u64);
+    if hidden > 0 {
+        let _ = writeln!(text, "      … and {} more", wording::count(hidden));
+    }
 }
 
 /// Renders one page as a line (`-v`).
@@ -238,7 +370,7 @@ fn outcomes(text: &mut String, report: &CrawlReport) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for (name, number) in
-        [("truncated", report.truncated), ("duplicates", report.duplicates), ("retries", report.retries)]
+        [("truncated", report.truncated), ("duplicates", report.duplicates.total), ("retries", report.retries)]
     {
         if number > 0 {
             let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
@@ -295,15 +427,22 @@ fn cuts(text: &mut String, report: &CrawlReport, most: usize) {
     rest(text, report.cuts.len() as u64, report.cuts.len().min(most));
 }
 
-fn failures(text: &mut String, report: &CrawlReport) {
+fn failures(text: &mut String, report: &CrawlReport, most: usize) {
     if report.failures.is_empty() {
         return;
     }
     text.push_str("\nFailures\n");
     let mut failures: Vec<_> = report.failures.iter().collect();
-    failures.sort_by_key(|(kind, number)| (std::cmp::Reverse(**number), **kind));
-    for (kind, number) in failures {
-        let _ = writeln!(text, "  {:>8}  {} ({kind})", wording::count(*number), wording::failure(*kind));
+    failures.sort_by_key(|(kind, group)| (std::cmp::Reverse(group.count), **kind));
+    for (kind, group) in failures {
+        let _ = writeln!(text, "  {:>8}  {} ({kind})", wording::count(group.count), wording::failure(*kind));
+        for url in group.urls.iter().take(most) {
+            let _ = writeln!(text, "            {}", visible(url));
+        }
+        let hidden = group.count.saturating_sub(group.urls.len().min(most) as u64);
+        if hidden > 0 {
+            let _ = writeln!(text, "            … and {} more", wording::count(hidden));
+        }
     }
 }
 
@@ -326,20 +465,23 @@ fn broken(text: &mut String, report: &CrawlReport, most: usize) {
         return;
     }
     let _ = writeln!(text, "\nBroken links ({})", wording::count(report.broken_total));
-    for BrokenLink { url, fault, on, more } in report.broken.iter().take(most) {
-        let _ = writeln!(text, "  {}  {}", visible(url), in_words(fault));
-        for page in on.iter().take(FEW) {
-            let _ = writeln!(text, "      on {}", visible(page));
-        }
-        let hidden = on.len().saturating_sub(FEW) as u64 + more;
-        if hidden > 0 {
-            let _ = writeln!(text, "      and on {}", wording::plural(hidden, "more page"));
-        }
-        if on.is_empty() {
-            text.push_str("      a root\n");
-        }
-    }
+    report.broken.iter().take(most).for_each(|link| broken_link(text, link));
     rest(text, report.broken_total, report.broken.len().min(most));
+}
+
+fn broken_link(text: &mut String, link: &BrokenLink) {
+    let BrokenLink { url, fault, on, more } = link;
+    let _ = writeln!(text, "  {}  {}", visible(url), in_words(fault));
+    for page in on {
+        let _ = writeln!(text, "      on {}", visible(page));
+    }
+    if *more > 0 {
+        let more = wording::plural(*more, "more page");
+        let _ = writeln!(text, "      and on {more}, {} altogether", wording::count(link.referrers()));
+    }
+    if on.is_empty() {
+        text.push_str("      a root\n");
+    }
 }
 
 fn redirects(text: &mut String, report: &CrawlReport, most: usize) {

@@ -13,7 +13,6 @@ use argiope_core::rules::Rules;
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 
-use super::changes::ChangeList;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::report;
 use crate::screen::json_log;
@@ -36,7 +35,6 @@ pub struct VisitReporter {
     verbosity: Verbosity,
     live: Arc<Live>,
     report: CrawlReport,
-    changes: ChangeList,
     /// Why records can no longer be written.
     fault: Option<RecordStreamFault>,
     on_fault: Box<dyn FnMut() + Send>,
@@ -52,16 +50,7 @@ impl VisitReporter {
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
         let on_fault = Box::new(on_fault);
-        Self {
-            rules,
-            output,
-            verbosity,
-            live,
-            report: CrawlReport::default(),
-            changes: ChangeList::default(),
-            fault: None,
-            on_fault,
-        }
+        Self { rules, output, verbosity, live, report: CrawlReport::default(), fault: None, on_fault }
     }
 
     /// Writes a line that does not belong to a visit, such as the first `run` record.
@@ -78,7 +67,7 @@ impl VisitReporter {
     pub fn take(&mut self, settled: &Settled) {
         self.visit(&settled.visit, &settled.line);
         if let Some(change) = settled.change {
-            self.changes.add(change, settled.visit.link.url.as_str());
+            self.report.changes.get_or_insert_default().name(change, settled.visit.link.url.as_str());
         }
     }
 
@@ -111,14 +100,9 @@ impl VisitReporter {
     }
 
     /// Closes the report at the end of the crawl.
-    pub fn close(
-        mut self,
-        elapsed: Duration,
-        queued: u64,
-        end: End,
-    ) -> (CrawlReport, ChangeList, Result<(), RecordStreamFault>) {
+    pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (CrawlReport, Result<(), RecordStreamFault>) {
         self.report.close(elapsed, queued, end);
-        (self.report, self.changes, self.fault.map_or(Ok(()), Err))
+        (self.report, self.fault.map_or(Ok(()), Err))
     }
 
     fn fail(&mut self, fault: RecordStreamFault) {
@@ -162,7 +146,7 @@ mod tests {
         reporter.line(b"{\"first\":1}\n");
         reporter.visit(&visit(), b"{\"page\":1}\n");
         reporter.flush();
-        let (report, _, written) = reporter.close(Duration::from_secs(1), 5, End::MaxPages);
+        let (report, written) = reporter.close(Duration::from_secs(1), 5, End::MaxPages);
         assert_eq!(written, Ok(()));
         assert_eq!((report.outcomes.get(Outcome::Robots), report.queued), (1, 5));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -189,7 +173,7 @@ mod tests {
         let mut broken = Visit::unasked(gone, Outcome::HttpError, None, Time::ZERO);
         broken.facts.status = Some(404);
         reporter.visit(&broken, b"{}\n");
-        let (report, ..) = reporter.close(Duration::ZERO, 0, End::Finished);
+        let (report, _) = reporter.close(Duration::ZERO, 0, End::Finished);
         let on: Vec<&str> = report.broken[0].on.iter().map(|page| &**page).collect();
         assert_eq!(on, ["https://h/1", "https://h/2"]);
     }
@@ -202,7 +186,7 @@ mod tests {
             reporter.visit(&visit(), b"{}\n");
             reporter.flush();
         }
-        let (report, _, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
+        let (report, written) = reporter.close(Duration::ZERO, 0, End::Interrupted);
         assert_eq!(faults.load(Ordering::SeqCst), 1);
         let RecordStreamFault::Failed(why) = written.unwrap_err() else { panic!("the reader has not left") };
         assert!(why.starts_with("/dev/full cannot be written"));

@@ -12,7 +12,7 @@ mod file_names;
 mod links;
 mod parquet;
 mod sitemap;
-mod sorted;
+pub mod sorted;
 mod surt;
 mod texts;
 

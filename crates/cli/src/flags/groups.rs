@@ -456,7 +456,7 @@ pub struct MessageFlags {
     /// Also record links that are not followed, with the reason
     #[arg(long)]
     log_skips: bool,
-    /// Exit with code 3 if broken links were found
+    /// Exit with code 3 if links are broken
     #[arg(long, value_name = "WHAT", value_enum)]
     fail_on: Option<FailOn>,
 }

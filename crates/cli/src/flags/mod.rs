@@ -14,6 +14,7 @@ use clap_complete::Shell;
 use crate::commands::audit::AuditArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::ctl::CtlArgs;
+use crate::commands::diff::DiffArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
@@ -59,6 +60,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Print the report of a crawl directory
     Report(ReportArgs),
+    /// Show what changed between two rounds of a crawl, or between two crawls
+    Diff(DiffArgs),
     /// Export a crawl as CSV, Parquet, a link graph, a sitemap and more
     Export(ExportArgs),
     /// Find broken links of a site, a folder, or HTML and Markdown files

@@ -31,6 +31,8 @@ pub struct MessageSettings {
 pub enum FailOn {
     // A broken link: an error status or a failure. Not a doc comment, which clap would add to the help of the flag.
     Broken,
+    // A broken link that was not broken in the round before (`--recrawl`).
+    NewBroken,
 }
 
 impl MessageSettings {

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 use argiope_core::UrlRef;
 
+use super::url_list::UrlList;
+
 /// 12 bytes each.
 const MOST_LINKS: usize = 3_000_000;
 /// Bytes of addresses of pages with links.
@@ -15,15 +17,19 @@ const MOST_TEXT: usize = 16 << 20;
 /// Fixed: these fingerprints stay within the report, and a collision only lists one page too many.
 const KEY: u64 = 0x6172_6769_6f70_6521;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Backlinks {
-    /// Page addresses, concatenated.
-    text: String,
-    /// The end of each page's address in `text`.
-    ends: Vec<u32>,
+    /// The pages with links.
+    urls: UrlList,
     /// Two columns, which avoids padding.
     links: Vec<u64>,
     pages: Vec<u32>,
+}
+
+impl Default for Backlinks {
+    fn default() -> Self {
+        Self { urls: UrlList::with_room(MOST_TEXT), links: Vec::new(), pages: Vec::new() }
+    }
 }
 
 impl Backlinks {
@@ -38,17 +44,15 @@ impl Backlinks {
     }
 
     pub fn add(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
-        let end = self.text.len() + page.len();
-        if end > MOST_TEXT || self.links.len() >= MOST_LINKS {
+        if self.links.len() >= MOST_LINKS {
             return;
         }
-        let (Ok(index), Ok(end)) = (u32::try_from(self.ends.len()), u32::try_from(end)) else { return };
+        let Some(number) = self.urls.push(page) else { return };
         let before = self.links.len();
         self.links.extend(links.into_iter().take(MOST_LINKS - before));
-        if self.links.len() > before {
-            self.pages.resize(self.links.len(), index);
-            self.text.push_str(page);
-            self.ends.push(end);
+        match self.links.len() {
+            after if after > before => self.pages.resize(after, number),
+            _ => self.urls.pop(),
         }
     }
 
@@ -65,12 +69,7 @@ impl Backlinks {
                 pages.push(*page);
             }
         }
-        found.into_iter().map(|pages| pages.into_iter().filter_map(|page| self.page(page as usize)).collect()).collect()
-    }
-
-    fn page(&self, index: usize) -> Option<&str> {
-        let start = index.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-        self.text.get(start as usize..*self.ends.get(index)? as usize)
+        found.into_iter().map(|pages| pages.into_iter().filter_map(|page| self.urls.get(page)).collect()).collect()
     }
 }
 
@@ -96,6 +95,7 @@ mod tests {
         let mut backlinks = Backlinks::default();
         backlinks.add("http://h/1", 0..2 * MOST_LINKS as u64);
         backlinks.add("http://h/2", [1]);
-        assert_eq!((backlinks.links.len(), backlinks.pages.len(), backlinks.ends.len()), (MOST_LINKS, MOST_LINKS, 1));
+        assert_eq!((backlinks.links.len(), backlinks.pages.len()), (MOST_LINKS, MOST_LINKS));
+        assert_eq!(backlinks.urls.get(1), None);
     }
 }

@@ -10,7 +10,7 @@ use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
 
 use super::detail::{self, ReportDetail};
-use super::{Backlinks, CrawlReport, End, PageSummary};
+use super::{Backlinks, ChangeList, CrawlReport, End, PageSummary};
 use crate::records::{self, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
@@ -81,6 +81,7 @@ impl CrawlReport {
         let mut runs: Vec<Run> = Vec::new();
         let mut rules: Option<Rules> = None;
         let (mut known, mut settled) = (0u64, 0u64);
+        let mut has_rounds = false;
         records::walk_latest(directory, |event| {
             let line = match event {
                 HistoryEvent::Link { again, .. } => {
@@ -90,6 +91,7 @@ impl CrawlReport {
                 HistoryEvent::Note { .. } => return Ok(()),
                 HistoryEvent::Round => {
                     (report, settled) = (Self::default(), 0);
+                    has_rounds = true;
                     reset();
                     runs.clear();
                     return Ok(());
@@ -132,6 +134,9 @@ impl CrawlReport {
         let elapsed = runs.iter().map(Run::elapsed).sum();
         let end = runs.last().and_then(|run| run.end).unwrap_or(End::Interrupted);
         report.close(elapsed, known.saturating_sub(settled), end);
+        if has_rounds {
+            report.changes = ChangeList::of_directory(directory)?;
+        }
         report.is_running = disk::crawled_by(directory).is_some();
         Ok(report)
     }

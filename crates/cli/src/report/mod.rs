@@ -4,16 +4,19 @@
 //! omit.
 
 mod backlinks;
+mod changes;
 pub mod detail;
+mod duplicates;
 mod from_directory;
 mod top;
+mod url_list;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::rules::{Root, Rules};
-use argiope_core::schedule::trap::{Cut, Recent};
+use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
 
@@ -21,7 +24,9 @@ use argiope_core::status::OutcomeCounts;
 
 pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
+pub use changes::ChangeList;
 pub use detail::ReportDetail;
+pub use duplicates::{DuplicateGroup, Duplicates};
 pub use top::Top;
 
 /// Broken links listed.
@@ -40,8 +45,8 @@ const FOLLOWED: usize = 10_000;
 const TYPES: usize = 100;
 /// Linking pages listed per broken link.
 const LINKING: usize = 10;
-/// Bodies kept for the detection of duplicates.
-const BODIES: usize = 1 << 17;
+/// URLs listed per kind of failure.
+const FAILED: usize = 10;
 
 /// One finished URL, with what the report needs. Borrowed: most of it is only counted.
 #[derive(Clone, Debug)]
@@ -153,6 +158,21 @@ pub struct BrokenLink {
     pub more: u64,
 }
 
+impl BrokenLink {
+    /// The number of pages that link to it.
+    pub fn referrers(&self) -> u64 {
+        self.on.len() as u64 + self.more
+    }
+}
+
+/// The URLs that failed for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailureGroup {
+    pub count: u64,
+    /// The first of them.
+    pub urls: Vec<Box<str>>,
+}
+
 /// A redirect and the page where the link to it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirected {
@@ -200,7 +220,7 @@ pub struct CrawlReport {
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
     /// Reasons of failed and refused URLs.
-    pub failures: BTreeMap<ErrorKind, u64>,
+    pub failures: BTreeMap<ErrorKind, FailureGroup>,
     /// Incomplete bodies.
     pub truncated: u64,
     /// Attempts after the first.
@@ -220,9 +240,10 @@ pub struct CrawlReport {
     pub roots: Vec<RootNote>,
     /// At least one root led to a page, directly or after redirects.
     pub root_answered: bool,
-    /// Bodies identical to another page's. A lower bound for very large crawls.
-    pub duplicates: u64,
-    bodies: Recent,
+    /// Pages whose body is identical to another page's.
+    pub duplicates: Duplicates,
+    /// Compared with the round before, if there was one.
+    pub changes: Option<ChangeList>,
     /// Places where links were skipped as endless.
     pub cuts: Vec<Cut>,
     backlinks: Backlinks,
@@ -258,8 +279,8 @@ impl Default for CrawlReport {
             largest: Top::new(PAGES),
             roots: Vec::new(),
             root_answered: false,
-            duplicates: 0,
-            bodies: Recent::with_room(BODIES),
+            duplicates: Duplicates::default(),
+            changes: None,
             cuts: Vec::new(),
             backlinks: Backlinks::default(),
             followed: BTreeMap::new(),
@@ -285,7 +306,11 @@ impl CrawlReport {
             *self.statuses.entry(status).or_default() += 1;
         }
         if let Some(error) = page.error {
-            *self.failures.entry(error.kind).or_default() += 1;
+            let group = self.failures.entry(error.kind).or_default();
+            group.count += 1;
+            if group.urls.len() < FAILED {
+                group.urls.push(page.url.into());
+            }
         }
         if let Some(kind) = page.content_type.filter(|_| page.outcome == Outcome::Ok) {
             count_up(&mut self.types, kind, TYPES);
@@ -296,8 +321,8 @@ impl CrawlReport {
         if page.bytes_body > 0 {
             self.largest.offer(page.bytes_body, page.url);
         }
-        if page.outcome == Outcome::Ok && page.bytes_body > 0 {
-            self.duplicates += u64::from(page.digest.is_some_and(|digest| !self.bodies.insert(digest)));
+        if let Some(digest) = page.digest.filter(|_| page.outcome == Outcome::Ok && page.bytes_body > 0) {
+            self.duplicates.add(digest, page.url);
         }
         self.add_to_host(page);
         if page.is_broken() {
@@ -346,6 +371,7 @@ impl CrawlReport {
             broken.on.extend(pages.into_iter().take(room).map(Into::into));
         }
         self.backlinks = Backlinks::default();
+        self.duplicates.close();
     }
 
     /// Adds the places where a run skipped links.

@@ -42,7 +42,8 @@ fn every_fate_is_counted_once() {
     report.close(Duration::from_secs(2), 0, End::Finished);
     assert_eq!(report.outcomes.total(), 3);
     assert_eq!(report.statuses.iter().collect::<Vec<_>>(), [(&200, &1), (&404, &1)]);
-    assert_eq!(report.failures.get(&ErrorKind::Reset), Some(&1));
+    let urls = vec!["http://h/r".into()];
+    assert_eq!(report.failures.get(&ErrorKind::Reset), Some(&FailureGroup { count: 1, urls }));
     assert_eq!((report.bytes_wire, report.bytes_body, report.retries, report.broken_total), (30, 60, 3, 2));
     assert_eq!(report.hosts["h"], HostTotals { pages: 3, bytes: 30, broken: 2, time: Duration::from_millis(15) });
     assert!((report.pages_per_second() - 1.5).abs() < 1e-9);

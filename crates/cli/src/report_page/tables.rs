@@ -75,10 +75,12 @@ fn number(value: u64, text: impl Display) -> String {
 pub fn render(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
     html.push_str("<h2 id=\"tables\">Tables</h2>\n");
     outcomes(html, page, lists);
+    changes(html, page);
     roots(html, page);
     cuts(html, page);
     broken(html, page);
     redirects(html, page);
+    duplicates(html, page);
     groups(html, page, lists, "section", "Sections");
     groups(html, page, lists, "host", "Hosts");
     extremes(html, page);
@@ -99,11 +101,44 @@ fn outcomes(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>) {
         table.row(&[cell(format_args!("{status} {}", wording::status(*status))), number(*count, linked)]);
     }
     table.write(html);
-    let mut table = Table::new("Errors", &["cause", "#URLs"]);
-    for (kind, count) in &report.failures {
-        let linked = lists.number(*count, &format!("error:{kind}"));
-        table.row(&[cell(format_args!("{} ({kind})", wording::failure(*kind))), number(*count, linked)]);
+    let mut table = Table::new("Errors", &["cause", "#URLs", "first"]);
+    for (kind, group) in &report.failures {
+        let linked = lists.number(group.count, &format!("error:{kind}"));
+        let cause = format_args!("{} ({kind})", wording::failure(*kind)).to_string();
+        table.row(&[cell(cause), number(group.count, linked), urls(&group.urls, group.count)]);
     }
+    table.write(html);
+}
+
+/// A cell with the first URLs of a group, and how many there are besides.
+fn urls<U: AsRef<str>>(urls: &[U], total: u64) -> String {
+    let mut lines: Vec<String> = urls.iter().map(|url| UrlLink(url.as_ref()).to_string()).collect();
+    let hidden = total.saturating_sub(urls.len() as u64);
+    if hidden > 0 {
+        lines.push(format!("and {} more", wording::count(hidden)));
+    }
+    cell(lines.join("<br>"))
+}
+
+fn changes(html: &mut String, page: &ReportPage<'_>) {
+    let Some(changes) = &page.report.changes else { return };
+    let mut table = Table::new("Changes since the last round", &["change", "#URLs", "first"]);
+    for kind in changes.kinds() {
+        let first = if kind.name == "unchanged" { cell("") } else { urls(&kind.urls, kind.count) };
+        table.row(&[cell(kind.name), number(kind.count, wording::count(kind.count)), first]);
+    }
+    table.write(html);
+}
+
+fn duplicates(html: &mut String, page: &ReportPage<'_>) {
+    let duplicates = &page.report.duplicates;
+    let mut table = Table::new("Duplicates", &["page", "#copies", "pages with the same body"]);
+    for group in &duplicates.groups {
+        let copies = number(group.total, wording::count(group.total));
+        table.row(&[cell(UrlLink(&group.first)), copies, urls(&group.others, group.total)]);
+    }
+    let listed: u64 = duplicates.groups.iter().map(|group| group.total).sum();
+    table.hidden += duplicates.total.saturating_sub(listed);
     table.write(html);
 }
 
@@ -139,16 +174,12 @@ fn cuts(html: &mut String, page: &ReportPage<'_>) {
 }
 
 fn broken(html: &mut String, page: &ReportPage<'_>) {
-    let mut table = Table::new("Broken links", &["link", "cause", "on"]);
-    for BrokenLink { url, fault, on, more } in &page.report.broken {
-        let mut pages: Vec<String> = on.iter().map(|page| UrlLink(page).to_string()).collect();
-        if on.is_empty() {
-            pages.push("given as a root".to_owned());
-        }
-        if *more > 0 {
-            pages.push(format!("and {}", wording::plural(*more, "more page")));
-        }
-        table.row(&[cell(UrlLink(url)), cell(cause(fault)), cell(pages.join("<br>"))]);
+    let mut table = Table::new("Broken links", &["link", "cause", "#linking pages", "on"]);
+    for link in &page.report.broken {
+        let BrokenLink { url, fault, on, .. } = link;
+        let referrers = number(link.referrers(), wording::count(link.referrers()));
+        let pages = if on.is_empty() { cell("given as a root") } else { urls(on, link.referrers()) };
+        table.row(&[cell(UrlLink(url)), cell(cause(fault)), referrers, pages]);
     }
     table.hidden += page.report.broken_total.saturating_sub(page.report.broken.len() as u64);
     table.write(html);

@@ -61,7 +61,7 @@ pub fn summary(report: &CrawlReport) -> String {
     let statuses: Map<String, Value> =
         report.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
     let failures: Map<String, Value> =
-        report.failures.iter().map(|(kind, number)| (kind.to_string(), (*number).into())).collect();
+        report.failures.iter().map(|(kind, number)| (kind.to_string(), number.count.into())).collect();
     line(&json!({
         "log": "summary",
         "reason": report.end.as_str(),

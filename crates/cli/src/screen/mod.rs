@@ -3,5 +3,6 @@
 
 pub mod json_log;
 pub mod live;
+pub mod ticker;
 pub mod view;
 pub mod wording;

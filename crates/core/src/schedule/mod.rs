@@ -5,6 +5,7 @@
 //! applies the results of fetches.
 
 pub mod carryover;
+pub mod comparison;
 pub mod frontier;
 pub mod job;
 pub mod keeper;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use regex::RegexSet;
 
-pub use recrawl::{Change, Changes};
+pub use crate::schedule::comparison::{Change, ChangeNote, Changes, Comparison};
 
 use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -100,7 +100,7 @@ pub struct Settled {
     /// The bytes for the archive that the record refers to.
     pub archive: Option<ArchiveChunk>,
     /// How it compares with the previous crawl, in a recrawl.
-    pub change: Option<Change>,
+    pub change: Option<Comparison>,
 }
 
 impl Settled {

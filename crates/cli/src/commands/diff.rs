@@ -1,0 +1,254 @@
+//! `argiope diff DIR [DIR]`: what changed between the last two rounds of a crawl, or between two crawls.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use argiope_core::Outcome;
+use argiope_core::output::escape::{visible, write_json};
+use argiope_core::schedule::keeper::{Change, ChangeNote, Changes};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::{FAILED, FINDINGS, print_error, standard_output};
+use crate::diff::{Diff, DiffEntry, DiffTotals, RecordState};
+use crate::flags::config_file::UsageError;
+use crate::records::ReadError;
+use crate::screen::ticker::Ticker;
+use crate::screen::wording;
+
+/// `argiope diff`: what changed.
+#[derive(Args, Debug, PartialEq, Eq)]
+#[command(after_help = "Examples:
+  argiope diff ./example.com.crawl
+      what the last --recrawl found to be different
+  argiope diff ./monday.crawl ./tuesday.crawl --format json
+      two crawls of the same site, as one JSON document
+  argiope diff ./example.com.crawl --fail-on new-broken
+      exit code 3 if a link is broken now that was not before
+
+Every URL is new, changed, gone or unchanged. Some are newly broken, repaired or redirected besides.
+Exit codes: 0 done, 1 a directory cannot be read, 2 bad usage, 3 newly broken links (--fail-on).")]
+pub struct DiffArgs {
+    /// The crawl directory; with a second one, the earlier crawl
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The later crawl
+    #[arg(value_name = "LATER_DIR")]
+    pub later: Option<PathBuf>,
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: DiffFormat,
+    /// Exit with code 3 if links are broken that were not before
+    #[arg(long, value_name = "WHAT")]
+    pub fail_on: Option<DiffFailOn>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffFormat {
+    /// One line a URL, then the numbers
+    Text,
+    /// One document
+    Json,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffFailOn {
+    /// A broken link that was not broken before
+    NewBroken,
+}
+
+/// Prints what changed.
+pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
+    let written = standard_output::open().map_err(ReadError::Output).and_then(|out| {
+        let mut out = BufWriter::new(out);
+        let totals = write(args, &mut out)?;
+        out.flush()?;
+        Ok(totals)
+    });
+    match written {
+        Ok(totals) if args.fail_on.is_some() && totals.changes.newly_broken > 0 => Ok(ExitCode::from(FINDINGS)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(fault) if fault.is_broken_pipe() => Ok(ExitCode::SUCCESS),
+        Err(ReadError::Usage(why)) => Err(UsageError(why)),
+        Err(fault) => {
+            let why = match fault {
+                ReadError::Output(error) => format!("standard output cannot be written: {error}"),
+                fault => fault.to_string(),
+            };
+            print_error(&visible(&why));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+    let mut ticker = Ticker::start();
+    let mut progress = |count| ticker.tick(count);
+    let mut diff = match &args.later {
+        Some(later) => Diff::of_directories(&args.directory, later, &mut progress)?,
+        None => Diff::of_rounds(&args.directory, &mut progress)?.ok_or_else(|| {
+            ReadError::Usage(format!(
+                "{} has been crawled once; run the crawl again with --recrawl, or name a second crawl directory",
+                visible(&args.directory.display().to_string())
+            ))
+        })?,
+    };
+    drop(ticker);
+    match args.format {
+        DiffFormat::Text => write_text(&mut diff, out),
+        DiffFormat::Json => write_document(args, &mut diff, out),
+    }
+}
+
+fn write_text(diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+    let totals = diff.each(|entry| Ok(writeln!(out, "{}", text_line(&entry))?))?;
+    let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = totals.changes;
+    if new + changed + gone + newly_broken + repaired + redirected > 0 {
+        writeln!(out)?;
+    }
+    let count = wording::count;
+    writeln!(
+        out,
+        "{} new, {} changed, {} gone, {} unchanged; {} newly broken, {} repaired, {} redirected",
+        count(new),
+        count(changed),
+        count(gone),
+        count(same),
+        count(newly_broken),
+        count(repaired),
+        count(redirected)
+    )?;
+    if totals.unvisited > 0 {
+        writeln!(out, "{} not visited again yet", wording::plural(totals.unvisited, "URL"))?;
+    }
+    Ok(totals)
+}
+
+/// `gone, newly broken     https://h/x  404 Not Found, was 200 OK`
+fn text_line(entry: &DiffEntry<'_>) -> String {
+    let mut words = vec![match entry.comparison.change {
+        Change::New => "new",
+        Change::Changed => "changed",
+        Change::Gone => "gone",
+        Change::Same => "unchanged",
+    }];
+    words.extend(entry.comparison.note.map(|note| match note {
+        ChangeNote::NewlyBroken => "newly broken",
+        ChangeNote::Repaired => "repaired",
+        ChangeNote::Redirected => "redirected",
+    }));
+    let (before, after) = (entry.before.map(in_words), entry.after.map(in_words));
+    let states = match (before, after) {
+        (Some(before), Some(after)) if before != after => format!("  {after}, was {before}"),
+        (None, Some(after)) if entry.comparison.note.is_some() => format!("  {after}"),
+        (Some(before), None) => format!("  was {before}"),
+        _ => String::new(),
+    };
+    format!("{:<21}  {}{states}", words.join(", "), visible(entry.url))
+}
+
+/// `200 OK`, `301 Moved Permanently to https://h/`, `connect_refused`
+fn in_words(state: &RecordState) -> String {
+    let status = state.status.map(|status| format!("{status} {}", wording::status(status)).trim_end().to_owned());
+    let what = match (&state.error, status) {
+        // A page that answered 304 is the same page as before.
+        _ if state.outcome == Outcome::NotModified => "200 OK".to_owned(),
+        (Some(error), Some(status)) => format!("{status} ({error})"),
+        (Some(error), None) => error.to_string(),
+        (None, Some(status)) => status,
+        (None, None) => state.outcome.to_string(),
+    };
+    match &state.redirect {
+        Some(to) => format!("{what} to {}", visible(to)),
+        None => what,
+    }
+}
+
+/// A URL in the JSON document.
+#[derive(Serialize)]
+struct ChangedUrl<'a> {
+    url: &'a str,
+    change: Change,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<ChangeNote>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<&'a RecordState>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<&'a RecordState>,
+}
+
+/// The numbers in the JSON document.
+#[derive(Serialize)]
+struct DiffSummary {
+    #[serde(flatten)]
+    changes: Changes,
+    /// URLs that the later round has not visited yet.
+    unvisited: u64,
+}
+
+/// Writes a value as JSON without characters that act on a terminal.
+fn put(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    write_json(&mut bytes, value)?;
+    out.write_all(&bytes)
+}
+
+/// Writes the document piece by piece: it may be larger than memory.
+fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+    let name = |path: &Path| path.display().to_string();
+    out.write_all(b"{\"before\":")?;
+    put(out, &name(&args.directory))?;
+    out.write_all(b",\"after\":")?;
+    put(out, &name(args.later.as_deref().unwrap_or(&args.directory)))?;
+    out.write_all(b",\"changes\":[")?;
+    let mut is_first = true;
+    let totals = diff.each(|entry| {
+        out.write_all(if is_first { b"\n" } else { b",\n" })?;
+        is_first = false;
+        let DiffEntry { url, comparison, before, after } = entry;
+        let entry = ChangedUrl { url, change: comparison.change, note: comparison.note, before, after };
+        Ok(put(out, &entry)?)
+    })?;
+    out.write_all(b"],\n\"summary\":")?;
+    put(out, &DiffSummary { changes: totals.changes, unvisited: totals.unvisited })?;
+    out.write_all(b"}\n")?;
+    Ok(totals)
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::ErrorKind;
+    use argiope_core::schedule::keeper::Comparison;
+
+    use super::*;
+
+    fn state(outcome: Outcome, status: u16) -> RecordState {
+        RecordState { outcome, status: Some(status), error: None, redirect: None, digest: None }
+    }
+
+    #[test]
+    fn a_line_says_what_it_was_and_what_it_is() {
+        let (page, gone) = (state(Outcome::Ok, 200), state(Outcome::HttpError, 404));
+        let moved = RecordState { redirect: Some("https://h/\u{1b}[2J".into()), ..state(Outcome::Redirect, 301) };
+        let refused = RecordState { error: Some(ErrorKind::ConnectRefused), status: None, ..state(Outcome::Failed, 0) };
+        let line = |change, note, before, after| {
+            text_line(&DiffEntry { url: "https://h/", comparison: Comparison { change, note }, before, after })
+        };
+        let broken = Some(ChangeNote::NewlyBroken);
+        assert_eq!(line(Change::New, None, None, Some(&page)), "new                    https://h/");
+        assert_eq!(
+            line(Change::Gone, broken, Some(&page), Some(&gone)),
+            "gone, newly broken     https://h/  404 Not Found, was 200 OK"
+        );
+        assert_eq!(
+            line(Change::New, broken, None, Some(&refused)),
+            "new, newly broken      https://h/  connect_refused"
+        );
+        assert_eq!(
+            line(Change::Changed, Some(ChangeNote::Redirected), Some(&page), Some(&moved)),
+            "changed, redirected    https://h/  301 Moved Permanently to https://h/\\x1b[2J, was 200 OK"
+        );
+        assert_eq!(line(Change::Changed, None, Some(&page), Some(&page)), "changed                https://h/");
+        assert_eq!(line(Change::Gone, None, Some(&page), None), "gone                   https://h/  was 200 OK");
+    }
+}

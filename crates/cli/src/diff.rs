@@ -1,0 +1,189 @@
+//! [`Diff`]: what changed between two rounds of a crawl, or between two crawls.
+//!
+//! Invariant: memory is bounded. The states of all URLs are sorted externally, and each URL is compared once.
+
+use std::path::Path;
+
+use argiope_core::schedule::comparison::{PageState, digest_bytes};
+use argiope_core::schedule::keeper::{Change, Changes, Comparison};
+use argiope_core::{ErrorKind, Outcome};
+use argiope_store::disk::HistoryEvent;
+use serde::{Deserialize, Serialize};
+
+use crate::export::sorted::Sorted;
+use crate::records::{self, ReadError, StoredRecord};
+
+/// What one crawl says about a URL, as far as the comparison needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordState {
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The kind of its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+impl RecordState {
+    fn of(record: StoredRecord) -> Self {
+        Self {
+            outcome: record.outcome.unwrap_or(Outcome::Failed),
+            status: record.status,
+            error: record.error.map(|error| error.kind),
+            redirect: record.redirect,
+            digest: record.digest,
+        }
+    }
+
+    fn page_state(&self) -> PageState<'_> {
+        PageState {
+            outcome: self.outcome,
+            status: self.status,
+            has_error: self.error.is_some(),
+            digest: self.digest.as_deref().and_then(digest_bytes),
+            redirect: self.redirect.as_deref(),
+        }
+    }
+}
+
+/// A URL that is not the same.
+#[derive(Debug)]
+pub struct DiffEntry<'a> {
+    pub url: &'a str,
+    pub comparison: Comparison,
+    pub before: Option<&'a RecordState>,
+    pub after: Option<&'a RecordState>,
+}
+
+/// Numbers of a comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffTotals {
+    pub changes: Changes,
+    /// URLs that the later round has not visited yet.
+    pub unvisited: u64,
+}
+
+/// The states of all URLs before and after.
+pub struct Diff {
+    states: Sorted,
+    /// The numbers under which the states of both sides were added; other numbers are older rounds.
+    before: u32,
+    after: u32,
+    /// Whether a URL without a later record is gone. In a recrawl every known URL is visited again: it is still queued.
+    absent_is_gone: bool,
+}
+
+impl Diff {
+    /// The last two rounds of a crawl directory; none if there is only one. `progress` is told the number of records
+    /// read so far.
+    pub fn of_rounds(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Option<Self>, ReadError> {
+        let mut states = Sorted::default();
+        let after = add_rounds(directory, 0, &mut states, progress)?;
+        let Some(before) = after.checked_sub(1) else { return Ok(None) };
+        Ok(Some(Self { states, before, after, absent_is_gone: false }))
+    }
+
+    /// The last rounds of two crawl directories.
+    pub fn of_directories(before: &Path, after: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ReadError> {
+        let mut states = Sorted::default();
+        let before = add_rounds(before, 0, &mut states, progress)?;
+        let after = add_rounds(after, before + 1, &mut states, progress)?;
+        Ok(Self { states, before, after, absent_is_gone: true })
+    }
+
+    /// Calls `each` with every URL that is not the same, in alphabetical order.
+    pub fn each(
+        &mut self,
+        mut each: impl FnMut(DiffEntry<'_>) -> Result<(), ReadError>,
+    ) -> Result<DiffTotals, ReadError> {
+        let mut totals = DiffTotals::default();
+        let (absent_is_gone, before, after) = (self.absent_is_gone, self.before, self.after);
+        let mut finish = |pair: &UrlPair| -> Result<(), ReadError> {
+            let states = [&pair.before, &pair.after].map(|state| state.as_ref().map(RecordState::page_state));
+            match &states {
+                [None, None] => return Ok(()),
+                [Some(_), None] if !absent_is_gone => {
+                    totals.unvisited += 1;
+                    return Ok(());
+                }
+                _ => {}
+            }
+            let comparison = Comparison::of(states[0].as_ref(), states[1].as_ref());
+            totals.changes.count(comparison);
+            if comparison.change == Change::Same && comparison.note.is_none() {
+                return Ok(());
+            }
+            each(DiffEntry { url: &pair.url, comparison, before: pair.before.as_ref(), after: pair.after.as_ref() })
+        };
+        let mut pair = UrlPair::default();
+        self.states.each(|line| {
+            let Some((url, round, state)) = read_line(line) else { return Ok(()) };
+            if pair.url != url {
+                finish(&pair)?;
+                pair = UrlPair { url: url.to_owned(), ..UrlPair::default() };
+            }
+            if round == before {
+                pair.before = Some(state);
+            } else if round == after {
+                pair.after = Some(state);
+            }
+            Ok::<(), ReadError>(())
+        })?;
+        finish(&pair)?;
+        Ok(totals)
+    }
+}
+
+/// One URL and what both sides say about it.
+#[derive(Default)]
+struct UrlPair {
+    url: String,
+    before: Option<RecordState>,
+    after: Option<RecordState>,
+}
+
+/// Adds the pages of all rounds, numbered from `first`; gives the number of the last round.
+fn add_rounds(
+    directory: &Path,
+    first: u32,
+    states: &mut Sorted,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u32, ReadError> {
+    let (mut round, mut count) = (first, 0);
+    records::walk_latest(directory, |event| {
+        match event {
+            HistoryEvent::Round => round += 1,
+            HistoryEvent::Fate { line, .. } | HistoryEvent::Line { line } => {
+                let record = StoredRecord::read(line)?;
+                if record.is_page() {
+                    states.push(&to_line(round, record))?;
+                }
+                count += 1;
+                progress(count);
+            }
+            HistoryEvent::Link { .. } | HistoryEvent::Note { .. } => {}
+        }
+        Ok(())
+    })?;
+    Ok(round)
+}
+
+/// A line that sorts by URL: URL, number of the round, state. Neither a URL nor JSON contains a NUL byte or a line feed.
+fn to_line(round: u32, mut record: StoredRecord) -> Vec<u8> {
+    let mut line = std::mem::take(&mut record.url).into_bytes();
+    line.extend(format!("\0{round}\0").into_bytes());
+    // Plain data with text keys: this cannot fail.
+    line.extend(serde_json::to_vec(&RecordState::of(record)).unwrap_or_default());
+    line
+}
+
+fn read_line(line: &[u8]) -> Option<(&str, u32, RecordState)> {
+    let mut parts = line.splitn(3, |byte| *byte == 0);
+    let mut text = || std::str::from_utf8(parts.next()?).ok();
+    let (url, round) = (text()?, text()?.parse().ok()?);
+    Some((url, round, serde_json::from_slice(parts.next()?).ok()?))
+}

@@ -1,0 +1,122 @@
+//! [`ChangeList`]: what changed since the last round of a crawl (`--recrawl`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use argiope_core::schedule::keeper::{Change, ChangeNote, Changes, Comparison};
+
+use crate::diff::Diff;
+use crate::records::ReadError;
+
+/// Pages named for each kind of change.
+const NAMED: usize = 10;
+/// Newly broken links named, for `--fail-on new-broken`.
+const BROKEN: usize = 1_000;
+
+/// Numbers of changes, and the first URLs of each kind in alphabetical order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeList {
+    /// Of the whole round.
+    pub counts: Changes,
+    new: BTreeSet<Box<str>>,
+    changed: BTreeSet<Box<str>>,
+    gone: BTreeSet<Box<str>>,
+    newly_broken: BTreeSet<Box<str>>,
+    repaired: BTreeSet<Box<str>>,
+    redirected: BTreeSet<Box<str>>,
+}
+
+/// One kind of change: its name, its number, and the first URLs.
+pub struct ChangeKind<'a> {
+    pub name: &'static str,
+    pub count: u64,
+    pub urls: Vec<&'a str>,
+}
+
+impl ChangeList {
+    /// Compares the last two rounds of a crawl directory; none if there is only one.
+    pub fn of_directory(directory: &Path) -> Result<Option<Self>, ReadError> {
+        let Some(mut diff) = Diff::of_rounds(directory, &mut |_| ())? else { return Ok(None) };
+        let mut list = Self::default();
+        let totals = diff.each(|entry| {
+            list.name(entry.comparison, entry.url);
+            Ok(())
+        })?;
+        list.counts = totals.changes;
+        Ok(Some(list))
+    }
+
+    /// Names a URL, as far as there is room. The counts are set apart.
+    pub fn name(&mut self, comparison: Comparison, url: &str) {
+        let by_change = match comparison.change {
+            Change::New => Some(&mut self.new),
+            Change::Changed => Some(&mut self.changed),
+            Change::Gone => Some(&mut self.gone),
+            Change::Same => None,
+        };
+        by_change.into_iter().for_each(|list| keep_first(list, url, NAMED));
+        match comparison.note {
+            Some(ChangeNote::NewlyBroken) => keep_first(&mut self.newly_broken, url, BROKEN),
+            Some(ChangeNote::Repaired) => keep_first(&mut self.repaired, url, NAMED),
+            Some(ChangeNote::Redirected) => keep_first(&mut self.redirected, url, NAMED),
+            None => {}
+        }
+    }
+
+    /// All kinds, in the order of the report.
+    pub fn kinds(&self) -> [ChangeKind<'_>; 7] {
+        let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = self.counts;
+        let none = &BTreeSet::new();
+        [
+            ("new", new, &self.new),
+            ("changed", changed, &self.changed),
+            ("gone", gone, &self.gone),
+            ("unchanged", same, none),
+            ("newly broken", newly_broken, &self.newly_broken),
+            ("repaired", repaired, &self.repaired),
+            ("redirected", redirected, &self.redirected),
+        ]
+        .map(|(name, count, urls)| ChangeKind {
+            name,
+            count,
+            urls: urls.iter().take(NAMED).map(|url| &**url).collect(),
+        })
+    }
+
+    /// Whether this link is named as newly broken.
+    pub fn is_newly_broken(&self, url: &str) -> bool {
+        self.newly_broken.contains(url)
+    }
+}
+
+fn keep_first(list: &mut BTreeSet<Box<str>>, url: &str, room: usize) {
+    if list.len() < room || list.last().is_some_and(|last| url < &**last) {
+        list.insert(url.into());
+        if list.len() > room {
+            list.pop_last();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_each_kind_are_named_in_any_order_of_arrival() {
+        let lists = [(0..30).collect::<Vec<_>>(), (0..30).rev().collect()].map(|order| {
+            let mut list = ChangeList::default();
+            for page in order {
+                list.name(Comparison { change: Change::Changed, note: None }, &format!("https://h/{page:02}"));
+            }
+            let note = Some(ChangeNote::NewlyBroken);
+            list.name(Comparison { change: Change::Gone, note }, "https://h/gone");
+            list
+        });
+        assert_eq!(lists[0], lists[1]);
+        let [_, changed, gone, _, broken, ..] = lists[0].kinds();
+        assert_eq!((changed.urls.len(), changed.urls[0], changed.urls[9]), (NAMED, "https://h/00", "https://h/09"));
+        assert_eq!((gone.urls, broken.urls), (vec!["https://h/gone"], vec!["https://h/gone"]));
+        assert!(lists[0].is_newly_broken("https://h/gone"));
+    }
+}

@@ -1,0 +1,110 @@
+//! [`Duplicates`]: pages with identical bodies, by name.
+//!
+//! Invariant: at most [`MAX_BODIES`] bodies and [`MAX_TEXT`] bytes of URLs are remembered, about 20 MB. In larger crawls,
+//! later pages are compared with those only, and the count is a lower bound.
+
+use std::collections::HashMap;
+
+use super::url_list::UrlList;
+
+const MAX_BODIES: usize = 1 << 17;
+const MAX_TEXT: usize = 16 << 20;
+/// Groups that are listed.
+const MAX_GROUPS: usize = 100;
+/// Pages that are listed for each group, besides the first.
+const LISTED: usize = 10;
+
+/// Pages with the same body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuplicateGroup {
+    /// The one that was seen first.
+    pub first: Box<str>,
+    /// The others, as far as they are listed.
+    pub others: Vec<Box<str>>,
+    /// The number of all others.
+    pub total: u64,
+}
+
+/// Pages whose body is identical to that of an earlier one.
+#[derive(Clone, Debug)]
+pub struct Duplicates {
+    pub total: u64,
+    pub groups: Vec<DuplicateGroup>,
+    by_digest: HashMap<u64, usize>,
+    seen: HashMap<u64, u32>,
+    urls: UrlList,
+}
+
+impl Default for Duplicates {
+    fn default() -> Self {
+        Self {
+            total: 0,
+            groups: Vec::new(),
+            by_digest: HashMap::new(),
+            seen: HashMap::new(),
+            urls: UrlList::with_room(MAX_TEXT),
+        }
+    }
+}
+
+impl Duplicates {
+    /// Adds a page. `digest` is the beginning of the body's digest.
+    pub fn add(&mut self, digest: u64, url: &str) {
+        if let Some(first) = self.seen.get(&digest) {
+            self.total += 1;
+            if self.groups.len() < MAX_GROUPS && !self.by_digest.contains_key(&digest) {
+                let first = self.urls.get(*first).unwrap_or_default().into();
+                self.by_digest.insert(digest, self.groups.len());
+                self.groups.push(DuplicateGroup { first, others: Vec::new(), total: 0 });
+            }
+            if let Some(group) = self.by_digest.get(&digest).and_then(|place| self.groups.get_mut(*place)) {
+                group.total += 1;
+                if group.others.len() < LISTED {
+                    group.others.push(url.into());
+                }
+            }
+        } else if self.seen.len() < MAX_BODIES
+            && let Some(number) = self.urls.push(url)
+        {
+            self.seen.insert(digest, number);
+        }
+    }
+
+    /// Frees what only the search for further duplicates needs.
+    pub fn close(&mut self) {
+        (self.seen, self.by_digest) = (HashMap::new(), HashMap::new());
+        self.urls = UrlList::with_room(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_are_named_with_the_first_page() {
+        let mut duplicates = Duplicates::default();
+        for number in 0..20_u64 {
+            duplicates.add(number % 2, &format!("http://h/{number}"));
+        }
+        duplicates.add(7, "http://h/alone");
+        duplicates.close();
+        assert_eq!(duplicates.total, 18);
+        let [even, odd] = &duplicates.groups[..] else { panic!("{duplicates:?}") };
+        assert_eq!((&*even.first, even.others.len(), even.total), ("http://h/0", LISTED, 9));
+        assert_eq!((&*odd.first, &*odd.others[0]), ("http://h/1", "http://h/3"));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut duplicates = Duplicates::default();
+        for number in 0..MAX_BODIES as u64 + 10 {
+            duplicates.add(number, "u");
+        }
+        for number in 0..MAX_BODIES as u64 + 10 {
+            duplicates.add(number, "again");
+        }
+        assert_eq!((duplicates.seen.len(), duplicates.groups.len()), (MAX_BODIES, MAX_GROUPS));
+        assert_eq!(duplicates.total, MAX_BODIES as u64);
+    }
+}

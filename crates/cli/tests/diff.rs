@@ -1,0 +1,197 @@
+//! `argiope diff`: what changed between two rounds of a crawl or between two crawls; and the three reports, which say the
+//! same.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+use serde_json::Value;
+
+fn argiope(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// A site that changes after the first visit of each page.
+fn changing_site() -> (RunningWeb, String) {
+    let twice = |before: &str, after: &str| [Response::html(before), Response::html(after)];
+    let before = ["/same", "/changed", "/gone", "/mended", "/moved", "/missing", "/away"];
+    let after = ["/same", "/changed", "/gone", "/mended", "/moved", "/missing", "/new", "/new-broken"];
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .sequence("/", [Response::links(before), Response::links(after)])
+        .page("/same", Response::html("<p>as ever"))
+        .sequence("/changed", twice("<p>one", "<p>two"))
+        .sequence("/gone", [Response::html("<p>here"), Response::status(410)])
+        .sequence("/mended", [Response::status(500), Response::html("<p>whole")])
+        .sequence("/moved", [Response::html("<p>there"), Response::redirect("/same", 301)])
+        .page("/missing", Response::status(404))
+        .page("/away", Response::html("<p>only linked once"))
+        .page("/new", Response::html("<p>new"))
+        .page("/new-broken", Response::status(404));
+    let root = site.url("/");
+    (PracticeWeb::new().site(site).start().expect("a server"), root)
+}
+
+/// The paths and changes of a JSON document.
+fn changes(document: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let path = |url: &Value| format!("/{}", text(url).splitn(4, '/').nth(3).unwrap_or_default());
+    let entries = document["changes"].as_array().expect("a list");
+    entries
+        .iter()
+        .map(|entry| (path(&entry["url"]), format!("{} {}", text(&entry["change"]), text(&entry["note"]))))
+        .collect()
+}
+
+#[test]
+fn the_last_two_rounds_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_web, root) = changing_site();
+    let crawl = ["crawl", &root, "-d", "d.crawl", "-q", "--max-tries", "1"];
+    assert_eq!(argiope(folder.path(), &crawl).status.code(), Some(0));
+    let once = argiope(folder.path(), &["diff", "d.crawl"]);
+    assert_eq!(once.status.code(), Some(2));
+    assert!(text(&once.stderr).contains("d.crawl has been crawled once"), "{once:?}");
+
+    // The exit code describes the directory, so the second run of the same command has it too.
+    let newly = ["--fail-on", "new-broken"];
+    for more in [&["--recrawl"][..], &[]] {
+        let output = argiope(folder.path(), &[&crawl, &newly[..], more].concat());
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("Newly broken links (2)") && said.contains("/new-broken  404 Not Found"), "{said}");
+        assert!(said.contains("/gone  410 Gone") && !said.contains("/missing"), "{said}");
+    }
+
+    let output = argiope(folder.path(), &["diff", "d.crawl", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let expected = [
+        ("/", "changed "),
+        ("/changed", "changed "),
+        ("/gone", "gone newly_broken"),
+        ("/mended", "changed repaired"),
+        ("/moved", "changed redirected"),
+        ("/new", "new "),
+        ("/new-broken", "new newly_broken"),
+    ];
+    assert_eq!(changes(&document), expected.map(|(path, change)| (path.to_owned(), change.to_owned())));
+    let summary = serde_json::json!({
+        "new": 2, "changed": 4, "gone": 1, "same": 3, "newly_broken": 2, "repaired": 1, "redirected": 1, "unvisited": 0,
+    });
+    assert_eq!(document["summary"], summary);
+    assert_eq!(document["changes"][2]["before"]["status"], 200);
+    assert_eq!(document["changes"][2]["after"]["status"], 410);
+
+    let output = argiope(folder.path(), &[&["diff", "d.crawl"], &newly[..]].concat());
+    assert_eq!(output.status.code(), Some(3));
+    let shown = text(&output.stdout);
+    assert!(shown.contains(&format!("gone, newly broken     {root}gone  410 Gone, was 200 OK\n")), "{shown}");
+    assert!(
+        shown.contains(&format!(
+            "changed, redirected    {root}moved  301 Moved Permanently to {root}same, was 200 OK\n"
+        ))
+    );
+    assert!(
+        shown.ends_with("2 new, 4 changed, 1 gone, 3 unchanged; 2 newly broken, 1 repaired, 1 redirected\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn two_crawls_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_web, root) = changing_site();
+    for name in ["monday.crawl", "tuesday.crawl"] {
+        let output = argiope(folder.path(), &["crawl", &root, "-d", name, "-q", "--max-tries", "1"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    let output = argiope(folder.path(), &["diff", "monday.crawl", "tuesday.crawl", "--format", "json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found = changes(&document);
+    // No link of the second crawl leads to it.
+    assert!(found.contains(&("/away".to_owned(), "gone ".to_owned())), "{found:?}");
+    assert_eq!(found.len(), 8, "{found:?}");
+    // A directory compared with itself is the same.
+    let output = argiope(folder.path(), &["diff", "monday.crawl", "monday.crawl", "--fail-on", "new-broken"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(&output.stdout),
+        "0 new, 0 changed, 0 gone, 8 unchanged; 0 newly broken, 0 repaired, 0 redirected\n"
+    );
+    let output = argiope(folder.path(), &["diff", "monday.crawl", "no-such.crawl"]);
+    assert_eq!(output.status.code(), Some(1));
+    let full = Command::new("sh")
+        .args(["-c", "$0 diff monday.crawl tuesday.crawl >/dev/full", env!("CARGO_BIN_EXE_argiope")])
+        .current_dir(folder.path())
+        .output();
+    assert_eq!(full.expect("a shell").status.code(), Some(1));
+}
+
+/// A section of a text report, without its heading.
+fn section<'a>(report: &'a str, heading: &str) -> &'a str {
+    let start = report.find(&format!("\n{heading}")).unwrap_or_else(|| panic!("{heading} in {report}"));
+    let rest = &report[start + 1..];
+    rest.find("\n\n").map_or(rest, |end| &rest[..=end])
+}
+
+#[test]
+fn the_report_at_the_end_and_the_report_of_the_directory_say_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let links =
+        |page: usize| Response::links([format!("/page{}", page + 1), "/gone".into(), "/twin1".into(), "/twin2".into()]);
+    let mut site = Site::http("127.0.0.1:0").expect("a port").robots("").page("/", links(0));
+    for page in 1..=14 {
+        site = site.page(&format!("/page{page}"), links(page));
+    }
+    let site = site
+        .page("/twin1", Response::html("<p>twins"))
+        .page("/twin2", Response::html("<p>twins"))
+        .sequence("/gone", [Response::html("<p>here"), Response::status(404)])
+        .page("/page15", Response::redirect("http://127.0.0.1:1/", 302));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let crawl = |more: &[&str]| {
+        let output = argiope(
+            folder.path(),
+            &[&["crawl", &root, "-d", "d.crawl", "--no-progress", "--scope", "any", "--with", "links"], more].concat(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        text(&output.stderr)
+    };
+    crawl(&[]);
+    let at_the_end = crawl(&["--recrawl"]);
+    let report = text(&argiope(folder.path(), &["report", "d.crawl"]).stdout);
+    for heading in ["Changes since the last round", "Failures", "Broken links", "Duplicates", "Redirects"] {
+        assert_eq!(section(&at_the_end, heading), section(&report, heading));
+    }
+    let broken = section(&report, "Broken links (1)");
+    assert!(broken.contains("/gone  404 Not Found"), "{broken}");
+    assert_eq!(broken.matches("      on ").count(), 10, "{broken}");
+    assert!(broken.contains("and on 5 more pages, 15 altogether"), "{broken}");
+    assert!(section(&report, "Duplicates").contains(&format!("{root}twin1\n      same as {root}twin2\n")), "{report}");
+    assert!(section(&report, "Failures").contains("http://127.0.0.1:1/"), "{report}");
+    assert!(section(&report, "Changes since").contains("newly broken"), "{report}");
+
+    let json: Value =
+        serde_json::from_slice(&argiope(folder.path(), &["report", "d.crawl", "--json"]).stdout).expect("JSON");
+    let broken = &json["broken_links"][0];
+    assert_eq!((broken["referrers"].as_u64(), broken["on"].as_array().map(Vec::len)), (Some(15), Some(10)), "{broken}");
+    assert_eq!(json["changes"]["newly_broken"]["first"][0], format!("{root}gone"));
+    assert_eq!(json["duplicates"]["groups"][0]["same"][0], format!("{root}twin2"));
+    assert_eq!(json["failures"]["blocked_port"]["first"][0], "http://127.0.0.1:1/");
+
+    let html = text(&argiope(folder.path(), &["report", "d.crawl", "--html", "-"]).stdout);
+    for part in ["Changes since the last round", "newly broken", "and 5 more", "Duplicates", "twin2"] {
+        assert!(html.contains(part), "{part}");
+    }
+    // What to do next.
+    assert!(at_the_end.contains("\nCrawl directory: d.crawl\n"), "{at_the_end}");
+    assert!(at_the_end.contains("argiope report d.crawl --html report.html"), "{at_the_end}");
+    assert!(at_the_end.contains("argiope diff d.crawl"), "{at_the_end}");
+}

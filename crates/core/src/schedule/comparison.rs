@@ -1,0 +1,204 @@
+//! [`Comparison`]: how a URL differs between two crawls of it.
+//!
+//! One definition for the recrawl, its report and `argiope diff`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+
+/// How a URL compares with the previous crawl. Every URL has exactly one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    New,
+    Changed,
+    /// It had a usable response before and has none now.
+    Gone,
+    Same,
+}
+
+/// What a change means for links, where it means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeNote {
+    /// Links to it are broken now and were not before.
+    NewlyBroken,
+    /// Links to it were broken before and are not any more.
+    Repaired,
+    /// It redirects now, and did not before or to another target.
+    Redirected,
+}
+
+/// How a URL differs between two crawls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    pub change: Change,
+    pub note: Option<ChangeNote>,
+}
+
+/// What one crawl says about a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState<'a> {
+    pub outcome: Outcome,
+    pub status: Option<u16>,
+    /// Whether the record has an error.
+    pub has_error: bool,
+    pub digest: Option<[u8; 32]>,
+    pub redirect: Option<&'a str>,
+}
+
+impl PageState<'_> {
+    /// Whether links to the URL are broken.
+    pub fn is_broken(&self) -> bool {
+        match self.outcome {
+            Outcome::HttpError | Outcome::Failed => true,
+            Outcome::Redirect => self.has_error,
+            Outcome::Ok | Outcome::NotModified | Outcome::Robots | Outcome::Refused => false,
+        }
+    }
+
+    /// Whether the response was usable.
+    fn is_usable(&self) -> bool {
+        matches!(self.outcome, Outcome::Ok | Outcome::NotModified | Outcome::Redirect) && !self.is_broken()
+    }
+
+    fn is_page(&self) -> bool {
+        matches!(self.outcome, Outcome::Ok | Outcome::NotModified)
+    }
+}
+
+impl Comparison {
+    /// Compares a URL that both crawls, or one of them, have a record of.
+    pub fn of(before: Option<&PageState<'_>>, after: Option<&PageState<'_>>) -> Self {
+        match (before, after) {
+            (Some(before), Some(after)) => Self::of_both(before, after),
+            (None, Some(after)) => {
+                Self { change: Change::New, note: after.is_broken().then_some(ChangeNote::NewlyBroken) }
+            }
+            (Some(before), None) => {
+                Self { change: Change::Gone, note: before.is_broken().then_some(ChangeNote::Repaired) }
+            }
+            (None, None) => Self { change: Change::Same, note: None },
+        }
+    }
+
+    fn of_both(before: &PageState<'_>, after: &PageState<'_>) -> Self {
+        let is_same_redirect = before.outcome == Outcome::Redirect
+            && before.status == after.status
+            && before.redirect == after.redirect
+            && before.has_error == after.has_error;
+        let is_same = match after.outcome {
+            Outcome::NotModified => true,
+            Outcome::Ok => before.is_page() && before.digest == after.digest,
+            Outcome::Redirect => is_same_redirect,
+            Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => !before.is_usable(),
+        };
+        let change = match is_same {
+            true => Change::Same,
+            false if after.is_usable() => Change::Changed,
+            false => Change::Gone,
+        };
+        let note = match (before.is_broken(), after.is_broken()) {
+            (false, true) => Some(ChangeNote::NewlyBroken),
+            (true, false) if after.is_usable() => Some(ChangeNote::Repaired),
+            (false, false) if after.outcome == Outcome::Redirect && !is_same_redirect => Some(ChangeNote::Redirected),
+            _ => None,
+        };
+        Self { change, note }
+    }
+}
+
+/// Numbers of URLs by change, and by what the change means for links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Changes {
+    pub new: u64,
+    pub changed: u64,
+    pub gone: u64,
+    pub same: u64,
+    pub newly_broken: u64,
+    pub repaired: u64,
+    pub redirected: u64,
+}
+
+impl Changes {
+    pub fn count(&mut self, comparison: Comparison) {
+        match comparison.change {
+            Change::New => self.new += 1,
+            Change::Changed => self.changed += 1,
+            Change::Gone => self.gone += 1,
+            Change::Same => self.same += 1,
+        }
+        match comparison.note {
+            Some(ChangeNote::NewlyBroken) => self.newly_broken += 1,
+            Some(ChangeNote::Repaired) => self.repaired += 1,
+            Some(ChangeNote::Redirected) => self.redirected += 1,
+            None => {}
+        }
+    }
+}
+
+/// The bytes of a recorded digest: `sha256:` and 64 hexadecimal digits.
+pub fn digest_bytes(text: &str) -> Option<[u8; 32]> {
+    let digits = text.strip_prefix("sha256:")?;
+    let mut digest = [0; 32];
+    if digits.len() != 64 || !digits.is_ascii() {
+        return None;
+    }
+    for (index, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(outcome: Outcome, status: u16) -> PageState<'static> {
+        PageState { outcome, status: Some(status), has_error: false, digest: None, redirect: None }
+    }
+
+    fn page(digest: u8) -> PageState<'static> {
+        PageState { digest: Some([digest; 32]), ..state(Outcome::Ok, 200) }
+    }
+
+    #[test]
+    fn urls_are_compared_by_what_they_are() {
+        use Change::{Changed, Gone, New, Same};
+        use ChangeNote::{NewlyBroken, Redirected, Repaired};
+        let missing = state(Outcome::HttpError, 404);
+        let to = |target| PageState { redirect: Some(target), ..state(Outcome::Redirect, 301) };
+        let in_a_loop = PageState { has_error: true, ..to("https://h/b") };
+        for (before, after, change, note) in [
+            (Some(page(1)), Some(page(1)), Same, None),
+            (Some(page(1)), Some(page(2)), Changed, None),
+            (Some(page(1)), Some(state(Outcome::NotModified, 304)), Same, None),
+            (Some(page(1)), Some(missing), Gone, Some(NewlyBroken)),
+            (Some(page(1)), Some(state(Outcome::Robots, 200)), Gone, None),
+            (Some(page(1)), Some(to("https://h/b")), Changed, Some(Redirected)),
+            (Some(page(1)), Some(in_a_loop), Gone, Some(NewlyBroken)),
+            (Some(page(1)), None, Gone, None),
+            (None, Some(page(1)), New, None),
+            (None, Some(missing), New, Some(NewlyBroken)),
+            (Some(missing), Some(state(Outcome::HttpError, 410)), Same, None),
+            (Some(missing), Some(page(1)), Changed, Some(Repaired)),
+            (Some(missing), Some(to("https://h/b")), Changed, Some(Repaired)),
+            (Some(missing), None, Gone, Some(Repaired)),
+            (Some(to("https://h/b")), Some(to("https://h/b")), Same, None),
+            (Some(to("https://h/b")), Some(to("https://h/c")), Changed, Some(Redirected)),
+            (Some(to("https://h/b")), Some(page(1)), Changed, None),
+        ] {
+            let compared = Comparison::of(before.as_ref(), after.as_ref());
+            assert_eq!(compared, Comparison { change, note }, "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_read_or_is_none() {
+        assert_eq!(digest_bytes(&format!("sha256:{}", "0f".repeat(32))), Some([15; 32]));
+        for bad in ["", "sha256:", "sha256:0f", "md5:0f", &format!("sha256:{}", "é".repeat(32)), &"0f".repeat(32)] {
+            assert_eq!(digest_bytes(bad), None, "{bad}");
+        }
+    }
+}
