@@ -59,6 +59,8 @@ pub struct Status {
     pub disk_bytes: u64,
     /// The latest URLs that could not be fetched, newest first.
     pub errors: Vec<RecentError>,
+    /// Some requests in flight, those that take longest first.
+    pub current: Vec<CurrentFetch>,
 }
 
 /// What a crawl is doing.
@@ -94,6 +96,14 @@ pub struct HostStatus {
     pub in_flight: usize,
     /// Requests that may be in flight at once now.
     pub width: usize,
+    /// Why that many.
+    pub width_reason: Box<str>,
+    /// Requests a second that are not exceeded because the host refused more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_cap: Option<f64>,
+    /// The time from one request to the next at the present pace.
+    #[serde(rename = "spacing_seconds", with = "seconds")]
+    pub spacing: Duration,
     pub queued: u64,
     /// The moving average of the time to the first byte; none before the first response.
     #[serde(rename = "typical_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
@@ -127,6 +137,15 @@ pub struct RecentError {
     /// Since the run began.
     #[serde(rename = "at_seconds", with = "seconds")]
     pub at: Duration,
+}
+
+/// A request in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurrentFetch {
+    pub url: Box<str>,
+    /// How long it has been in flight.
+    #[serde(rename = "for_seconds", with = "seconds")]
+    pub elapsed: Duration,
 }
 
 /// How many URLs ended with each outcome.
@@ -257,6 +276,7 @@ mod tests {
                 kind: Some(ErrorKind::Reset),
                 at: Duration::from_secs(1),
             }],
+            current: vec![CurrentFetch { url: "http://h/slow".into(), elapsed: Duration::from_secs(2) }],
             ..Status::default()
         };
         let json = serde_json::to_string(&status).expect("plain data");

@@ -126,22 +126,24 @@ function put(cell, text) {
 }
 
 function showHosts(hosts) {
-  fillRows(byId("host-rows"), hosts, ["", "n", "n", "n", "n", "", ""], (cells, host) => {
+  fillRows(byId("host-rows"), hosts, ["", "n", "n", "", "n", "n", "", ""], (cells, host) => {
     put(cells[0], host.host);
     put(cells[1], whole.format(host.in_flight));
     put(cells[2], whole.format(host.width));
-    put(cells[3], whole.format(host.queued));
-    put(cells[4], host.typical_seconds === undefined ? "–" : span(host.typical_seconds));
+    const cap = host.rate_cap === undefined ? "" : `; at most ${short.format(host.rate_cap)} a second`;
+    put(cells[3], `${host.width_reason}${cap}`);
+    put(cells[4], whole.format(host.queued));
+    put(cells[5], host.typical_seconds === undefined ? "–" : span(host.typical_seconds));
     const rest = host.next_in_seconds > 0 ? `, ${span(host.next_in_seconds)}` : "";
-    put(cells[5], host.reason ? `${WAITS[host.reason] ?? host.reason}${rest}` : "");
-    let button = cells[6].firstChild;
+    put(cells[6], host.reason ? `${WAITS[host.reason] ?? host.reason}${rest}` : "");
+    let button = cells[7].firstChild;
     if (!button) {
       button = document.createElement("button");
       button.type = "button";
       button.textContent = "Exclude";
       // The row may show another host by the time of the click: the question names the one that is meant.
       button.addEventListener("click", () => excludeHost(button.dataset.host));
-      cells[6].append(button);
+      cells[7].append(button);
     }
     button.dataset.host = host.host;
     button.setAttribute("aria-label", `Exclude ${host.host}`);

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use argiope_core::Time;
 use argiope_core::outcome::{ErrorKind, Outcome};
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::Frontier;
 use argiope_core::schedule::keeper::Keeper;
-use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, RecentError, Status, WaitReason};
+use argiope_core::schedule::lane::Lane;
+use argiope_core::status::{
+    CrawlState, CurrentFetch, HostStatus, HostWait, OutcomeCounts, RecentError, Status, WaitReason,
+};
 use argiope_core::visit::Visit;
+use argiope_core::{Time, Url};
 
 /// The window of the rates.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
@@ -19,6 +22,8 @@ const BUSIEST: usize = 50;
 const SLOWEST: usize = 5;
 /// Errors in a status.
 const ERRORS: usize = 50;
+/// Requests in flight in a status.
+const CURRENT: usize = 10;
 
 /// What the keeper counts.
 #[derive(Clone, Debug, Default)]
@@ -109,12 +114,16 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
             host: lane.name.as_ref().into(),
             in_flight: lane.in_flight(),
             width: lane.pace.width(),
+            width_reason: lane.pace.width_reason().into(),
+            rate_cap: lane.pace.rate_cap().map(f64::from),
+            spacing: lane.pace.expected_spacing(),
             queued: lane.left(),
             typical: lane.pace.typical(),
             reason: wait.map(|(reason, _)| reason),
             next_in: wait.map(|(_, next_in)| next_in).unwrap_or_default(),
         })
     };
+    let current = current(busiest.iter().filter_map(|(_, id)| bench.lane(*id)), now);
     let busiest: Vec<HostStatus> = busiest.into_iter().filter_map(|(_, id)| host(id)).collect();
     Status {
         state: match (bench.is_draining(), bench.is_paused()) {
@@ -143,7 +152,22 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         memory_bytes: 0,
         disk_bytes: 0,
         errors: tally.errors.iter().cloned().collect(),
+        current,
     }
+}
+
+/// The requests of these lanes that have been in flight longest.
+fn current<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<CurrentFetch> {
+    let mut oldest: Vec<(Time, &Url)> = Vec::with_capacity(CURRENT + 1);
+    for (url, started) in lanes.flat_map(Lane::flights) {
+        if oldest.len() >= CURRENT && oldest.last().is_some_and(|(last, _)| *last <= started) {
+            continue;
+        }
+        let place = oldest.partition_point(|(other, _)| *other <= started);
+        oldest.insert(place, (started, url));
+        oldest.truncate(CURRENT);
+    }
+    oldest.iter().map(|(started, url)| CurrentFetch { url: url.as_str().into(), elapsed: now - *started }).collect()
 }
 
 /// Adds what the process and the crawl directory take.
@@ -200,7 +224,6 @@ fn folder_size(folder: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use argiope_core::page::link::Link;
-    use argiope_core::page::url::Url;
 
     use super::*;
 

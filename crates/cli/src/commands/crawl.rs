@@ -189,8 +189,13 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let keeping = started?;
     handle.set(&keeping);
     on_start(&keeping);
-    let draining = handle.clone();
+    let (draining, weak) = (handle.clone(), Arc::downgrade(&live));
+    let (quiet, json, resumes) = (config.quiet, config.log_json, folder.is_some());
     let drain = move || {
+        if let Some(live) = weak.upgrade().filter(|_| !quiet) {
+            let line = drain_line(draining.glance().in_flight, resumes);
+            live.say(if json { json_log::message("note", &line) } else { line });
+        }
         // Ignored: the crawl has ended.
         let _ = draining.send(KeeperMessage::Stop(End::Interrupted));
     };
@@ -278,6 +283,17 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     }
     report.root_answered |= is_shared;
     Ok(code(messages, &report, summary.end, &interrupt))
+}
+
+/// What a user is told at the first Ctrl-C.
+fn drain_line(in_flight: usize, resumes: bool) -> String {
+    let fetches = match in_flight {
+        0 => "stopping".to_owned(),
+        1 => "finishing 1 fetch".to_owned(),
+        many => format!("finishing {} fetches", wording::count(many as u64)),
+    };
+    let resume = if resumes { "; run the same command to resume" } else { "" };
+    format!("{fetches}; press again to stop at once{resume}")
 }
 
 /// Names the fields that were looked for and never found.

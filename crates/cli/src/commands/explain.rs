@@ -1,7 +1,7 @@
 //! `argiope explain DIR URL`: why this URL was or was not fetched.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::records::StoredRecord;
 use argiope_core::LinkKind;
 use clap::Args;
 
+use super::control_socket::{self, ControlRequest};
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
@@ -29,7 +30,13 @@ pub struct ExplainArgs {
 /// Prints everything that is known about the URL.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
     match explain(&args.directory, &args.url) {
-        Ok(explanation) => Ok(super::standard_output::print(render(&explanation).as_bytes())),
+        Ok(explanation) => {
+            let mut text = render(&explanation);
+            if explanation.crawled_by.is_some() {
+                text += &running_host(&args.directory, explanation.url.host()).unwrap_or_default();
+            }
+            Ok(super::standard_output::print(text.as_bytes()))
+        }
         Err(ExplainError::Url(..)) if args.url.is_empty() => Err(UsageError("the URL is empty".into())),
         Err(error @ ExplainError::Url(..)) => Err(UsageError(visible(&error.to_string()).into_owned())),
         Err(ExplainError::Records(fault)) => {
@@ -37,6 +44,30 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// What the running crawl says about a host: how many requests it sends at once, and why. None if it does not answer, or
+/// if the host has nothing to do now.
+fn running_host(directory: &Path, host: &str) -> Option<String> {
+    let status = control_socket::ask(directory, &ControlRequest::Status).ok()?.status?;
+    let host = status.busiest.into_iter().find(|known| &*known.host == host)?;
+    let mut text = format!(
+        "{:<12}{} of {} in flight: {}",
+        "pace",
+        host.in_flight,
+        wording::plural(host.width as u64, "request"),
+        host.width_reason
+    );
+    if let Some(cap) = host.rate_cap {
+        let _ = write!(text, "; at most {} a second, because the host refused more", wording::rate(cap));
+    }
+    if let Some(typical) = host.typical {
+        let _ = write!(text, "; first byte after {}", wording::span(typical));
+    }
+    if let Some(reason) = host.reason {
+        let _ = write!(text, "; waiting: {reason}");
+    }
+    Some(text + "\n")
 }
 
 /// Renders the explanation, one line per part.

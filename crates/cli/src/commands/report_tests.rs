@@ -133,6 +133,7 @@ Roots
 
 Failures
          1  no such host (dns_nxdomain)
+            https://dead.example/
 
 Broken links (2)
   https://example.com/gone  404 Not Found

@@ -208,7 +208,9 @@ pub struct PaceFlags {
     /// The default is --per-host if that is larger.
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     per_ip: Option<usize>,
-    /// Minimum time between two requests to a host, from when one is sent to when the next is [default: 0s]
+    /// Minimum time between two requests to a host [default: 0s]
+    ///
+    /// It counts from when a request is sent to when the next one is sent.
     #[arg(long, visible_alias = "wait", value_name = "TIME")]
     delay: Option<Span>,
     /// How fast a host is crawled: gentle, steady or full [default: steady]
@@ -457,6 +459,9 @@ pub struct MessageFlags {
     #[arg(long)]
     log_skips: bool,
     /// Exit with code 3 if links are broken
+    ///
+    /// `broken`: the crawl directory has broken links. `new-broken`: some of them were not broken in the round before
+    /// (`--recrawl`).
     #[arg(long, value_name = "WHAT", value_enum)]
     fail_on: Option<FailOn>,
 }

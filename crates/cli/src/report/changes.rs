@@ -65,13 +65,13 @@ impl ChangeList {
 
     /// All kinds, in the order of the report.
     pub fn kinds(&self) -> [ChangeKind<'_>; 7] {
+        const NONE: &BTreeSet<Box<str>> = &BTreeSet::new();
         let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = self.counts;
-        let none = &BTreeSet::new();
         [
             ("new", new, &self.new),
             ("changed", changed, &self.changed),
             ("gone", gone, &self.gone),
-            ("unchanged", same, none),
+            ("unchanged", same, NONE),
             ("newly broken", newly_broken, &self.newly_broken),
             ("repaired", repaired, &self.repaired),
             ("redirected", redirected, &self.redirected),

@@ -26,7 +26,7 @@ pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
 pub use changes::ChangeList;
 pub use detail::ReportDetail;
-pub use duplicates::{DuplicateGroup, Duplicates};
+pub use duplicates::Duplicates;
 pub use top::Top;
 
 /// Broken links listed.

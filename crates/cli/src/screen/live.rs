@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::status::Status;
 
+use super::view::ScreenSize;
 use super::{json_log, view};
 
 /// Eight frames per second.
@@ -127,8 +128,8 @@ fn show(view: View, mut snapshot: impl FnMut() -> Status, inbox: &Receiver<Strin
         let frame = match view {
             View::Terminal { colour } if open => {
                 let (height, width) = console::Term::stderr().size();
-                let lines = view::lines(&snapshot(), usize::from(width), colour);
-                screen.frame(&said, lines.into_iter().take(usize::from(height.saturating_sub(1))))
+                let size = ScreenSize { width: usize::from(width), height: usize::from(height.saturating_sub(1)) };
+                screen.frame(&said, view::lines(&snapshot(), size, colour).into_iter())
             }
             View::Terminal { .. } => screen.frame(&said, std::iter::empty()),
             View::Plain if due => {

@@ -19,13 +19,29 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// Renders the lines of the view, each at most `width` columns wide.
-pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
+/// Columns of the bar.
+const BAR: usize = 40;
+/// Errors and requests in flight that are listed where there is room.
+const ERRORS: usize = 3;
+const CURRENT: usize = 5;
+/// The view has at least this many lines before it lists errors and requests.
+const ROOMY: usize = 12;
+
+/// How many columns and lines the view may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScreenSize {
+    pub width: usize,
+    pub height: usize,
+}
+
+/// Renders the lines of the view within `size`.
+pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
+    let ScreenSize { width, height } = size;
     let paint = |code: &str, text: &str| {
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     };
     let label = |name: &str| paint(DIM, &format!("{name:>9}  "));
-    let mut lines = Vec::with_capacity(8);
+    let mut lines = Vec::with_capacity(16);
 
     lines.push(format!(
         "{}{}   {} pages/s   {}/s   {}",
@@ -43,18 +59,12 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
         wording::plural(snapshot.hosts, "host"),
     ));
     let fates = fates(&snapshot.outcomes, &snapshot.status_classes)
-        .map(|(outcome, text)| {
-            paint(
-                match outcome {
-                    Outcome::Ok | Outcome::NotModified => GREEN,
-                    Outcome::Redirect | Outcome::Robots => YELLOW,
-                    Outcome::HttpError | Outcome::Failed | Outcome::Refused => RED,
-                },
-                &text,
-            )
-        })
+        .map(|(outcome, text)| paint(outcome_colour(outcome), &text))
         .collect::<Vec<_>>();
     if !fates.is_empty() {
+        if height >= ROOMY {
+            lines.push(format!("{}{}", label("known"), bar(snapshot, paint)));
+        }
         lines.push(format!("{}{}", label("so far"), fates.join("   ")));
     }
     if let Some(hosts) = hosts(&snapshot.busiest, busy) {
@@ -69,6 +79,24 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     if let Some(estimate) = estimate(snapshot) {
         lines.push(format!("{}{estimate}", label("to go")));
     }
+    if height >= ROOMY {
+        let room = |lines: &Vec<String>| height.saturating_sub(lines.len());
+        for (number, error) in snapshot.errors.iter().take(ERRORS.min(room(&lines))).enumerate() {
+            let cause = match (error.kind, error.status) {
+                (Some(kind), _) => kind.to_string(),
+                (None, Some(status)) => status.to_string(),
+                (None, None) => error.outcome.to_string(),
+            };
+            let name = if number == 0 { "errors" } else { "" };
+            lines.push(format!("{}{} {}", label(name), paint(RED, &cause), visible(&error.url)));
+        }
+        for (number, fetch) in snapshot.current.iter().take(CURRENT.min(room(&lines))).enumerate() {
+            let name = if number == 0 { "fetching" } else { "" };
+            let line = format!("{}{:>7} {}", label(name), wording::span(fetch.elapsed), visible(&fetch.url));
+            lines.push(line);
+        }
+    }
+    lines.truncate(height);
     for line in &mut lines {
         if console::measure_text_width(line) > width {
             *line = console::truncate_str(line, width, "…").into_owned();
@@ -77,9 +105,40 @@ pub fn lines(snapshot: &Status, width: usize, colour: bool) -> Vec<String> {
     lines
 }
 
+fn outcome_colour(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok | Outcome::NotModified => GREEN,
+        Outcome::Redirect | Outcome::Robots => YELLOW,
+        Outcome::HttpError | Outcome::Failed | Outcome::Refused => RED,
+    }
+}
+
+/// A bar of the known URLs, or of the page limit where that is near: what is finished by outcome, and what is open.
+fn bar(snapshot: &Status, paint: impl Fn(&str, &str) -> String) -> String {
+    let done = snapshot.outcomes.total();
+    let known = done + snapshot.queued + snapshot.in_flight as u64;
+    let total = snapshot.max_pages.map_or(known, |limit| known.min(limit.max(done))).max(1);
+    let mut bar = String::new();
+    let (mut counted, mut drawn) = (0, 0);
+    for colour in [GREEN, YELLOW, RED] {
+        let is_of = |outcome: &Outcome| outcome_colour(*outcome) == colour;
+        let count: u64 = snapshot.outcomes.iter().filter(|(outcome, _)| is_of(outcome)).map(|(_, count)| count).sum();
+        counted += count;
+        let end = usize::try_from(u128::from(counted) * BAR as u128 / u128::from(total)).unwrap_or(BAR);
+        // A few errors among many pages are seen too.
+        let end = end.max(drawn + usize::from(count > 0)).min(BAR);
+        if end > drawn {
+            bar += &paint(colour, &"█".repeat(end - drawn));
+            drawn = end;
+        }
+    }
+    bar += &paint(DIM, &"░".repeat(BAR - drawn));
+    format!("{bar}  {} of {}", wording::count(done), wording::plural(total, "URL"))
+}
+
 /// Renders the full status for `argiope ctl DIR status`.
 pub fn status(status: &Status) -> String {
-    let mut text = lines(status, usize::MAX, false).join("\n");
+    let mut text = lines(status, ScreenSize { width: usize::MAX, height: usize::MAX }, false).join("\n");
     let mut line = |name: &str, value: String| text.push_str(&format!("\n{name:>9}  {value}"));
     line("pace", status.pace.to_string());
     line("rate", status.rate.map_or_else(|| "no limit".to_owned(), |rate| format!("{rate} pages/s")));
@@ -137,8 +196,14 @@ fn hosts(hosts: &[HostStatus], say: fn(&HostStatus) -> String) -> Option<String>
     (!said.is_empty()).then(|| said.join("   "))
 }
 
+/// `h.example 6 of 6 in flight (at the limit of --per-host), 2,000 queued`
 fn busy(host: &HostStatus) -> String {
-    format!("{} {} in flight, {} queued", visible(&host.host), host.in_flight, wording::count(host.queued))
+    let cap = host.rate_cap.map(|cap| format!("at most {}/s", wording::rate(cap)));
+    let why: Vec<&str> = [&*host.width_reason, cap.as_deref().unwrap_or_default()].into();
+    let why = why.into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join(", ");
+    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    let (in_flight, queued) = (host.in_flight, wording::count(host.queued));
+    format!("{} {in_flight} of {} in flight{why}, {queued} queued", visible(&host.host), host.width)
 }
 
 fn slow(host: &HostStatus) -> String {
@@ -155,15 +220,12 @@ fn waiting(waiting: &HostWait) -> String {
     format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
 }
 
-/// Estimates the remaining time where that is sound. The queue may still grow, so the queued URLs only give a lower
+/// Estimates the remaining time where that is sound. The queue may still grow, so the known URLs only give a lower
 /// bound; a limit gives an upper one.
 fn estimate(snapshot: &Status) -> Option<String> {
     let done = snapshot.outcomes.fetched();
     let open = snapshot.queued + snapshot.in_flight as u64;
-    let settled =
-        snapshot.elapsed >= SETTLED && snapshot.pages_per_second > 0.0 && snapshot.state == CrawlState::Running;
-    #[allow(clippy::cast_precision_loss)]
-    let time_for = |pages: u64| Duration::try_from_secs_f64(pages as f64 / snapshot.pages_per_second).ok();
+    let is_settled = snapshot.elapsed >= SETTLED && snapshot.state == CrawlState::Running;
     let time_left = snapshot.max_time.map(|limit| limit.saturating_sub(snapshot.elapsed));
     let within = |time: Duration| time_left.is_none_or(|left| time <= left);
 
@@ -171,15 +233,38 @@ fn estimate(snapshot: &Status) -> Option<String> {
         && done + open >= limit
     {
         let pages = limit.saturating_sub(done);
-        let time = time_for(pages).filter(|time| settled && within(*time));
+        let time = least_time(snapshot, pages).filter(|time| is_settled && within(*time));
         let of = format!("{} of {}", wording::plural(pages, "page"), wording::count(limit));
         return Some(time.map_or(of.clone(), |time| format!("{of}, about {}", wording::span(time))));
     }
     if let Some(left) = time_left {
         return Some(format!("at most {}", wording::span(left)));
     }
-    let time = time_for(open).filter(|_| settled && open > 0)?;
+    let time = least_time(snapshot, open).filter(|_| is_settled && open > 0)?;
     Some(format!("at least {} for the known URLs", wording::span(time)))
+}
+
+/// The least time that this many pages take: at the present speed, at `--rate`, and at the pace of the host with the most
+/// work. None where nothing is known.
+fn least_time(snapshot: &Status, pages: u64) -> Option<Duration> {
+    #[allow(clippy::cast_precision_loss)]
+    let at_speed = |speed: f64| Duration::try_from_secs_f64(pages as f64 / speed).ok();
+    let by_speed = at_speed(snapshot.pages_per_second).filter(|_| snapshot.pages_per_second > 0.0);
+    let by_rate = snapshot.rate.filter(|rate| *rate > 0.0).and_then(at_speed);
+    let open = snapshot.queued + snapshot.in_flight as u64;
+    let by_host = snapshot.busiest.iter().chain(&snapshot.slowest).filter_map(|host| {
+        // What the other hosts cannot take over.
+        let elsewhere = open.saturating_sub(host.queued + host.in_flight as u64);
+        let queued = host.queued.min(pages.saturating_sub(elsewhere));
+        let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+        let is_busy = pages > elsewhere && (queued > 0 || host.in_flight > 0);
+        let wait = if queued > 0 { host.next_in } else { Duration::ZERO };
+        // The last one still has to be answered.
+        let last = host.typical.unwrap_or_default();
+        is_busy.then(|| host.spacing.saturating_mul(queued).saturating_add(last).saturating_add(wait))
+    });
+    let time = by_speed.into_iter().chain(by_rate).chain(by_host).max()?;
+    (!time.is_zero()).then_some(time)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -189,14 +274,18 @@ fn whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_core::status::WaitReason;
+    use argiope_core::status::{CurrentFetch, RecentError, WaitReason};
 
     use super::*;
+
+    const WIDE: ScreenSize = ScreenSize { width: 200, height: 9 };
 
     fn snapshot() -> Status {
         let host = |host: &str, in_flight, queued, millis| HostStatus {
             host: host.into(),
             in_flight,
+            width: 6,
+            width_reason: "at the limit of --per-host".into(),
             queued,
             typical: Some(Duration::from_millis(millis)),
             ..HostStatus::default()
@@ -230,29 +319,80 @@ mod tests {
      1:15  1,250 pages   103 pages/s   3.8 MB/s   45.1 MB
       now  64 in flight   2,311 queued   3 hosts
    so far  ok 1,200   redirects 20   errors 30 (28 4xx, 2 5xx)   robots 4
-  busiest  www.example.org 6 in flight, 2,000 queued   b.example 2 in flight, 311 queued
+  busiest  www.example.org 6 of 6 in flight (at the limit of --per-host), 2,000 queued   b.example 2 of 6 in flight (at the limit of --per-host), 311 queued
   slowest  b.example 3.2 s
   waiting  for example.net: Crawl-delay, next in 3.2 s
     to go  at least 23.0 s for the known URLs";
-        assert_eq!(lines(&snapshot(), 100, false).join("\n"), expected);
+        assert_eq!(lines(&snapshot(), WIDE, false).join("\n"), expected);
+    }
+
+    fn roomy() -> Status {
+        Status {
+            errors: vec![RecentError {
+                url: "http://b.example/gone\x1b[2J".into(),
+                outcome: Outcome::HttpError,
+                status: Some(404),
+                kind: None,
+                at: Duration::from_secs(70),
+            }],
+            current: vec![CurrentFetch { url: "http://b.example/slow".into(), elapsed: Duration::from_millis(3_240) }],
+            ..snapshot()
+        }
+    }
+
+    #[test]
+    fn a_tall_terminal_shows_a_bar_errors_and_what_is_being_fetched() {
+        let shown = lines(&roomy(), ScreenSize { width: 100, height: 14 }, false);
+        let bar = format!("    known  {}{}  1,254 of 3,629 URLs", "█".repeat(15), "░".repeat(25));
+        assert_eq!(shown[2], bar);
+        assert_eq!(shown[8], "   errors  404 http://b.example/gone\\x1b[2J");
+        assert_eq!(shown[9], " fetching    3.2 s http://b.example/slow");
+        let coloured = lines(&roomy(), ScreenSize { width: 100, height: 14 }, true);
+        assert!(coloured[2].contains("\x1b[32m█") && coloured[2].contains("\x1b[31m█"), "{}", coloured[2]);
+    }
+
+    #[test]
+    fn an_estimate_does_not_say_less_than_the_slowest_host_takes() {
+        let mut status = snapshot();
+        // One host with 36 pages of four seconds, one after the other.
+        status.busiest = vec![HostStatus {
+            in_flight: 1,
+            width: 1,
+            queued: 36,
+            typical: Some(Duration::from_secs(4)),
+            spacing: Duration::from_secs(4),
+            ..HostStatus::default()
+        }];
+        (status.queued, status.in_flight) = (36, 1);
+        assert_eq!(estimate(&status).unwrap(), "at least 2 min 28 s for the known URLs");
+        // The rate is the limit.
+        (status.rate, status.queued) = (Some(0.1), 36);
+        assert_eq!(estimate(&status).unwrap(), "at least 6 min 10 s for the known URLs");
+        // Another host has enough pages for the limit.
+        (status.rate, status.queued, status.max_pages) = (None, 10_036, Some(1_260));
+        assert_eq!(estimate(&status).unwrap(), "10 pages of 1,260, about 96 ms");
     }
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         for width in [1, 10, 40, 79] {
             for colour in [false, true] {
-                for line in lines(&snapshot(), width, colour) {
-                    assert!(console::measure_text_width(&line) <= width, "{line}");
+                for height in [0, 3, 9, 14, 100] {
+                    let lines = lines(&roomy(), ScreenSize { width, height }, colour);
+                    assert!(lines.len() <= height);
+                    for line in lines {
+                        assert!(console::measure_text_width(&line) <= width, "{line}");
+                    }
                 }
             }
         }
-        assert_eq!(lines(&snapshot(), 30, false)[3], "  busiest  www.example.org 6 …");
+        assert_eq!(lines(&snapshot(), ScreenSize { width: 30, height: 9 }, false)[3], "  busiest  www.example.org 6 …");
     }
 
     #[test]
     fn colours_only_where_they_are_wanted() {
-        assert!(!lines(&snapshot(), 100, false).join("").contains('\x1b'));
-        let lines = lines(&snapshot(), 100, true);
+        assert!(!lines(&roomy(), ScreenSize { width: 100, height: 40 }, false).join("").contains('\x1b'));
+        let lines = lines(&snapshot(), WIDE, true);
         assert!(lines[2].contains("\x1b[32mok 1,200\x1b[0m"), "{}", lines[2]);
     }
 
@@ -261,7 +401,7 @@ mod tests {
         let expected = "     \
      0:00  0 pages   0.0 pages/s   0 B/s   0 B
       now  0 in flight   0 queued   0 hosts";
-        assert_eq!(lines(&Status::default(), 80, false).join("\n"), expected);
+        assert_eq!(lines(&Status::default(), WIDE, false).join("\n"), expected);
     }
 
     #[test]
@@ -285,7 +425,14 @@ mod tests {
         assert_eq!(of(|s| s.max_pages = Some(1_000_000)).unwrap(), "at least 23.0 s for the known URLs");
         assert_eq!(of(|s| s.max_time = Some(Duration::from_secs(100))).unwrap(), "at most 25.0 s");
         assert_eq!(of(|s| s.elapsed = Duration::from_secs(1)), None);
-        assert_eq!(of(|s| s.pages_per_second = 0.0), None);
+        assert_eq!(
+            of(|s| {
+                s.pages_per_second = 0.0;
+                s.busiest.clear();
+                s.slowest.clear();
+            }),
+            None
+        );
         assert_eq!(of(|s| s.state = CrawlState::Draining), None);
     }
 
@@ -293,6 +440,6 @@ mod tests {
     fn host_names_cannot_act_on_the_terminal() {
         let mut snapshot = snapshot();
         snapshot.busiest[0].host = "evil\x1b[2J".into();
-        assert!(!lines(&snapshot, 200, false).join("").contains('\x1b'));
+        assert!(!lines(&snapshot, WIDE, false).join("").contains('\x1b'));
     }
 }

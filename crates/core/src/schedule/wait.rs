@@ -34,8 +34,8 @@ impl fmt::Display for WaitReason {
             Self::RetryAfter => "Retry-After",
             Self::BackOff => "backing off",
             Self::Retry => "before the next try",
-            Self::Rate => "rate limit",
-            Self::Responses => "slow responses",
+            Self::Rate => "limited by --rate",
+            Self::Responses => "its responses",
             Self::Dns => "looking up its address",
         })
     }

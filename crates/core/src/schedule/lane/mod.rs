@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::outcome::{Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
-use crate::page::url::Origin;
+use crate::page::url::{Origin, Url};
 use crate::rules::Rules;
 use crate::schedule::job::Purpose;
 use crate::time::Time;
@@ -143,9 +143,14 @@ impl Lane {
     }
 
     /// Takes a slot, for a request that may connect to any of these addresses.
-    pub fn take_slot(&mut self, addresses: Arc<[IpAddr]>, now: Time) -> u16 {
+    pub fn take_slot(&mut self, url: Url, addresses: Arc<[IpAddr]>, now: Time) -> u16 {
         let in_flight = u16::try_from(self.slots.taken + 1).unwrap_or(u16::MAX);
-        self.slots.take(Taken { addresses, flight: Flight { started: now, in_flight } })
+        self.slots.take(Taken { url, addresses, flight: Flight { started: now, in_flight } })
+    }
+
+    /// The requests in flight, and when they started.
+    pub fn flights(&self) -> impl Iterator<Item = (&Url, Time)> {
+        self.slots.all.iter().flatten().map(|taken| (&taken.url, taken.flight.started))
     }
 
     /// Gives a slot back; says what it was taken for.
@@ -236,6 +241,7 @@ impl Lane {
 /// What a slot was taken for.
 #[derive(Debug)]
 pub struct Taken {
+    pub url: Url,
     /// The addresses at which its request counts.
     pub addresses: Arc<[IpAddr]>,
     pub flight: Flight,

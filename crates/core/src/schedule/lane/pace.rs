@@ -264,6 +264,21 @@ impl LanePace {
         self.gate.delay.max(self.fastest.unwrap_or_default().max(JITTER) / width)
     }
 
+    /// The time from one request to the next that the present width, delays and response times lead to.
+    pub fn expected_spacing(&self) -> Duration {
+        let typical = self.typical.unwrap_or_default();
+        let spacing = match (&self.window, self.mode) {
+            (_, Pace::Gentle) => typical + typical.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
+            (Window::Adaptive(adaptive), _) => (typical / self.width_divisor()).max(adaptive.1.spacing()),
+            (Window::Simple { .. }, _) => typical / self.width_divisor(),
+        };
+        spacing.max(self.gate.delay)
+    }
+
+    fn width_divisor(&self) -> u32 {
+        u32::try_from(self.width()).unwrap_or(u32::MAX).max(1)
+    }
+
     /// robots.txt asks for this much time between requests; it counts from the request for robots.txt itself.
     pub fn obey_crawl_delay(&mut self, delay: Duration) {
         if !delay.is_zero() {

@@ -235,7 +235,8 @@ fn huge_settings_and_times_do_not_overflow() {
 fn the_lowest_free_slot_is_taken_first_and_no_slot_comes_back_twice() {
     let mut lane = lane(Pace::Full, |_| {});
     let ips: Arc<[IpAddr]> = Arc::from(["192.0.2.1".parse().expect("an address")]);
-    let take = |lane: &mut Lane, moment| lane.take_slot(Arc::clone(&ips), at(moment));
+    let url = Url::parse("http://h.example/").expect("a URL");
+    let take = |lane: &mut Lane, moment| lane.take_slot(url.clone(), Arc::clone(&ips), at(moment));
     let slots: Vec<u16> = (0..4).map(|moment| take(&mut lane, moment)).collect();
     assert_eq!(slots, [0, 1, 2, 3]);
     for slot in [2, 1] {

@@ -81,6 +81,11 @@ impl LaneQueues {
         self.later.remove(&(at, lane));
     }
 
+    /// The lane that starts when `--rate` allows the next page.
+    pub fn first_rated(&self) -> Option<LaneId> {
+        self.rated.peek().map(|ready| ready.lane)
+    }
+
     /// The lane that waits for the earliest time, with that time.
     pub fn first_later(&self) -> Option<(Time, LaneId)> {
         self.later.first().copied()

@@ -583,7 +583,7 @@ impl Workbench {
         self.in_flight += 1;
         let lane = &mut self.lanes.get_mut(&id)?.lane;
         lane.pace.started(now);
-        let slot = lane.take_slot(Arc::clone(&addresses), now);
+        let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
         let dns = match &mut lane.addresses {
             Addresses::Known { took, .. } => took.take(),
             _ => None,

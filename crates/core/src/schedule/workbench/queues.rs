@@ -154,6 +154,9 @@ impl Workbench {
 
     /// The lane that will start first, and what it waits for, for the live view.
     pub fn waits_for(&self, now: Time) -> Option<(Arc<str>, WaitReason, Duration)> {
+        if let Some(entry) = self.queues.first_rated().and_then(|id| self.lanes.get(&id)) {
+            return Some((Arc::clone(&entry.lane.name), WaitReason::Rate, self.next_start - now));
+        }
         let (time, id) = self.queues.first_later()?;
         let lane = &self.lanes.get(&id)?.lane;
         Some((Arc::clone(&lane.name), reason(lane, now), time - now))
