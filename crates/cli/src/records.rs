@@ -15,6 +15,8 @@ use argiope_store::disk::{self, CrawlFile, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
+use crate::flags::settings::of_record;
+
 /// A record, read back. Absent means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -63,11 +65,18 @@ pub struct StoredRecord {
     pub data: Option<serde_json::Map<String, serde_json::Value>>,
     pub link_list: Option<Vec<StoredLink>>,
     // Fields of `run` records.
+    #[serde(deserialize_with = "settings")]
     pub settings: Option<Config>,
     pub reason: Option<String>,
     pub seconds: Option<f64>,
     pub queued: Option<u64>,
     pub traps: Vec<Cut>,
+}
+
+/// The settings of the crawl in a `run` record; the defaults where another version wrote settings that cannot be read.
+fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
+    let settings = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
+    Ok(settings.map(|settings| of_record(settings).unwrap_or_default()))
 }
 
 /// The duration of each phase.
