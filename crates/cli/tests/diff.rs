@@ -159,7 +159,7 @@ fn the_report_at_the_end_and_the_report_of_the_directory_say_the_same() {
     let crawl = |more: &[&str]| {
         let output = argiope(
             folder.path(),
-            &[&["crawl", &root, "-d", "d.crawl", "--no-progress", "--scope", "any", "--with", "links"], more].concat(),
+            &[&["crawl", &root, "-d", "d.crawl", "--no-progress", "--scope", "any"], more].concat(),
         );
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         text(&output.stderr)

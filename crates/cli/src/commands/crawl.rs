@@ -173,9 +173,10 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     }
     let stop = handle.clone();
     let verbosity = Verbosity { pages: messages.verbose > 0, skips: messages.verbose > 1, json: messages.log_json };
-    let reporter = VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), move || {
-        stop.send(KeeperMessage::Leave);
-    });
+    let reporter =
+        VisitReporter::new(Arc::clone(&rules), output, verbosity, Arc::clone(&live), folder.is_none(), move || {
+            stop.send(KeeperMessage::Leave);
+        });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
     let started = KeeperHandle::start(CrawlSetup {
         frontier,
@@ -190,7 +191,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     handle.set(&keeping);
     on_start(&keeping);
     let (draining, weak) = (handle.clone(), Arc::downgrade(&live));
-    let (quiet, json, resumes) = (config.quiet, config.log_json, folder.is_some());
+    let (quiet, json, resumes) = (messages.quiet, messages.log_json, folder.is_some());
     let drain = move || {
         if let Some(live) = weak.upgrade().filter(|_| !quiet) {
             let line = drain_line(draining.glance().in_flight, resumes);
@@ -249,6 +250,9 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let is_whole = earlier == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
         report = whole;
+    } else if let Some(folder) = folder {
+        // Ignored: the report still names the page on which each broken link was found.
+        let _ = report.name_referrers(folder);
     }
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();

@@ -35,6 +35,8 @@ pub struct VisitReporter {
     verbosity: Verbosity,
     live: Arc<Live>,
     report: CrawlReport,
+    /// Whether the report needs the links of pages: a crawl directory has a graph of them.
+    keeps_links: bool,
     /// Why records can no longer be written.
     fault: Option<RecordStreamFault>,
     on_fault: Box<dyn FnMut() + Send>,
@@ -47,10 +49,11 @@ impl VisitReporter {
         output: Option<RecordStream>,
         verbosity: Verbosity,
         live: Arc<Live>,
+        keeps_links: bool,
         on_fault: impl FnMut() + Send + 'static,
     ) -> Self {
         let on_fault = Box::new(on_fault);
-        Self { rules, output, verbosity, live, report: CrawlReport::default(), fault: None, on_fault }
+        Self { rules, output, verbosity, live, report: CrawlReport::default(), keeps_links, fault: None, on_fault }
     }
 
     /// Writes a line that does not belong to a visit, such as the first `run` record.
@@ -85,6 +88,9 @@ impl VisitReporter {
             self.live.say(if json { json_log::skip(url, reason, page.url) } else { report::skip_line(url, reason) });
         }
         self.report.add(&page);
+        if !self.keeps_links {
+            return;
+        }
         let links = visit.message.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
         self.report.add_links(page.url, links);
     }
@@ -128,9 +134,16 @@ mod tests {
         let live = Arc::new(Live::start(View::None, Status::default).unwrap());
         let faults = Arc::clone(faults);
         let output = RecordStream::open(path).unwrap();
-        VisitReporter::new(Arc::new(config.compile(0).unwrap()), Some(output), Verbosity::default(), live, move || {
-            faults.fetch_add(1, Ordering::SeqCst);
-        })
+        VisitReporter::new(
+            Arc::new(config.compile(0).unwrap()),
+            Some(output),
+            Verbosity::default(),
+            live,
+            true,
+            move || {
+                faults.fetch_add(1, Ordering::SeqCst);
+            },
+        )
     }
 
     fn visit() -> Visit {

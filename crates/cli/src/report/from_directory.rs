@@ -10,7 +10,7 @@ use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
 
 use super::detail::{self, ReportDetail};
-use super::{Backlinks, ChangeList, CrawlReport, End, PageSummary};
+use super::{ChangeList, CrawlReport, End, PageSummary};
 use crate::records::{self, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
@@ -124,8 +124,6 @@ impl CrawlReport {
                     let began = runs.last().and_then(|run| run.began);
                     let since = began.zip(millis(&line)).and_then(|(began, at)| u64::try_from(at - began).ok());
                     add(&page, line.depth, since.map(|since| before + Duration::from_millis(since)));
-                    let links = line.link_list.iter().flatten().map(|link| Backlinks::fingerprint_of_text(&link.url));
-                    report.add_links(&line.url, links);
                 }
                 _ => {}
             }
@@ -134,6 +132,7 @@ impl CrawlReport {
         let elapsed = runs.iter().map(Run::elapsed).sum();
         let end = runs.last().and_then(|run| run.end).unwrap_or(End::Interrupted);
         report.close(elapsed, known.saturating_sub(settled), end);
+        report.name_referrers(directory)?;
         if has_rounds {
             report.changes = ChangeList::of_directory(directory)?;
         }

@@ -12,15 +12,17 @@ mod top;
 mod url_list;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::rules::{Root, Rules};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;
-use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, Truncated, Url};
+use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, StoreError, Truncated, Url};
 
 use argiope_core::status::OutcomeCounts;
+use argiope_store::disk::{GraphRound, LinkGraph};
 
 pub use argiope_core::schedule::keeper::End;
 pub use backlinks::Backlinks;
@@ -353,8 +355,8 @@ impl CrawlReport {
         }
     }
 
-    /// Adds the links of a page, so that all pages with a broken link can be listed. Links are fingerprints made with
-    /// [`Backlinks::fingerprint`].
+    /// Adds the links of a page, so that all pages with a broken link can be listed without a crawl directory. Links are
+    /// fingerprints made with [`Backlinks::fingerprint`].
     pub fn add_links(&mut self, page: &str, links: impl IntoIterator<Item = u64>) {
         self.backlinks.add(page, links);
     }
@@ -372,6 +374,26 @@ impl CrawlReport {
         }
         self.backlinks = Backlinks::default();
         self.duplicates.close();
+    }
+
+    /// Names the pages that link to broken links by the link graph of the crawl directory: all links of all pages, exactly
+    /// counted. Costs one pass over the graph, and nothing if no link is broken.
+    pub fn name_referrers(&mut self, directory: &Path) -> Result<(), StoreError> {
+        if self.broken.is_empty() {
+            return Ok(());
+        }
+        let urls: Vec<&str> = self.broken.iter().map(|broken| &*broken.url).collect();
+        let found = LinkGraph::open(directory, GraphRound::Latest)?.referrers(&urls, LINKING)?;
+        for (broken, found) in self.broken.iter_mut().zip(found) {
+            // A directory without a graph still knows the page on which the link was found.
+            if found.count > 0 {
+                let via = broken.on.first().cloned();
+                broken.on = found.first.into_iter().map(Into::into).collect();
+                broken.on.sort_by_key(|page| Some(page) != via.as_ref());
+                broken.more = found.count.saturating_sub(broken.on.len() as u64);
+            }
+        }
+        Ok(())
     }
 
     /// Adds the places where a run skipped links.
