@@ -48,7 +48,7 @@ fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     let (what, name) = (if path.is_dir() { "folder" } else { "file" }, visible(root));
     let roots = if path.is_dir() { String::new() } else { format!("to crawl the URLs in it: -i {name}; ") };
     Err(UsageError(format!(
-        "{name} is a {what}, not a URL; {roots}to crawl a host of that name: https://{}/",
+        "{name} is a {what}, not a URL; to check its links: argiope check {name}; {roots}to crawl a host of that name: https://{}/",
         name.trim_start_matches(['.', '/'])
     )))
 }

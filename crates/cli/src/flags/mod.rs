@@ -316,6 +316,43 @@ mod tests {
         }
     }
 
+    /// The words of an example, without what the shell does with the output.
+    fn words(example: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for c in example.chars() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                '|' | '<' | '>' if !is_quoted => break,
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_read_as_printed() {
+        let mut command = command();
+        command.build();
+        let mut examples = 0;
+        for sub in command.get_subcommands_mut() {
+            let help = format!("{}\n{}", sub.render_help(), sub.render_long_help());
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                let Some(start) = line.find("argiope ").filter(|start| *start == 2 || line.contains("| argiope"))
+                else {
+                    continue;
+                };
+                let words = words(&line[start..]);
+                let read = super::command().try_get_matches_from(&words);
+                assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
+                examples += 1;
+            }
+        }
+        assert!(examples > 20, "{examples}");
+    }
+
     #[test]
     fn every_flag_of_crawl_is_in_the_documentation() {
         let command = command();
