@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use argiope::core::page::url::UrlRef;
-use argiope::core::schedule::frontier::{Counts, Fate, LaneId, LinkRef, StoreError};
+use argiope::frontier::{Counts, Fate, LaneId, LinkRef, StoreError, UrlRef};
 use argiope::{Crawl, Frontier, Link, LinkKind, MemoryFrontier, Page};
 
 /// Stores URLs in memory as usual, and counts every offer, also of known ones.

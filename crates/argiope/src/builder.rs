@@ -301,7 +301,7 @@ pub(crate) async fn off_executor<T: Send + 'static>(
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("argiope-start".into());
     thread.spawn(move || {
-        // The future may have been dropped; then there is no one to answer.
+        // Ignored: the future that waits for this may have been dropped.
         let _ = sender.send(work());
     })?;
     receiver.await.unwrap_or_else(|_| Err(Error::internal("the thread that starts the crawl died")))

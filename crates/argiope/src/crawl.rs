@@ -117,7 +117,7 @@ impl Crawl {
         };
         let (sender, receiver) = oneshot::channel();
         std::thread::spawn(move || {
-            // The future may have been dropped; then there is no one to answer.
+            // Ignored: the future that waits for this may have been dropped.
             let _ = sender.send(keeper.join());
         });
         match receiver.await {

@@ -24,7 +24,7 @@
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
 
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 mod blocking;
 mod builder;
@@ -34,7 +34,6 @@ mod request;
 mod sink;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, Selector};
-pub use argiope_core as core;
 pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Breadth, Config, Pace, RobotsPolicy, Rules};
@@ -49,6 +48,12 @@ pub use crawl::Crawl;
 pub use page::Page;
 pub use request::{IntoRequest, Request};
 pub use sink::Sink;
+
+/// The types in the methods of a [`Frontier`].
+pub mod frontier {
+    pub use argiope_core::page::url::UrlRef;
+    pub use argiope_core::schedule::frontier::{Counts, Fate, LaneId, LinkRef, StoreError, StoreErrorKind};
+}
 
 /// The examples of the README are compiled too.
 #[cfg(doctest)]
