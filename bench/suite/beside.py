@@ -1,4 +1,4 @@
-"""What hostile hosts cost the others: a control host, alone and beside every hostile case that is served."""
+"""The effect of hostile hosts on others: a control host, alone and beside all hostile cases."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from .result import Measure, ratio
 
 
 def s13(suite):
-    """A control host beside every hostile case of the practice web: its own throughput, against that without them."""
+    """Throughput of a control host beside all hostile cases of the practice web, compared with that without them."""
     pages = 300 if suite.quick else 4_000
-    # Six connections at most and 10 ms for an answer: a crawl that waits, as crawls do.
+    # At most six connections and 10 ms per response: like a typical crawl, it mostly waits.
     flags = ["--hosts", 1, "--pages", pages, "--size", 10240, "--links", 20, "--latency-ms", 10]
     task = Task(256, 120)
     count = [0]
@@ -35,17 +35,17 @@ def s13(suite):
     values = ratio(rates["beside hostile hosts"], rates["alone"])
     measures = [Measure("control host's pages a second beside hostile hosts / alone", values, 0.9, 1.0)]
     notes = [f"{count[0]} hostile roots at once, all that need no name server of their own. Pages a second as the "
-             "control host saw them, from its first request to its last; the crawl itself goes on with the others."]
+             "control host saw them, from its first request to its last; the crawl of the other hosts continues after that."]
     return measures, samples, notes
 
 
 def speed(run):
-    """Pages a second, by the control host's own clock."""
+    """Pages per second by the clock of the control host."""
     return run.pages / run.more["span_s"] if not run.void and run.more["span_s"] else None
 
 
 class Control(Argiope):
-    """A crawl of the control host, with other roots beside it; what counts is what the control host saw."""
+    """A crawl of the control host with other roots beside it, measured by the control host."""
 
     def __init__(self, binary, roots):
         super().__init__(binary, ["--max-time", "40s"], pace="steady")
@@ -59,14 +59,14 @@ class Control(Argiope):
 
 @contextlib.contextmanager
 def hostile(server):
-    """The hostile web, on the server's core but behind the control host: gives the roots of its cases."""
+    """Serves the hostile web on the core of the server at a lower priority than the control host; returns the roots of its cases."""
     listed = subprocess.run([server, "hostile", "--list"], check=True, capture_output=True, text=True).stdout
     last = listed.splitlines()[-1].split("\t")[0]
 
     def prepare():
         process.prepare(process.SERVER_CORE)()
-        # What the two servers take from each other is not what is measured. Where the kernel groups processes by
-        # session, niceness counts within a session only, and the session has one of its own.
+        # The two servers must not compete for the core. If the kernel groups processes by
+        # session, niceness applies within a session only, and the session has its own.
         os.nice(19)
         with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
             group.write("19")
@@ -83,7 +83,7 @@ def hostile(server):
 
 
 def roots(lines, last):
-    """The roots of the cases that need no name server of their own."""
+    """The roots of the cases that do not need a name server."""
     found = []
     for line in lines:
         name, _, _, urls, dns, *_ = line.decode().rstrip("\n").split("\t")

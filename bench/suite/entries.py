@@ -1,11 +1,11 @@
-"""Entries of a round: a fresh web, and one program that crawls it."""
+"""Entries of a round: a new web and one program that crawls it."""
 
 from .programs import Wrk
 from .result import Measure, median, ratio
 
 
 def crawl(suite, flags, program, task, expected=None):
-    """An entry of a round: a fresh web, and one crawl of all of it."""
+    """An entry of a round: a new web and one complete crawl of it."""
 
     def visit():
         with suite.web(flags) as (web, work):
@@ -13,7 +13,7 @@ def crawl(suite, flags, program, task, expected=None):
             pages = expected if expected is not None else web.pages
             if pages is not None and sample.pages != pages and not sample.void:
                 sample.void = f"{sample.pages} of {pages} pages"
-            # Crawls of the same web must be of the same pages.
+            # All crawls of a web must fetch the same pages.
             sample.more["web"] = " ".join(map(str, flags))
             return sample
 
@@ -38,7 +38,7 @@ def limit_of(samples):
 
 
 def best_peer(suite, samples, ours, bar, goal):
-    """Against the best of the peers whose runs count."""
+    """Compared with the best peer whose runs are valid."""
     names = [peer.name for peer in suite.peers("S2")]
     rates = {name: median([run.rate for run in samples[name]]) for name in names if name in samples}
     rates = {name: rate for name, rate in rates.items() if rate}

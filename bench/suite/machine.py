@@ -1,4 +1,4 @@
-"""What machine it was, and what was measured: a figure without them means nothing."""
+"""Describes the machine and the build that were measured."""
 
 import datetime
 import os

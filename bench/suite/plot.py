@@ -1,4 +1,4 @@
-"""Pictures of results as SVG: a dot for every round, a line for the median, the bar and the goal. No library needed."""
+"""Charts of results as SVG: a dot for every round, lines for the median, the bar and the goal. Needs no library."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ INK, FAINT, OURS, BAR, GOAL = "#222", "#bbb", "#b8860b", "#c0392b", "#2e7d32"
 
 
 def measures_svg(result):
-    """Every measure on a scale of its own, from zero to a little beyond the largest thing to show."""
+    """Every measure on its own scale, from zero to slightly more than the largest value."""
     lines = [line for line in result["measures"] if line["values"]]
     height = TOP + ROW * max(1, len(lines)) + 30
     parts = [

@@ -1,4 +1,4 @@
-"""Runs a program and says what it used: wall time, processor time (rusage), peak memory (VmHWM).
+"""Runs a program and measures wall time, CPU time (rusage) and peak memory (VmHWM).
 
 A program runs in a session of its own, dies with this process, and is killed with all its children when its time is
 over: nothing is left behind, whatever happens.
@@ -22,7 +22,7 @@ SERVER_CORE = CORES[1] if len(CORES) > 1 else CORES[0]
 
 
 def prepare(core):
-    """What the child does before it becomes the program."""
+    """Runs in the child before exec."""
 
     def work():
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def peak_memory(pid):
-    """Peak resident memory in bytes. The kernel's own maximum would count the memory of whoever started the program."""
+    """Peak resident memory in bytes. The kernel's own maximum would include the memory of the parent process."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             for line in status:
@@ -82,7 +82,7 @@ def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance
     over = threading.Event()
 
     def watch():
-        # The peak only grows: what is read last, shortly before the end, is it.
+        # The peak only grows, so the last value before the end is the result.
         while not over.wait(glance):
             seen["peak"] = max(seen["peak"], peak_memory(child.pid))
             if time.monotonic() - started > timeout:
@@ -106,7 +106,7 @@ def run(command, work, core=CLIENT_CORE, timeout=120.0, environment=None, glance
 
 
 def kill_group(pid):
-    """Ends a program that was started here, with the children it started in turn."""
+    """Ends a program that was started here, with its children."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""Argiope, the limit (wrk) and the peers: how each is started, at its best settings for the work.
+"""Argiope, the limit (wrk) and the peers: their commands, with the best settings for each task.
 
 A peer is compared only where it fetched exactly the pages that Argiope fetched, by the server's count and digest of the
 set. Peers ask for no robots.txt; Argiope does, and obeys it.
@@ -19,7 +19,7 @@ PEERS = os.environ.get("ARGIOPE_PEERS") or os.path.join(CACHE, "argiope-bench")
 
 @dataclass
 class Task:
-    """What a crawl has to do, whoever does it."""
+    """The task of a crawl, the same for all crawlers."""
 
     connections: int
     timeout: float = 300.0
@@ -74,7 +74,7 @@ def ok_urls(path):
 
 
 def sampled(outcome, stats):
-    """What a run gave, by the server's word for pages."""
+    """The result of a run, with the number of pages that the server counted."""
     sample = Sample(pages=stats["pages"], wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
     sample.more = {
         "requests": stats["requests"],
@@ -92,7 +92,7 @@ def sampled(outcome, stats):
 
 
 class Wrk:
-    """The limit: fetching alone, no crawl. Asks for the same pages over the same number of connections."""
+    """The limit: fetching without crawling. Requests the same pages over the same number of connections."""
 
     name = "wrk (the limit)"
 
@@ -116,7 +116,7 @@ end
         return shutil.which("wrk")
 
     def visit(self, web, work, task, urls):
-        """`urls` as paths with host and port; the port may be one of an earlier server and is put right."""
+        """`urls` as paths with host and port; a port of an earlier server is replaced."""
         listed, script = os.path.join(work, "urls.txt"), os.path.join(work, "urls.lua")
         with open(listed, "w") as file:
             file.writelines(with_port(url, web.port) + "\n" for url in urls)
@@ -128,7 +128,7 @@ end
         outcome = process.run(command, work, timeout=self.seconds + 30, environment={"WRK_URLS": listed})
         stats = web.stats()
         sample = sampled(outcome, stats)
-        # It asks for pages again and again: every answer counts.
+        # It requests pages repeatedly: every response counts.
         sample.pages = stats["answered"]
         sample.more["bytes"] = stats["bytes_sent"]
         if "Non-2xx" in outcome.said or "Socket errors" in outcome.said:
@@ -165,7 +165,7 @@ class Peer:
         return {}
 
     def fine(self, outcome):
-        """Some end with another code than 0 after any 404."""
+        """Some exit with a code other than 0 after a 404."""
         return False
 
 
@@ -202,7 +202,7 @@ class Httrack(Peer):
 
 
 class Spider(Peer):
-    """The crate, in a program of our own: see peers.d/spider."""
+    """The crate in our own program: see peers.d/spider."""
 
     name = "spider"
     most = {"S2": 50_000}

@@ -8,7 +8,7 @@ from .scenarios import SCENARIOS
 
 
 def write(folder, name, title, suite, measures, samples, notes, missing):
-    """Writes one scenario's results, over what an earlier run of it left."""
+    """Writes the results of one scenario and replaces those of its previous run."""
     result = {
         "scenario": name,
         "title": title,

@@ -28,7 +28,7 @@ class Sample:
 
 @dataclass
 class Measure:
-    """One line of the table: values of the rounds, and what they should be."""
+    """One line of the table: the values of the rounds, the bar and the goal."""
 
     name: str
     values: list
@@ -74,12 +74,12 @@ def verdict(value, bar, goal, higher):
 
 
 def round_to(value, digits=5):
-    """Enough digits for a table, and the same in every run of this code."""
+    """Rounded for a table, deterministically."""
     return float(f"{value:.{digits}g}") if value else value
 
 
 def ratio(above, below):
-    """Round by round; nothing where one of the two is void."""
+    """The quotient per round; skips rounds in which one of the two is invalid."""
     return [a / b if a is not None and b else None for a, b in zip(above, below)]
 
 
@@ -89,7 +89,7 @@ def median(values):
 
 
 def programs_summary(samples):
-    """What every program did, for the JSON: medians over its valid runs."""
+    """The results of every program for the JSON: medians over its valid runs."""
     lines = []
     for name, runs in samples.items():
         valid = [run for run in runs if not run.void]

@@ -99,7 +99,7 @@ def documentation(suite, key, package, folder):
 
 
 def s8(suite):
-    """TLS: 5,000 hosts of 4 pages; one host of 50,000 pages; servers that close after each answer."""
+    """TLS: 5,000 hosts of 4 pages; one host of 50,000 pages; servers that close after each response."""
     hosts, pages = (50, 500) if suite.quick else (5_000, 50_000)
     many = ["--hosts", hosts, "--seeds", hosts, "--pages", 4]
     one = ["--pages", pages, "--size", 10240, "--links", 50]
@@ -135,7 +135,7 @@ def s8(suite):
 
 def s11(suite):
     """Large pages: 1, 10 and 100 MB, plain and gzip, 16 in flight, within a raised --max-size."""
-    # About as many bytes of each size; the server offers as many copies of every page as the smallest one needs.
+    # About the same number of bytes for each size; the server offers as many copies of every page as the smallest one needs.
     counts = {1: 16, 10: 16, 100: 16} if suite.quick else {1: 1600, 10: 160, 100: 16}
     flags = ["--family", "big", "--pages", max(counts.values())]
     task = Task(16, 300)
@@ -216,7 +216,7 @@ def s12(suite):
 
 
 def slope(points):
-    """Of the straight line through the logarithms, by least squares."""
+    """The slope of the straight line through the logarithms, by least squares."""
     logs = [(math.log(x), math.log(y)) for x, y in points]
     mean_x = sum(x for x, _ in logs) / len(logs)
     mean_y = sum(y for _, y in logs) / len(logs)

@@ -1,4 +1,4 @@
-"""What remembering costs: the frontier without a network, and the disk."""
+"""The cost of storage: the frontier without a network, and the disk."""
 
 import json
 import os
@@ -20,13 +20,13 @@ def s6(suite):
     for distinct in (small, large):
         for kind in ("keys", "bare", "disk"):
             entries[f"{kind}, {distinct:,}"] = lambda kind=kind, distinct=distinct: offer(suite, kind, distinct)
-    # For comparison, and not as often.
+    # For comparison, with fewer runs.
     entries[f"memory, {large:,}"] = in_memory = lambda: offer(suite, "memory", large)
     in_memory.rounds = 2
     samples = suite.rounds(entries)
 
     def cost(kind, distinct):
-        """Seconds per offer, without the making of the addresses."""
+        """Seconds per offer, without generating the URLs."""
         runs = zip(samples[f"{kind}, {distinct:,}"], samples[f"keys, {distinct:,}"])
         return [(run.wall - keys.wall) / (10 * distinct) if not (run.void or keys.void) else None for run, keys in runs]
 
@@ -58,7 +58,7 @@ def offer(suite, kind, distinct):
         folder = os.path.join(work, "frontier")
         os.mkdir(folder)
         command = [os.path.join(suite.target, "frontier"), kind, distinct, 10, folder]
-        # Both cores: the frontier on disk has a writer of its own, as in a crawl.
+        # Both cores: the frontier on disk has a writer thread, as in a crawl.
         outcome = process.run(command, work, core=None, timeout=600)
         sample = Sample(wall=outcome.wall, cpu=outcome.cpu, peak=outcome.peak)
         if not outcome.ok:

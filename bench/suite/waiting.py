@@ -1,4 +1,4 @@
-"""How well it waits: against the ideal that the servers' own delays allow, and what waiting costs."""
+"""Waiting: time compared with the ideal given by the delays of the servers, and the cost of waiting."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from .result import Measure, Sample, median, ratio
 
 
 def s1(suite):
-    """The chapter's race: a blog of 1,500 pages of 8 KB on one host, 25 ms for an answer."""
+    """The crawl of the original article: a blog of 1,500 pages of 8 KB on one host, 25 ms per response."""
     pages = 150 if suite.quick else 1500
     flags = ["--family", "blog", "--pages", pages, "--size", 8192, "--latency-ms", 25]
     entries, ideals = {}, {}
@@ -38,7 +38,7 @@ def s1(suite):
 
 
 def s4(suite):
-    """Many slow hosts: 10,000 hosts of 5 pages, 1 to 3 s for an answer, 10,000 in flight; dripping; 5 % dead."""
+    """Many slow hosts: 10,000 hosts of 5 pages, response time 1 to 3 s, 10,000 in flight; dripping; 5 % dead."""
     hosts = 300 if suite.quick else 10_000
     latency = "100-300" if suite.quick else "1000-3000"
     page = ["--size", 10240, "--links", 50]
@@ -50,7 +50,7 @@ def s4(suite):
         ideal = practice.ideal(suite.server, base + more, at_once=hosts, per_host=1, patience_ms=10_000)
         ideals[name] = ideal["ideal"]
         entries[name] = crawl(suite, base + more, Argiope(suite.binary, flags), Task(hosts, 180), expected=ideal["pages"])
-    # What a page costs without waiting, in the same rounds.
+    # The cost of a page without waiting, in the same rounds.
     pages = 1_600 if suite.quick else 40_000
     busy = ["--hosts", 16, "--seeds", 16, "--pages", pages // 16, "--cross", 100, *page]
     entries["S2's page"] = crawl(suite, busy, Argiope(suite.binary), Task(64, 180))
@@ -68,7 +68,7 @@ def s4(suite):
 
 
 def s5(suite):
-    """Memory per fetch in flight: the slope from 5,000 to 10,000, on 100 hosts that never answer."""
+    """Memory per fetch in flight: the slope from 5,000 to 10,000, on 100 hosts that never respond."""
     few, many = (200, 400) if suite.quick else (5_000, 10_000)
     bars = {"tokio": (1600, 1300), "callbacks": (1000, 448), "coroutines": (1000, 448)}
     entries = {}
@@ -92,7 +92,7 @@ def weigh(suite, engine, few, many):
 
 
 def peak_with(suite, engine, count):
-    """How many fetches wait, and the peak memory then."""
+    """The number of waiting fetches, and the peak memory at that time."""
     hosts = 100
     with suite.web(["--family", "silent", "--hosts", hosts, "--pages", count // hosts]) as (web, work):
         task = {"engine": engine, "roots": web.roots_file, "ca": None, "concurrency": count, "per_host": count // hosts}
@@ -138,7 +138,7 @@ def s7(suite):
 
 
 def side_by_side(suite, visit):
-    """All rounds at the same time: for work that consists of waiting."""
+    """Runs all rounds in parallel, for tasks that mostly wait."""
     runs = [Sample(void="did not run")] * suite.runs
 
     def work(turn):
@@ -153,7 +153,7 @@ def side_by_side(suite, visit):
     for turn in range(suite.runs):
         threads.append(threading.Thread(target=work, args=(turn,)))
         threads[-1].start()
-        # So that not all start in the same moment.
+        # Staggered starts.
         time.sleep(1)
     for thread in threads:
         thread.join()

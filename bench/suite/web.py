@@ -1,4 +1,4 @@
-"""The practice web, in a process of its own on a core of its own. What it counted is what counts."""
+"""The practice web in a separate process on its own core. Its request counts decide whether a run is valid."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from . import process
 
 
 class Web:
-    """A web that is being served, for one run: its counts begin at zero. Use it in a `with` statement."""
+    """A web that is served for one run, with counts that start at zero. Use it in a `with` statement."""
 
     def __init__(self, server, flags, work, core=process.SERVER_CORE):
         self.roots_file = os.path.join(work, "roots.txt")
@@ -19,7 +19,7 @@ class Web:
         command = [server, "serve", *flags, "--roots-out", self.roots_file]
         if self.ca:
             command += ["--ca-out", self.ca]
-        # Errors go to a file: a pipe that nobody reads would fill up.
+        # Errors go to a file: a pipe that is not read would fill up.
         self.faults = tempfile.TemporaryFile()
         self.child = subprocess.Popen(
             [str(word) for word in command],
@@ -71,7 +71,7 @@ class Web:
 
 
 def ideal(server, flags, at_once, per_host, delay_ms=0, robots=True, patience_ms=10_000):
-    """The least time that a crawl of this web can take, in seconds, as the server works it out from its own delays."""
+    """The lower bound for the time of a crawl of this web, in seconds, computed by the server from its delays."""
     command = [server, "ideal", *flags, "--at-once", at_once, "--per-host", per_host, "--delay-ms", delay_ms]
     command += ["--patience-ms", patience_ms] + ([] if robots else ["--no-robots"])
     output = subprocess.run([str(word) for word in command], check=True, capture_output=True, timeout=300).stdout

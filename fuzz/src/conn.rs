@@ -1,4 +1,4 @@
-//! Answers on the wire: heads, framing and codings, through the connection that every engine drives.
+//! Responses on the wire: heads, framing and codings, through the connection that all engines use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use argiope_core::{ErrorKind, Time, Truncated};
 
 use super::{piece, steered};
 
-/// Any bytes can be an answer: it ends, within its limits, and the same however it is cut.
+/// Any bytes as a response: it ends within its limits, with the same result for every split.
 pub fn answer(data: &[u8]) {
     let (wire, steer) = steered(data, 1);
     same_in_pieces(wire, piece(steer));
 }
 
-/// Any bytes can be a coded body, under any coding that is asked for, and two at a time.
+/// Any bytes as a coded body, with one or two codings.
 pub fn coding(data: &[u8]) {
     const CODINGS: [&str; 8] = ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, br", "identity", "gzip,gzip"];
     let (body, steer) = steered(data, 2);
@@ -54,8 +54,8 @@ fn same_in_pieces(wire: &[u8], piece: usize) {
     let pieces: Vec<&[u8]> = wire.chunks(piece).collect();
     let cut = exchange(&pieces);
     if [whole.kind, cut.kind].contains(&Some(ErrorKind::Decode)) {
-        // A decoder may find a fault before it hands out all that came before it, and more so where it is fed more; and
-        // what it hands out may reach the limit first.
+        // With larger inputs, a decoder may report an error before it has returned all preceding output, and
+        // its output may reach the limit first.
         assert_eq!(cut.status, whole.status);
         for kind in [whole.kind, cut.kind] {
             assert!(matches!(kind, Some(ErrorKind::Decode | ErrorKind::TooLarge)), "{kind:?} in pieces of {piece}");

@@ -1,4 +1,4 @@
-//! Cookies: whatever hosts set, the jar stays small, and each host hears only what it may.
+//! Cookies: the jar stays within its limits, and each host gets only its own cookies.
 
 use argiope_core::Url;
 use argiope_core::http::cookies::{CookieJar, SetCookie, parse_date};
@@ -6,7 +6,7 @@ use argiope_core::http::cookies::{CookieJar, SetCookie, parse_date};
 use super::steered;
 
 const NOW: i64 = 1_800_000_000;
-/// All of them, but the first two and the last two, are strangers to each other.
+/// Unrelated hosts, except for the first two and the last two.
 const PAGES: [&str; 8] = [
     "https://example.org/a/b",
     "http://www.example.org/",
@@ -18,7 +18,7 @@ const PAGES: [&str; 8] = [
     "http://a.github.io./a",
 ];
 
-/// A line feed ends a `Set-Cookie` line; the last bytes say which page sets which.
+/// A line feed ends a `Set-Cookie` line; the last bytes select the page that sets each.
 pub fn cookies(data: &[u8]) {
     let (lines, steer) = steered(data, 16);
     let mut jar = CookieJar::default();
@@ -36,7 +36,7 @@ pub fn cookies(data: &[u8]) {
             assert!(is_kin || old == new, "{} has changed what {} hears", PAGES[page], PAGES[other]);
             assert!(
                 is_new || other != page || old == new || new.is_none() || old.is_some(),
-                "a cookie that is no news"
+                "a cookie that changes nothing"
             );
             let Some(header) = new else { continue };
             let bytes = header.as_bytes();

@@ -1,7 +1,7 @@
-//! What must hold whatever the bytes are: one function for each parser of outside data.
+//! Properties that hold for all inputs: one function for each parser of outside data.
 //!
-//! A function panics where its property does not hold. Fuzz targets feed them what a fuzzer makes up; an ordinary test
-//! of the core feeds them the corpora in `fuzz/corpus`, so that what was found once stays found.
+//! A function panics if its property does not hold. Fuzz targets feed it generated inputs; an ordinary test
+//! of the core feeds it the corpora in `fuzz/corpus` as regression tests.
 
 mod conn;
 mod cookies;
@@ -21,7 +21,7 @@ pub use servers::conn;
 pub use sitemaps::sitemap;
 pub use tokens::tokenizer;
 
-/// Cuts the last bytes off: they steer the case, the others are its input.
+/// Splits off the last bytes, which select the case; the others are its input.
 fn steered(data: &[u8], most: usize) -> (&[u8], &[u8]) {
     data.split_at(data.len() - data.len().min(most))
 }

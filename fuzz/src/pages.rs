@@ -1,4 +1,4 @@
-//! Pages: addresses as `url` makes them, and charsets, through the examination that a crawl uses.
+//! Pages: URLs compared with the crate `url`, and charsets, through the examination that a crawl uses.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use argiope_core::{Url, UrlRef};
 
 use super::{piece, steered};
 
-/// Addresses that hrefs are relative to.
+/// Base URLs.
 const BASES: [&str; 6] = [
     "http://h/",
     "https://example.com:8080/a/b/c.html?q=1",
@@ -17,7 +17,7 @@ const BASES: [&str; 6] = [
     "http://a.b.c/d;e/f?g=h&i",
 ];
 
-/// An address has one text; a page's link is what `url` says, fast path or not.
+/// A URL has one text; links resolve as in the crate `url`, on the fast path and on the slow one.
 pub fn url(data: &[u8]) {
     let (href, steer) = steered(data, 1);
     let href = String::from_utf8_lossy(href);
@@ -31,7 +31,7 @@ pub fn url(data: &[u8]) {
         check(joined);
     }
     if href.len() < 2_000 {
-        // Everything that an attribute's value would be read as something else for is written as a reference.
+        // Characters with a meaning in attribute values are written as character references.
         let mut page = String::from("<meta charset=utf-8><a href=\"");
         for c in href.chars() {
             match c {
@@ -61,7 +61,7 @@ fn check(url: &Url) {
     assert!(parsed.is_some_and(|parsed| parsed.fragment().is_none() && parsed.username().is_empty()));
 }
 
-/// Any bytes can be a page: it has one charset and the same findings however it is cut.
+/// Any bytes as a page: one charset and the same findings for every split.
 pub fn charset(data: &[u8]) {
     const TYPES: [&[u8]; 8] = [
         b"text/html",

@@ -1,5 +1,5 @@
-//! Heads against httparse itself, and coded bodies against the decoders themselves: what our connection makes of the same
-//! bytes, in pieces and within limits, is what they make of them whole.
+//! Compares heads with httparse, and coded bodies with the decoders: our connection, fed in pieces and with limits, must
+//! produce what they produce from the whole input.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Receiver for Seen {
     }
 }
 
-/// Sends an answer and hangs up.
+/// Sends a response and closes the connection.
 fn exchange(wire: &[u8], piece: usize) -> (Seen, Option<ErrorKind>, Option<Truncated>) {
     let limits = Limits { max_headers: 64, max_body: MOST, max_wire: MOST, ..Limits::default() };
     let (now, mut seen) = (Time::ZERO, Seen::default());
@@ -49,7 +49,7 @@ fn exchange(wire: &[u8], piece: usize) -> (Seen, Option<ErrorKind>, Option<Trunc
     (seen, end.failure.map(|failure| failure.kind), end.truncated)
 }
 
-/// A head is what httparse reads, or no head at all.
+/// A head is accepted only if httparse accepts it, with the same contents.
 pub fn head(data: &[u8]) {
     let (wire, steer) = steered(data, 1);
     let mut fields = [httparse::EMPTY_HEADER; 64];
@@ -59,7 +59,7 @@ pub fn head(data: &[u8]) {
     let read = config.parse_response(&mut response, wire);
     let (seen, kind, _) = exchange(wire, piece(steer));
     match (read, response.code) {
-        // Another answer follows, or another protocol: that is not the head's business.
+        // Another response or protocol follows: not part of the head.
         (Ok(httparse::Status::Complete(_)), Some(100..200)) => {}
         (Ok(httparse::Status::Complete(_)), Some(code)) if seen.status.is_some() => {
             assert_eq!(seen.status, Some(code));
@@ -69,7 +69,7 @@ pub fn head(data: &[u8]) {
             assert_eq!(seen.fields.len(), theirs.len());
             for ((name, value), (their_name, their_value)) in seen.fields.iter().zip(theirs) {
                 assert_eq!(*name, their_name);
-                // A value over several lines is one with spaces in between.
+                // A value over several lines (obsolete folding) is joined with spaces.
                 let words = |value: &[u8]| {
                     let parts = value.split(|byte| b" \t\r\n".contains(byte)).filter(|part| !part.is_empty());
                     parts.map(<[u8]>::to_vec).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ pub fn head(data: &[u8]) {
                 assert_eq!(words(value), words(their_value));
             }
         }
-        // We are stricter: a framing that means two things, a status that is none.
+        // We are stricter: ambiguous framing and invalid statuses are refused.
         (Ok(httparse::Status::Complete(_)), _) => assert!(kind.is_some(), "refused without a word"),
         // We are more tolerant: odd field names are dropped, control characters in values are kept.
         (Err(httparse::Error::HeaderName | httparse::Error::HeaderValue | httparse::Error::Token), _) => {}
@@ -88,11 +88,11 @@ pub fn head(data: &[u8]) {
     }
 }
 
-/// A body in a coding is what the decoder makes of it, up to the limit.
+/// A coded body is decoded like by the decoder alone, up to the limit.
 pub fn body(data: &[u8]) {
     let (input, steer) = steered(data, 2);
     let choice = steer.last().copied().unwrap_or(0);
-    // Either bytes that claim to be coded, or bytes that are.
+    // Either arbitrary bytes with a coding, or validly encoded bytes.
     let (coding, coded) = match (choice & 3, choice & 4 != 0) {
         (0, true) => ("gzip", gzip(input)),
         (0, false) => ("gzip", input.to_vec()),
@@ -102,7 +102,7 @@ pub fn body(data: &[u8]) {
         (2, false) => ("zstd", input.to_vec()),
         _ => ("br", input.to_vec()),
     };
-    // Repeated, so that the limit is met as well.
+    // Repeated, so that the limit is reached too.
     let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", coded.len());
     let (seen, kind, truncated) = exchange(&[head.as_bytes(), &coded].concat(), piece(steer));
     if coded.len() as u64 > MOST {
@@ -121,7 +121,7 @@ pub fn body(data: &[u8]) {
             kind == Some(ErrorKind::TooLarge) && truncated == Some(Truncated::Length) && input.starts_with(&seen.body);
         assert!(if input.len() as u64 > MOST { cut } else { all }, "{coding}: {kind:?}");
     } else if kind.is_none() && is_whole && !seen.body.is_empty() && seen.body != coded {
-        // What is no coded body at all may be taken for a plain one; deflate has two forms, and gzip may have a tail.
+        // Input that is not a coded body may be accepted as a plain one; deflate has two forms, and gzip may have a trailer.
         assert!(
             theirs.starts_with(&seen.body) || seen.body.starts_with(&theirs),
             "{coding}: other bytes than the decoder's"
@@ -129,7 +129,7 @@ pub fn body(data: &[u8]) {
     }
 }
 
-/// What a decoder hands out, as far as our limit and a little beyond, and whether it came to its end.
+/// The output of a decoder, up to slightly more than our limit, and whether the stream ended.
 fn read(decoder: impl Read) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     let read = decoder.take(MOST + 1).read_to_end(&mut out);

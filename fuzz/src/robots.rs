@@ -1,4 +1,4 @@
-//! robots.txt against the plainest reading of RFC 9309 that there is: every rule tried, by trying every way to match.
+//! Compares robots.txt with a naive implementation of RFC 9309 that tries every rule and every way to match.
 
 use argiope_core::page::robots::{Robots, RobotsField, RobotsLines, RobotsPattern, prepare, product_token};
 
@@ -6,7 +6,7 @@ use super::steered;
 
 const AGENT: &str = "argiope";
 
-/// A file is read without fault, and judged as the plain reading judges it.
+/// A file is parsed without a panic, with the verdicts of the naive implementation.
 pub fn robots(data: &[u8]) {
     let (file, steer) = steered(data, 24);
     let robots = Robots::parse(file, AGENT);
@@ -53,7 +53,7 @@ struct Match {
     octets: u32,
 }
 
-/// All rules that speak to us and match.
+/// All rules for this crawler that match.
 fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
     let (mut own, mut star, mut named) = (Vec::new(), Vec::new(), false);
     let (mut to_own, mut to_star, mut after_rule) = (false, false, false);
@@ -92,7 +92,7 @@ fn plain_reading(text: &[u8], target: &str) -> Vec<Match> {
     if named { own } else { star }
 }
 
-/// Whether a pattern matches from the start, by a table of all ways.
+/// Whether a pattern matches from the start, by dynamic programming.
 fn fits(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
     let mut reached = vec![false; target.len() + 1];
     reached[0] = true;

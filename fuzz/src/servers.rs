@@ -1,5 +1,5 @@
-//! The whole connection against servers that do anything: bytes in any pieces, silence, ends, faults; over TCP, over TLS
-//! that is no TLS, and over real TLS whose bytes are changed on the way.
+//! The whole connection against arbitrary servers: bytes in any pieces, silence, end of stream, errors; over TCP, over TLS
+//! with invalid bytes, and over real TLS with modified bytes.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ fn limits() -> Limits {
     Limits { max_head: 4096, max_headers: 64, max_body: 1 << 16, max_wire: 1 << 16, ..Limits::default() }
 }
 
-/// What came of it, counted.
+/// Counts of the parts of a response.
 #[derive(Default)]
 struct Seen {
     heads: u32,
@@ -28,7 +28,7 @@ struct Seen {
 impl Receiver for Seen {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         self.heads += 1;
-        assert!((200..1000).contains(&head.status) || head.status == 101, "{} is no final answer", head.status);
+        assert!((200..1000).contains(&head.status) || head.status == 101, "{} is not a final status", head.status);
         match head.status % 3 {
             0 => Want::UpTo(100),
             _ => Want::Body,
@@ -44,7 +44,7 @@ impl Receiver for Seen {
     }
 }
 
-/// A server of any behaviour, over TCP or over what claims to be TLS: the exchange ends, within its limits, and stays
+/// An arbitrary server, over TCP or invalid TLS: the exchange ends within its limits and stays
 /// ended.
 pub fn conn(data: &[u8]) {
     let Some((mode, script)) = data.split_first() else { return };
@@ -61,21 +61,21 @@ pub fn conn(data: &[u8]) {
     play(conn, script, &limits);
 }
 
-/// Reads a script: a byte says what happens, those behind it are what is sent.
+/// Interprets a script: one byte selects an action, the following bytes are what is sent.
 fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
     let (mut now, mut seen) = (Time::ZERO, Seen::default());
     conn.ask(REQUEST.to_vec(), now + limits.total, now);
     let mut script = script.iter().copied();
     while let Some(what) = script.next() {
         match what >> 5 {
-            // So many bytes of the request get through.
+            // Number of bytes of the request that are written.
             0 => {
                 if let Step::Write(bytes) = conn.step() {
                     let count = bytes.len().min(usize::from(what & 31) + 1);
                     conn.wrote(count, now);
                 }
             }
-            // So many bytes of the answer come.
+            // Number of bytes of the response that arrive.
             1..=4 => {
                 let piece: Vec<u8> = script.by_ref().take(usize::from(what - 32) + 1).collect();
                 conn.feed(&piece, now, &mut seen);
@@ -93,7 +93,7 @@ fn play(mut conn: Conn, script: &[u8], limits: &Limits) {
     finish(conn, seen, limits);
 }
 
-/// However it stands, time ends it; and what is over stays as it is.
+/// A deadline ends the exchange in any state, and a finished exchange does not change.
 fn finish(mut conn: Conn, mut seen: Seen, limits: &Limits) {
     for turn in 0.. {
         assert!(turn < 100, "time does not end it");
@@ -124,7 +124,7 @@ fn finish(mut conn: Conn, mut seen: Seen, limits: &Limits) {
     assert!(!reusable || failure.is_none(), "a connection that failed is used again");
 }
 
-/// A real handshake and answer, with bytes changed on their way from the server: what arrives is the answer or nothing.
+/// A real handshake and response with bytes modified in transit: either the original response arrives, or none.
 fn over_tls(script: &[u8], limits: &Arc<Limits>) {
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let now = Time::ZERO;
@@ -132,7 +132,7 @@ fn over_tls(script: &[u8], limits: &Arc<Limits>) {
     let Ok(mut server) = ServerConnection::new(Arc::clone(server())) else { return };
     let mut seen = Seen::default();
     conn.ask(REQUEST.to_vec(), now + limits.total, now);
-    // Pairs of bytes: how far to the next change, and what is changed.
+    // Pairs of bytes: the distance to the next modification, and its value.
     let mut changes = script.chunks_exact(2).map(|pair| (usize::from(pair[0]), pair[1]));
     let mut next = changes.next();
     let (mut asked, mut is_changed) = (Vec::new(), false);
@@ -173,7 +173,7 @@ fn over_tls(script: &[u8], limits: &Arc<Limits>) {
             break;
         }
     }
-    assert!(is_changed || seen.body == 5, "an answer that nobody touched did not arrive");
+    assert!(is_changed || seen.body == 5, "an unmodified response did not arrive");
     assert!([0, 5].contains(&seen.body), "what TLS protects was changed");
     finish(conn, seen, limits);
 }

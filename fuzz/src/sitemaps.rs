@@ -1,11 +1,11 @@
-//! Sitemaps: however they are cut into pieces, the same is read, within the limits.
+//! Sitemaps: the same result for every split, within the limits.
 
 use argiope_core::Url;
 use argiope_core::page::sitemap::{Sitemap, SitemapBounds, SitemapReader};
 
 use super::{piece, steered};
 
-/// What is read does not depend on the pieces, keeps the limits, and is of the sitemap's own site.
+/// The result does not depend on the split, keeps the limits, and contains only URLs of the sitemap's site.
 pub fn sitemap(data: &[u8]) {
     let (document, steer) = steered(data, 1);
     let Ok(url) = Url::parse("https://www.h.example/maps/sitemap.xml") else { return };

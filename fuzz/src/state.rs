@@ -1,4 +1,4 @@
-//! State files that somebody changed: recovered or refused, never wrong, and never a fault of ours.
+//! Modified state files: they are recovered or refused, never misread, and never cause a panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +20,7 @@ impl Memory {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A copy whose files are their own.
+    /// A deep copy.
     fn copy(&self) -> Self {
         let contents = self.all(|files| {
             let copy = |bytes: &Bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -106,7 +106,7 @@ impl File for Open {
     }
 }
 
-/// A crawl directory with commits, a snapshot, and commits behind it; and all addresses that it knows.
+/// A crawl directory with commits, a snapshot and later commits, and all URLs that it knows.
 fn golden() -> &'static (Memory, BTreeSet<String>) {
     static GOLDEN: OnceLock<(Memory, BTreeSet<String>)> = OnceLock::new();
     GOLDEN.get_or_init(|| {
@@ -139,7 +139,7 @@ fn golden() -> &'static (Memory, BTreeSet<String>) {
     })
 }
 
-/// Changes files by a script, and opens them.
+/// Modifies files as the input says, and opens the directory.
 pub fn state(data: &[u8]) {
     let (golden, all) = golden();
     let files = golden.copy();

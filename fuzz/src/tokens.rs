@@ -1,4 +1,4 @@
-//! The tokenizer against html5ever's: start tags with their attributes, and end tags.
+//! Compares the tokenizer with that of html5ever: start tags with attributes, and end tags.
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 
@@ -9,7 +9,7 @@ mod tags;
 
 use tags::{ours, theirs};
 
-/// Both see the same tags, however the page is cut.
+/// Both find the same tags, for every split of the page.
 pub fn tokenizer(data: &[u8]) {
     let (page, steer) = steered(data, 1);
     let page = String::from_utf8_lossy(page);
@@ -18,6 +18,6 @@ pub fn tokenizer(data: &[u8]) {
         let found = ours(Tokenizer::new(Dialect::Html), page.as_bytes(), piece, true);
         assert_eq!(found, expected, "in pieces of {piece}: {page:?}");
     }
-    // Bytes that are no text, and XML, have no oracle here: they must be read to the end.
+    // Binary data and XML have no oracle here: they must only be read to the end.
     ours(Tokenizer::new(Dialect::Xml), data, piece(steer), true);
 }

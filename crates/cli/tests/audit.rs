@@ -1,4 +1,4 @@
-//! `argiope audit` on a site that has every fault, each beside a page that does not have it.
+//! `argiope audit` on a site with every problem, each beside a page without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -62,7 +62,7 @@ fn every_fault_is_found_and_nothing_else() {
             assert!(!found.contains(*path), "{}: {path} is found", case.id);
         }
     }
-    // Every finding has a page that shows it, or is said not to be judged.
+    // Every finding has a page that shows it, or is listed as not checked.
     let listed = text(&argiope(folder.path(), &["audit", "d.crawl", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
         assert!(AUDIT_CASES.iter().any(|case| case.id == id) || unjudged.contains(id), "{id} has no page");

@@ -1,4 +1,4 @@
-//! The built command: help, version, completions, and what it says to bad input. None of these needs a network.
+//! The built command: help, version, completions, and messages about bad input. Without a network.
 
 use std::process::{Command, Output};
 
@@ -113,7 +113,7 @@ fn bad_values_are_named_with_the_right_form() {
     let url = "https://example.com/";
     for (arguments, parts) in [
         (vec!["crawl", url, "--delay", "5"], vec!["'--delay <TIME>'", "'5'", "500ms, 0.5s, 5m, 1h"]),
-        (vec!["crawl", url, "--wait", "soon"], vec!["\"soon\" is no duration"]),
+        (vec!["crawl", url, "--wait", "soon"], vec!["\"soon\" is not a duration"]),
         (vec!["crawl", url, "--max-size", "10X"], vec!["'--max-size <SIZE>'", "10X", "64K, 10M, 1G"]),
         (vec!["crawl", url, "--rate", "10"], vec!["'--rate <N/s>'", "10/s"]),
         (vec!["crawl", url, "--depth", "-1"], vec!["'--depth <N>'", "'-1'", "whole number"]),
@@ -165,7 +165,7 @@ fn a_bad_configuration_file_is_named_with_the_line() {
     let path = path.to_str().expect("UTF-8");
     for (content, parts) in [
         ("detph = 3\n", ["line 1", "unknown key `detph`; did you mean `depth`?"]),
-        ("depth = 3\ndelay = 'soon'\n", ["line 2: delay", "\"soon\" is no duration"]),
+        ("depth = 3\ndelay = 'soon'\n", ["line 2: delay", "\"soon\" is not a duration"]),
         ("exclude = ['(']\n", ["'--exclude'", "unclosed group"]),
         ("depth =\n", ["line 1", "depth"]),
     ] {
@@ -178,8 +178,8 @@ fn a_bad_configuration_file_is_named_with_the_line() {
     assert!(refusal(&["crawl", "x.example", "--config", "/nonexistent.toml"]).contains("/nonexistent.toml"));
 }
 
-/// The example in `docs` holds every key that this version serves; what it gives as defaults are the defaults, and what
-/// it shows beside them can be used.
+/// The example in `docs` contains every key, its uncommented values are the defaults, and its commented values are
+/// valid.
 #[test]
 fn the_example_configuration_is_complete_and_true() {
     use argiope_core::rules::Config;

@@ -1,4 +1,4 @@
-//! `argiope crawl`, `fetch` and `demo`, as the built binary does them.
+//! `argiope crawl`, `fetch` and `demo` of the built binary.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -251,7 +251,7 @@ fn words_can_be_json_objects() {
     assert_eq!(of("skip").iter().map(|line| &line["reason"]).collect::<Vec<_>>(), ["host"]);
     let [summary] = of("summary")[..] else { panic!("one summary: {said:?}") };
     assert_eq!((&summary["reason"], &summary["statuses"]["404"]), (&"finished".into(), &1.into()));
-    // What is said is not recorded: that takes --log-skips.
+    // Printed links are not recorded without --log-skips.
     assert!(records(&output).iter().all(|record| record["type"] != "skip"));
     let plain = words(&run(&["crawl", &root, "-vv", "--fresh"]));
     assert!(plain.contains("not followed: "), "{plain}");

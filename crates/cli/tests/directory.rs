@@ -1,4 +1,4 @@
-//! The crawl directory from the command line: made, gone on with, refused, started over.
+//! The crawl directory from the command line: created, resumed, refused, started over.
 
 mod durable_kit;
 
@@ -46,7 +46,7 @@ fn a_higher_limit_goes_on_and_pages_are_counted_over_all_runs() {
     practice.check(&records);
     assert_eq!(runs(&records), 8, "two lines for each run");
     assert_eq!(records.last().expect("records")["reason"], "finished");
-    // Nothing was asked for twice; robots.txt was remembered too.
+    // Nothing was requested twice; robots.txt was stored too.
     assert!(practice.requests().values().all(|count| *count == 1));
     assert_eq!(practice.web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 1);
 }
@@ -136,7 +136,7 @@ fn an_output_of_somebody_else_is_refused_and_one_that_is_added_later_holds_the_r
     fs::remove_file(bench.path("p.jsonl")).expect("removed");
 
     bench.succeed(&["--max-pages", "10"]);
-    // A file that is gone cannot be gone on with.
+    // A crawl whose output file is missing cannot be resumed.
     fs::rename(bench.path("p.jsonl"), bench.path("first.jsonl")).expect("renamed");
     let said = bench.fail(1, &[]);
     assert!(said.contains("p.jsonl") && said.contains("missing"), "{said}");
@@ -171,7 +171,7 @@ fn more_fetches_than_files_slow_it_down_and_lose_nothing() {
     }
 }
 
-/// A host that wants to be left alone is left alone by the next run too; so is one that is asked only now and then.
+/// The next run obeys an earlier Retry-After, and an earlier Crawl-delay.
 #[test]
 fn manners_are_kept_from_run_to_run() {
     let busy = Response::status(503).header("Retry-After", "3600");
@@ -181,7 +181,7 @@ fn manners_are_kept_from_run_to_run() {
     let bench = Bench::new(&[root], &[]);
     let mut crawl = bench.spawn(&[]);
     assert!(web.wait_answered(2, PATIENCE), "robots.txt and the page were asked for");
-    // Until the answer was understood and noted.
+    // Wait until the response was processed and stored.
     let log = bench.path("d.crawl/log/000001.log");
     let noted = || fs::read(&log).is_ok_and(|bytes| bytes.windows(7).any(|part| part == b"\"rest\":"));
     assert!(poll(noted), "the rest is noted");
@@ -189,7 +189,7 @@ fn manners_are_kept_from_run_to_run() {
     wait(&mut crawl);
     let output = bench.run(&["--max-time", "1s"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(web.requests(), 2, "nobody was asked in the second run");
+    assert_eq!(web.requests(), 2, "the second run sent no request");
     let records = bench.records();
     assert_eq!(
         (records.last().expect("records")["reason"].as_str(), records[0]["type"].as_str()),

@@ -1,4 +1,4 @@
-//! When the disk is full, a folder is gone or a byte has changed: a clear word, exit code 1, and a crawl that goes on
+//! A full disk, a missing folder or a changed byte: a clear message, exit code 1, and a crawl that resumes
 //! once the cause is removed. Never a wrong result.
 
 mod durable_kit;
@@ -15,7 +15,7 @@ fn practice() -> Practice {
     Practice::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
 }
 
-/// The command in a shell that has set limits before.
+/// The command in a shell that sets resource limits first.
 fn limited(bench: &Bench, limits: &str) -> std::process::Output {
     let command = bench.command(&[]);
     let quoted = |text: &std::ffi::OsStr| format!("'{}'", text.to_string_lossy());
@@ -25,14 +25,14 @@ fn limited(bench: &Bench, limits: &str) -> std::process::Output {
     shell.output().expect("it runs")
 }
 
-/// Files may not grow beyond a limit, which is what a full disk looks like; each attempt has a little more room.
+/// A limit on the file size simulates a full disk; each attempt has a little more space.
 #[test]
 fn a_full_disk_ends_it_clearly_and_room_lets_it_go_on() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);
     let mut refused = 0;
     for blocks in [8, 20, 40, 80, 150, 220] {
-        // Blocks of 512 bytes. A signal comes with the error unless it is ignored.
+        // In blocks of 512 bytes. The error also raises a signal unless it is ignored.
         let output = limited(&bench, &format!("trap '' XFSZ; ulimit -f {blocks}"));
         if output.status.success() {
             break;
@@ -64,7 +64,7 @@ fn a_full_standard_output_ends_it_and_nothing_is_lost() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("standard output cannot be written"), "{said}");
-    // What could not be printed is in the directory all the same; the rest is fetched now, each page once.
+    // Records that could not be printed are in the directory; the remaining pages are fetched now, each once.
     bench.succeed(&[]);
     assert_eq!(practice.requests().len(), practice.expected.len());
     let requests = practice.web.requests();
@@ -84,7 +84,7 @@ fn a_folder_that_goes_away_is_noticed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("d.crawl") && said.contains("No such file"), "{said}");
-    // Put back, it goes on.
+    // After the folder is restored, the crawl resumes.
     fs::rename(bench.path("elsewhere"), bench.path("d.crawl")).expect("renamed");
     bench.succeed(&[]);
     practice.check(&bench.records());
@@ -101,7 +101,7 @@ fn records_that_are_removed_while_it_runs_are_missed() {
     assert!(gone.is_ok() && status.code() == Some(1), "{gone:?}, {status}");
 }
 
-/// A disk that really is full: a small file system in memory, which then gets more room.
+/// A disk that is really full: a small file system in memory, which is enlarged later.
 #[test]
 #[ignore = "needs mount"]
 fn a_small_file_system_fills_up_and_grows() {
@@ -126,7 +126,7 @@ fn a_small_file_system_fills_up_and_grows() {
     practice.check(&bench.records());
 }
 
-/// As a user whom permissions bind: nobody, where this one is not bound.
+/// Runs as a user to whom permissions apply: the user 65534 if the tests run as root.
 #[test]
 #[ignore = "needs setpriv"]
 fn a_folder_that_may_not_be_written_is_refused_by_name() {
@@ -139,14 +139,14 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     closed.into_iter().for_each(|(name, mode)| set(name, mode));
     let said = if fs::write(bench.path("d.crawl/probe"), "").is_ok() {
         fs::remove_file(bench.path("d.crawl/probe")).expect("removes");
-        // Nobody may look, and hold the lock, and run the program, and that is all.
+        // That user may read, hold the lock and run the program, but not write.
         set(".", 0o755);
         set("d.crawl/lock", 0o666);
         set("p.jsonl", 0o666);
         fs::copy(env!("CARGO_BIN_EXE_argiope"), bench.path("argiope")).expect("a copy");
-        let mut nobody = Command::new("setpriv");
-        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./argiope"]);
-        let output = nobody.args(bench.command(&[]).get_args()).current_dir(bench.folder.path()).output();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./argiope"]);
+        let output = command.args(bench.command(&[]).get_args()).current_dir(bench.folder.path()).output();
         let output = output.expect("setpriv runs");
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -159,7 +159,7 @@ fn a_folder_that_may_not_be_written_is_refused_by_name() {
     practice.check(&bench.records());
 }
 
-/// So short a crawl leaves none by itself.
+/// A crawl of this length writes no snapshot by itself.
 fn take_snapshot(directory: &Path) {
     let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
     let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
@@ -187,7 +187,7 @@ fn a_changed_byte_is_refused_by_name_or_put_right() {
             let output = bench.run(&limit);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             match output.status.code() {
-                // The snapshot is not needed, and what is torn at the end was never promised.
+                // The snapshot can be rebuilt, and an incomplete frame at the end was never acknowledged.
                 Some(0) => assert!(*name != "crawl.json", "{at}: {said}"),
                 Some(1) => assert!(said.contains("damaged") && said.contains(name), "{name} {at}: {said}"),
                 other => panic!("{other:?} {name} {at}: {said}"),
@@ -210,7 +210,7 @@ fn records_that_are_shorter_than_what_is_committed_are_refused() {
     fs::write(bench.path("p.jsonl"), &whole[..whole.len() - 10]).expect("written");
     let said = bench.fail(1, &[]);
     assert!(said.contains("p.jsonl is damaged"), "{said}");
-    // Longer is what a crash leaves.
+    // Files that are longer than recorded are a normal result of a crash.
     fs::write(bench.path("p.jsonl"), [&whole[..], b"{\"type\":\"pa"].concat()).expect("written");
     bench.succeed(&[]);
     practice.check(&bench.records());

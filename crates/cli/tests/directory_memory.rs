@@ -1,6 +1,6 @@
-//! `--max-memory`: very many addresses in little memory, as the kernel counts it.
+//! `--max-memory`: many URLs in little memory, as measured by the kernel.
 //!
-//! The short form offers some hundred thousand; with `ARGIOPE_LONG=1` it is ten million in 256 MB.
+//! The short form offers a few hundred thousand URLs; with `ARGIOPE_LONG=1` it is ten million in 256 MB.
 
 #![allow(clippy::print_stderr, reason = "it tells what it measured")]
 
@@ -11,14 +11,14 @@ use durable_kit::{Bench, is_long, poll};
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// The most memory that a process had so far, in bytes.
+/// The peak memory of a process, in bytes.
 fn peak(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// So many pages with so many links each, nearly all of them to other pages.
+/// A site with this number of pages and links per page; nearly all links lead to different pages.
 fn serve(pages: u32, links: u32) -> (argiope_practice::RunningWeb, String) {
     let site = Site::http("0.0.0.0:0").expect("a port");
     let plan = GraphPlan { hosts: 4, pages, links, cross: 100, size: 1_000, ..GraphPlan::default() };
@@ -51,7 +51,7 @@ fn very_many_addresses_fit_in_little_memory() {
     assert!(most > 0 && most < limit << 20, "{} MB", most >> 20);
 }
 
-/// Far too little memory: what is known and what is queued goes to the disk, and the crawl ends as it should.
+/// With far too little memory, known and queued URLs are written to disk, and the crawl finishes.
 #[test]
 fn where_memory_ends_the_crawl_goes_on_from_the_disk() {
     let (_web, root) = serve(800, 60);

@@ -1,4 +1,4 @@
-//! Going back to a finished crawl: what is new, changed, gone and the same.
+//! `--recrawl` of a finished crawl: new, changed, gone and unchanged pages.
 
 mod durable_kit;
 
@@ -42,7 +42,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     let root = site.url("/");
     let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
     let bench = Bench::new(&[root], &["--no-progress"]);
-    // With nothing to go back to, it is a crawl like any other.
+    // Without an earlier crawl, it is an ordinary crawl.
     bench.succeed(&["--recrawl"]);
     let first = bench.records();
     assert_eq!(pages(&first).len(), 7);
@@ -65,7 +65,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     ];
     assert_eq!(pages(second), expected.map(|(path, outcome)| (path.to_owned(), outcome.to_owned())));
     assert_eq!(second.last().expect("records")["changes"]["gone"], 1);
-    // What a 304 leaves out is known: the next time is conditional too.
+    // Validators that a 304 omits are kept: the next request is conditional too.
     let same = second.iter().find(|record| record["url"].as_str().is_some_and(|url| url.ends_with("/same")));
     let same = same.expect("a record");
     assert!(same["etag"].is_string() && same["digest"].is_string(), "{same}");
@@ -85,7 +85,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     asked.sort_unstable();
     assert_eq!(asked, ["/changed", "/dated", "/same"]);
 
-    // A page counts once, however often it was asked for: the latest round is told.
+    // A page counts once, with its latest round.
     let tell = |arguments: &[&str]| {
         let told =
             Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).current_dir(bench.folder.path()).output();
@@ -94,7 +94,7 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
     let report = tell(&["report", "d.crawl"]);
     assert!(report.contains(": 8 pages from"), "{report}");
     assert_eq!(tell(&["export", "d.crawl", "--format", "csv"]).lines().count(), 1 + 8);
-    // What was not modified is still a page.
+    // An unmodified page still counts as a page.
     let sitemap = tell(&["export", "d.crawl", "--format", "sitemap"]);
     for path in ["/same", "/dated", "/changed", "/new"] {
         assert!(sitemap.contains(&format!("{path}</loc>")), "{path} in {sitemap}");
@@ -172,7 +172,7 @@ fn the_report_at_the_end_is_of_the_whole_crawl() {
     assert!(whole.contains(&format!(": {all} pages from")), "{all} in {whole}");
 }
 
-/// A 304 may come with another tag: it is the one to ask with from then on. The digest stays that of the body.
+/// A 304 may have another ETag, which is used from then on. The digest stays that of the body.
 #[test]
 fn a_304_brings_new_validators_and_no_digest() {
     let again = Response::status(304).header("ETag", "\"v2\"");
@@ -206,7 +206,7 @@ fn a_recrawl_survives_kills_as_well() {
     let bench = Bench::new(&practice.roots, &["-q", "--per-host", "12"]);
     bench.succeed(&[]);
     let first = bench.records().len();
-    let mut dice = Dice(5);
+    let mut dice = Dice::new(5);
     for _ in 0..4 {
         let target = practice.web.requests() + dice.roll(60);
         let mut crawl = bench.spawn(&["--recrawl"]);
@@ -215,8 +215,8 @@ fn a_recrawl_survives_kills_as_well() {
         wait(&mut crawl);
     }
     bench.succeed(&["--recrawl"]);
-    // A kill may have come before the recrawl began, or the last run may have been the one that began it; it is never
-    // begun twice at once.
+    // A kill may come before the recrawl starts, or the last run may start it; two are never
+    // started at once.
     practice.check(&bench.records()[first..]);
     let changes = bench.records().last().expect("records")["changes"].clone();
     assert_eq!((changes["same"].as_u64(), changes["new"].as_u64()), (Some(300), Some(0)), "{changes}");

@@ -1,6 +1,6 @@
 //! Real sites: the documentation of Python, and with `ARGIOPE_LONG` that of OpenJDK and PostgreSQL, served by nginx,
-//! crawled by the built binary with default settings, and compared with what html5ever finds in the files. Where the
-//! packages are missing (nginx-light, python3-doc, openjdk-17-doc, postgresql-doc), this says so and proves nothing.
+//! crawled by the built binary with default settings, and compared with what html5ever finds in the files. Needs the
+//! packages nginx-light, python3-doc, openjdk-17-doc and postgresql-doc.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResu
 use serde_json::Value;
 use url::Url;
 
-/// What html5ever's tokenizer says a page leads to.
+/// The links of a page according to the tokenizer of html5ever.
 #[derive(Default)]
 struct Leads(RefCell<Vec<String>>);
 
@@ -51,7 +51,7 @@ fn leads_of(page: &str) -> Vec<String> {
     tokenizer.sink.0.take()
 }
 
-/// Every address that can be reached from the root, by the files alone.
+/// Every URL that can be reached from the root, computed from the files.
 fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::from([root.to_string()]);
     let mut todo = VecDeque::from([root.clone()]);
@@ -77,7 +77,7 @@ fn reachable(root: &Url, folder: &Path) -> BTreeSet<String> {
     found
 }
 
-/// One process, with no workers of its own that would outlive it: whoever ends it ends all of it.
+/// An nginx without worker processes, so that killing this process leaves none behind.
 struct Server(Child);
 
 impl Drop for Server {
@@ -112,7 +112,7 @@ fn serve(folder: &Path, state: &Path) -> Option<(Server, u16)> {
     Some((server, port))
 }
 
-/// The first folder below /usr/share/doc with this in its name that has a front page there.
+/// The first folder below /usr/share/doc whose name starts with this and that has a front page.
 fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir("/usr/share/doc").ok()?.flatten().map(|entry| entry.path()).collect();
@@ -121,7 +121,7 @@ fn documentation(package: &str, front: &str) -> Option<PathBuf> {
     folders.into_iter().filter(named).map(|folder| folder.join(front)).find(|html| html.join("index.html").exists())
 }
 
-/// Crawls a site with default settings: exactly what can be reached is recorded, each page once.
+/// Crawls a site with default settings and asserts that exactly the reachable pages are recorded, each once.
 fn crawl(package: &str, front: &str, at_least: usize) {
     let state = tempfile::tempdir().expect("a folder");
     let served =
@@ -160,6 +160,6 @@ fn exactly_the_pages_that_can_be_reached_are_recorded_once() {
 #[ignore = "needs long, nginx, postgresql-doc, openjdk-doc"]
 fn large_sites_are_crawled_whole() {
     crawl("postgresql-doc-", "html", 1_000);
-    // The front page of all is a refresh, which the oracle does not follow.
+    // The top-level front page is a refresh, which the oracle does not follow.
     crawl("openjdk-17-doc", "api", 10_000);
 }

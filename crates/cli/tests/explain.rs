@@ -123,7 +123,7 @@ fn a_directory_that_is_being_crawled_can_be_read() {
         .args(["crawl", &root, "-d", directory, "-q"])
         .spawn()
         .expect("the command was built");
-    // robots.txt, the root, the page that hangs: then the root's commit is on its way.
+    // robots.txt, the root, the page that hangs: then the commit with the root has started.
     assert!(web.wait_requests(3, Duration::from_secs(20)), "{:?}", web.log());
     let slow = format!("{}slow", root);
     let is_there = web.wait_until(Duration::from_secs(20), |_| {

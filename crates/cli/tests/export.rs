@@ -1,4 +1,4 @@
-//! A crawl from the command line, exported in every form, read by other people's programs.
+//! Exports of a crawl in every format, read by other programs.
 
 mod readers;
 
@@ -18,7 +18,7 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A site with a formula for a title, a redirect, a page that nobody should list, and a page that two others link to.
+/// A site with a formula for a title, a redirect, a page with noindex, and a page that two others link to.
 fn web() -> (RunningWeb, String) {
     let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title>{body}"));
     let site = Site::http("127.0.0.1:0").expect("a socket");

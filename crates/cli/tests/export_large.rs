@@ -6,7 +6,7 @@ use std::process::Command;
 use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 
-/// A directory as a crawl of so many pages leaves it.
+/// The crawl directory of a finished crawl with this number of pages.
 fn directory(path: &Path, pages: u32) {
     let disk::OpenedDirectory { mut frontier, mut writer, .. } =
         disk::open(path, &CrawlSettings::new(), usize::MAX).expect("a directory");
@@ -42,7 +42,7 @@ fn directory(path: &Path, pages: u32) {
     }
 }
 
-/// Runs an export that may use only so many kilobytes of memory.
+/// Runs an export with a limit on its memory, in kilobytes.
 fn export(folder: &Path, format: &str, file: &Path, kilobytes: u32) {
     let script = format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")

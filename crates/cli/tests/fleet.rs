@@ -1,7 +1,7 @@
 //! One crawl by several processes on a real Redis cluster: killed, paused, joined and interrupted.
 //!
-//! What happened is judged by the servers' logs and by the records, never by what the processes say. Every process names
-//! itself in a header, so that the log shows which one asked.
+//! The result is judged by the logs of the servers and by the records, not by the output of the processes. Every process sends
+//! its name in a header, so that the log shows which one sent a request.
 
 mod durable_kit;
 
@@ -96,15 +96,15 @@ impl Drop for Fleet {
     }
 }
 
-/// No process asked a host after another one had taken over, unless it took over again: by the server's log. How often
-/// hosts changed hands.
+/// Asserts by the log of the server that no process sent a request to a host after another one took it over, unless it took
+/// the host over again. Returns the number of changes of ownership.
 fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
     let log = practice.web.log();
     let named = |seen: &SeenRequest| {
         let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
         name.map(|(_, value)| value.clone())
     };
-    // A request for robots.txt has no headers of the user's; the pages on its connection have.
+    // A request for robots.txt has no user headers; the pages on its connection have.
     let connections: BTreeMap<u64, String> =
         log.iter().filter_map(|seen| Some((seen.connection, named(seen)?))).collect();
     let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
@@ -116,13 +116,13 @@ fn check_ownership(practice: &Practice, tolerated: usize) -> usize {
     let (mut changes, mut intruders) = (0, Vec::new());
     for (host, mut requests) in by_host {
         requests.sort();
-        // When each process asked this host last.
+        // The last request of each process to this host.
         let mut last: BTreeMap<&str, Duration> = BTreeMap::new();
         let mut owner = "";
         for (start, process) in &requests {
             if process != owner {
                 changes += usize::from(!owner.is_empty());
-                // A process that has lost a host gets it back when its next owner has died or left, which takes longer.
+                // A process that has lost a host gets it back only after the next owner died or left, which takes longer.
                 let since = last.get(owner).map(|last| start.saturating_sub(*last));
                 if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
                     intruders.push((host.clone(), process.clone()));
@@ -193,7 +193,7 @@ fn killed_processes_lose_nothing_and_write_nothing_twice() {
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&roots)).collect();
-    let mut dice = Dice(2);
+    let mut dice = Dice::new(2);
     for _ in 0..kills {
         let target = practice.web.requests() + 10 + dice.roll(60);
         practice.web.wait_requests(target, Duration::from_secs(10));
@@ -222,7 +222,7 @@ fn a_process_that_was_paused_past_its_lease_does_no_harm() {
     signal(&processes[0], Signal::CONT);
     fleet.finish(processes);
     practice.check(&fleet.records());
-    // A worker thread that was stopped between its look at the lease and its request may send that one.
+    // A worker thread that was stopped between its check of the lease and its request may still send that request.
     check_ownership(&practice, std::thread::available_parallelism().map_or(1, usize::from));
 }
 
@@ -288,7 +288,7 @@ fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
     fleet.finish(vec![second]);
     practice.check(&fleet.records());
     check_ownership(&practice, 0);
-    // What does not fit is refused by name.
+    // Conflicting settings are refused by name.
     for (more, words) in [
         (vec!["http://other.example/"], "its roots are"),
         (vec!["--depth", "3"], "--depth"),

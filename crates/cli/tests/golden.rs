@@ -1,6 +1,6 @@
-//! Crawl directories that were written by earlier versions: each can be read, reported, exported and gone on with.
+//! Crawl directories of earlier versions can be read, reported, exported and resumed.
 //!
-//! `golden/format-1` is a crawl of six addresses that was stopped with one of them queued. It is never written anew: a
+//! `golden/format-1` is a crawl of six URLs that was stopped with one of them queued. It is never regenerated: a
 //! later format gets a directory of its own beside it.
 
 use argiope_core::Frontier;

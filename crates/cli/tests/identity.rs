@@ -1,5 +1,5 @@
-//! Cookies, logins and proxies, as the built binary does them: from flags, files and the environment; and that none of
-//! them is left behind anywhere.
+//! Cookies, logins and proxies of the built binary, from flags, files and the environment; no secret is
+//! written anywhere.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -36,7 +36,7 @@ fn header(seen: &SeenRequest, name: &str) -> Option<String> {
     seen.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
 }
 
-/// What a header said in all requests for pages, in order.
+/// The values of a header in all requests for pages, in order.
 fn said(web: &RunningWeb, name: &str) -> Vec<Option<String>> {
     web.log().iter().filter(|seen| seen.path != "/robots.txt").map(|seen| header(seen, name)).collect()
 }
@@ -115,7 +115,7 @@ fn secrets_are_sent_and_left_nowhere() {
     for (place, bytes) in left {
         let text = String::from_utf8_lossy(&bytes);
         for secret in ["header-secret", "token-secret", "proxy-secret", "cookie-secret", "link-secret", "bWU6"] {
-            // What a page says is archived as it says it.
+            // The contents of a page are archived unchanged.
             let is_theirs = secret == "link-secret" && place.ends_with(".gz");
             assert!(is_theirs || !text.contains(secret), "{secret} in {place}");
         }
@@ -159,7 +159,7 @@ fn the_environment_names_proxies() {
     assert_eq!(asked(&|command| command.env("http_proxy", &place), &root), (1, 1));
     assert_eq!(asked(&|command| command.env("ALL_PROXY", &place), &root), (1, 1));
     assert_eq!(asked(&|command| command.args(["--proxy", &place]), &root), (1, 1));
-    // Not what a web server would call a request's own header, not against an exception, not for this machine.
+    // Not from HTTP_PROXY (which a request header could set in CGI), not for exceptions, not for the local host.
     assert_eq!(asked(&|command| command.env("HTTP_PROXY", &place), &own), (0, 1));
     assert_eq!(asked(&|command| command.env("all_proxy", &place).env("no_proxy", "far.example"), &root), (0, 0));
     assert_eq!(asked(&|command| command.env("all_proxy", &place), &own), (0, 1));

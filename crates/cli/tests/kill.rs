@@ -1,7 +1,7 @@
-//! Killed at random moments, again and again: nothing lost, nothing twice, on every engine.
+//! A crawl that is killed repeatedly at random moments loses and repeats nothing, on every engine.
 //!
 //! The site is a pure function of its plan, so an oracle knows every record; the server counts every request. The short
-//! form runs always, five hundred kills with `ARGIOPE_LONG=1`.
+//! form always runs; with `ARGIOPE_LONG=1` there are five hundred kills.
 
 mod durable_kit;
 
@@ -11,7 +11,7 @@ use argiope_practice::GraphPlan;
 use durable_kit::{Bench, Dice, PATIENCE, Practice, is_long, signal, wait};
 use rustix::process::Signal;
 
-/// Kills a crawl so many times, lets it finish, and checks everything.
+/// Kills a crawl `kills` times, lets it finish, and checks everything.
 fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
     let hosts = 5;
     let pages = u32::try_from(kills * 24).expect("few kills");
@@ -28,11 +28,11 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
     };
     let practice = Practice::serve(plan);
     let bench = Bench::new(&practice.roots, &["--engine", engine]);
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let mut killed = 0;
     while killed < kills {
-        // The moment is counted in requests, not in time: a fast machine must not be done before it was killed often
-        // enough. Once in five times it comes before the first request; the last few milliseconds are chance.
+        // The moment is counted in requests, not in time, so that the crawl is not finished before it was killed often
+        // enough on a fast machine. One kill in five comes before the first request; the last milliseconds are random.
         let target = practice.web.requests() + dice.roll(120).saturating_sub(24);
         let mut crawl = bench.spawn(&[]);
         practice.wait_for(target, &mut crawl);
@@ -51,14 +51,14 @@ fn kill_and_go_on(engine: &str, kills: u64, seed: u64) {
     let begin = Instant::now();
     let mut crawl = bench.spawn(&[]);
     if practice.web.wait_requests(before + 1, Duration::from_secs(5)) {
-        // The aim is well under a second; the bound is for a machine that has other things to do.
+        // The goal is well under a second; the bound allows for a busy machine.
         assert!(begin.elapsed() < Duration::from_secs(5), "back at work after {:?}", begin.elapsed());
     }
     assert!(wait(&mut crawl).success());
     practice.check(&bench.records());
     let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
     assert!(most.1 <= 1 + killed, "{} was asked for {} times in {killed} kills", most.0, most.1);
-    // Once more: it is finished, and nothing is added.
+    // Another run finds the crawl finished and adds nothing.
     let (records, requests) = (bench.records().len(), practice.web.requests());
     bench.succeed(&[]);
     assert_eq!((bench.records().len(), practice.web.requests()), (records, requests));
@@ -95,7 +95,7 @@ mod uring {
     }
 }
 
-/// One signal drains, two leave at once; either way the same command goes on.
+/// One signal drains the crawl, two end it at once; in both cases the same command resumes.
 #[test]
 fn signals_at_random_moments_lose_nothing() {
     let practice = Practice::serve(GraphPlan {
@@ -106,12 +106,12 @@ fn signals_at_random_moments_lose_nothing() {
         ..GraphPlan::default()
     });
     let bench = Bench::new(&practice.roots, &["--per-host", "3"]);
-    let mut dice = Dice(9);
+    let mut dice = Dice::new(9);
     let mut interrupted = 0;
     for round in 0..if is_long() { 60 } else { 8 } {
         let (first, code) = if round % 2 == 0 { (Signal::INT, 130) } else { (Signal::TERM, 143) };
         let mut crawl = bench.spawn(&[]);
-        // It must be listening already: before that a signal is simply the end of the process.
+        // Wait until the signal handler is installed: before that a signal kills the process.
         practice.wait_for(practice.web.requests() + 1 + dice.roll(30), &mut crawl);
         signal(&crawl, first);
         let begin = Instant::now();
@@ -120,7 +120,7 @@ fn signals_at_random_moments_lose_nothing() {
             signal(&crawl, first);
         }
         let status = wait(&mut crawl);
-        // What is under way takes 60 ms at most.
+        // Requests in flight take at most 60 ms.
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         if status.success() {
             break;

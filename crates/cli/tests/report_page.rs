@@ -60,12 +60,12 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     argiope(folder.path(), &["report", "d.crawl", "--html", "r.html"]);
     browser.open(&format!("file://{}/r.html", folder.path().display()));
     assert_eq!(browser.run("return document.querySelectorAll('svg').length > 5"), true);
-    // A number leads to its URLs: the closed list opens.
+    // A click on a number opens the list of its URLs.
     browser.click(".tiles a");
     browser.wait(
         "location.hash.startsWith('#g') && document.getElementById(location.hash.slice(1)).closest('details').open",
     );
-    // Sorting by numbers, not by their letters.
+    // Numbers are sorted by value, not as text.
     let first = "document.querySelector('table[aria-label=Sections] tbody tr td:nth-child(2)').dataset.v";
     let sort = "document.querySelector('table[aria-label=Sections] th:nth-child(2) button').click()";
     browser.run(sort);

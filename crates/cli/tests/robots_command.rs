@@ -108,7 +108,7 @@ fn bad_input_is_refused() {
     assert!(refusal(&["-"]).contains("<URL>"));
 }
 
-/// Files that nobody wrote in good faith: read in a moment, and what is understood is obeyed.
+/// Malicious files are parsed quickly, and the rules that can be read are obeyed.
 #[test]
 fn hostile_files_are_read() {
     let folder = tempfile::tempdir().expect("a folder");

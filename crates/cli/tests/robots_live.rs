@@ -1,6 +1,6 @@
-//! The 22 points of RFC 9309 from live crawls: one practice site each, judged by what the server saw.
+//! The 22 points of RFC 9309 in live crawls, one practice site each, judged by the requests that the server saw.
 //!
-//! The names are those of docs/conformance.md. R20, a copy not older than a day, needs days: it is shown in virtual time.
+//! The names are those of docs/conformance.md. R20 (a copy is at most a day old) is tested in virtual time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,14 +18,14 @@ fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
     sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
-/// Settings that obey.
+/// Settings that obey robots.txt.
 fn obeying(root: &str) -> Config {
     let mut config = config(EngineName::Tokio, &[root]);
     config.robots = RobotsPolicy::Obey;
     config
 }
 
-/// Which of these links a crawl asks for, where robots.txt answers so.
+/// Which of these links a crawl requests with this robots.txt.
 fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
     let site = site("127.6.0.1")
         .page("/robots.txt", robots)
@@ -39,7 +39,7 @@ fn asked_of(robots: Response, links: &[&str]) -> BTreeSet<String> {
     log.into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt" && path != "/").collect()
 }
 
-/// Of the links, exactly these are asked for.
+/// Asserts that exactly these links are requested.
 #[track_caller]
 fn expect(robots: &str, links: &[&str], asked: &[&str]) {
     let expected: BTreeSet<String> = asked.iter().map(|path| (*path).to_owned()).collect();
@@ -225,7 +225,7 @@ fn r17_a_file_that_is_not_there_allows() {
 
 #[test]
 fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
-    // What is asked meanwhile waits: when the file can be had, its rules hold.
+    // Links wait until the file can be fetched; then its rules apply.
     for failure in [Response::status(503), Response::status(429), Response::reset(), Response::close()] {
         let site = site("127.6.0.18")
             .fail_times("/robots.txt", 2, failure, Response::text("User-agent: *\nDisallow: /a\n"))
@@ -237,7 +237,7 @@ fn r18_a_file_that_cannot_be_had_forbids_and_is_waited_for() {
         let paths: Vec<String> = web.log().into_iter().map(|seen| seen.path).collect();
         assert_eq!(paths, ["/robots.txt", "/robots.txt", "/robots.txt", "/", "/b"]);
     }
-    // When the tries are over, everything ends: an answer as `robots`, none as what it was.
+    // After the last attempt every link ends: with `robots` if there was a response, otherwise with the failure.
     let cut = Response::text("User-agent: *\nDisallow: /a\n").truncate_at(10).close_after();
     for (failure, expected) in [
         (Response::status(500), (Outcome::Robots, Some(ErrorKind::RobotsUnreachable))),
@@ -288,7 +288,7 @@ fn r21_half_a_megabyte_is_read_and_a_cut_line_is_dropped() {
     robots.push_str(last);
     let missing = LIMIT - robots.len() - "Disallow: /b".len();
     robots.push_str(&format!("#{}\n", "x".repeat(missing - 2)));
-    // The limit cuts this line to `Disallow: /b`, which forbids more than it says.
+    // The limit truncates this line to `Disallow: /b`, which disallows more than the full line.
     robots.push_str("Disallow: /bcd\n");
     robots.push_str("Disallow: /\n".repeat(10_000).as_str());
     expect(&robots, &["/a", "/b", "/c"], &["/b", "/c"]);
@@ -309,7 +309,7 @@ fn r22_no_file_is_trusted() {
     assert_eq!(asked_of(huge, &["/a", "/b"]), BTreeSet::from(["/b".to_owned()]), "larger than any page may be");
 }
 
-/// A private address is refused behind a redirect of robots.txt as anywhere else.
+/// A redirect of robots.txt to a private address is refused.
 #[test]
 fn a_redirect_of_robots_txt_opens_no_door() {
     let secret = site("127.6.1.23").fallback(Response::text("User-agent: *\nAllow: /\n"));

@@ -1,4 +1,4 @@
-//! What pages, headers and sitemaps ask for and lead to, from live crawls: judged by what the server saw.
+//! Directives and links of pages, headers and sitemaps in live crawls, judged by the requests that the server saw.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
     sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
-/// Crawls from the front page of a site; what was crawled, and all that the server was asked for besides it.
+/// Crawls a site from its front page; returns the crawled pages and all other requests that the server saw.
 fn crawl_site(site: Site, change: impl FnOnce(&mut Config)) -> (Crawled, BTreeSet<String>) {
     let root = site.url("/");
     let web = serve([site]);
@@ -31,7 +31,7 @@ fn set(paths: &[&str]) -> BTreeSet<String> {
     paths.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// What is asked for when the front page answers so.
+/// The requests of a crawl with this front page.
 fn asked_from(front: Response, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
     crawl_site(site().page("/", front), change).1
 }
@@ -73,7 +73,7 @@ fn what_a_page_says_of_itself_is_recorded() {
     assert_eq!(record["hreflang"].as_object().map(serde_json::Map::len), Some(2));
 }
 
-/// Every place that an address can stand in, and whether it is followed: by default, with `--assets`, or never.
+/// Every element that can contain a URL, and whether it is followed: by default, with `--assets`, or never.
 #[test]
 fn links_of_every_kind() {
     let front = Response::html(
@@ -125,7 +125,7 @@ fn xhtml_atom_and_rss_have_links_too() {
     assert!(asked.is_superset(&set(&["/x", "/y", "/e"])), "{asked:?}");
 }
 
-/// Queries are encoded as the page is; paths always as UTF-8.
+/// Queries are encoded in the charset of the page, paths always as UTF-8.
 #[test]
 fn charsets_show_in_queries() {
     let page = "<a href='/ü?ü=\u{20ac}'>x</a><title>ü</title>";
@@ -146,7 +146,7 @@ fn charsets_show_in_queries() {
         assert_eq!(crawled.pages[0].findings.charset, Some(charset));
         assert_eq!(crawled.pages[0].findings.title.as_deref(), Some("ü"));
     }
-    // A byte order mark wins over what is declared, and what a charset lacks becomes a reference.
+    // A byte order mark overrides the declaration, and characters that a charset lacks become references.
     let marked = [&b"\xef\xbb\xbf"[..], page.as_bytes()].concat();
     assert_eq!(asked_from(Response::html(marked).charset("shift_jis"), |_| ()), set(&["/%C3%BC?%C3%BC=%E2%82%AC"]));
     let greek = Response::html("<a href='/?\u{3b1}\u{20ac}'>x</a>".as_bytes()).charset("utf-8");
@@ -175,7 +175,7 @@ fn parameters_are_taken_out_where_that_is_asked_for() {
     let whole = [&links[..], &["/s?utm_medium=y&k=v", "/r?sid=7"], &aside].concat();
     assert_eq!(crawl_site(site(), obey).1, set(&whole));
     let (crawled, asked) = crawl_site(site(), strip);
-    // A redirect's target stays as it is: a host that insists on a session would send us in a circle.
+    // Redirect targets are not changed: a host that insists on a session id would cause a loop.
     assert_eq!(asked, set(&[&["/p?a=1", "/q", "/s?k=v", "/r?sid=7"][..], &aside].concat()));
     let front = crawled.pages.iter().find(|visit| visit.link.url.path() == "/").expect("the front page");
     assert_eq!(front.findings.links, 2);
@@ -208,7 +208,7 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
     let rss = format!("<rss><channel><item><link>{}</link></item></channel></rss>", url("/3"));
     let atom = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link href='/4'/></entry></feed>";
     let text = format!("{}\n{}\n", url("/5"), url("/6"));
-    // As a content coding, and as a file that is gzip by its bytes, whatever it is called: `/7`.
+    // With a content coding, and as a gzip file of any name (`/7`).
     let coded = Response::bytes(set_text.as_bytes()).gzip();
     let packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xd3\x37\xe7\x02\x00\xe5\x91\x82\xbc\x03\x00\x00\x00";
     let site = site
@@ -281,7 +281,7 @@ fn bad_sitemaps_give_what_came_before_their_fault_and_say_so() {
     assert!(asked.contains("/level2") && !asked.contains("/level3"), "nested no deeper than that: {asked:?}");
 }
 
-/// A sitemap may be larger than pages may be, up to what the protocol allows.
+/// A sitemap may exceed the size limit of pages, up to the limit of the protocol.
 #[test]
 fn large_sitemaps_are_read_whole() {
     let site = site();

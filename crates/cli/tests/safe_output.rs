@@ -1,4 +1,4 @@
-//! Files without following links, bad identities in words, and what `fetch` shows, as the built binary does them.
+//! Output files without following symbolic links, messages about bad certificates, and the output of `fetch`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,7 +45,7 @@ fn no_file_is_written_through_a_link() {
     assert_eq!(fs::read_to_string(at("precious")).expect("there"), "precious");
     assert!(fs::read_to_string(at("page.html")).expect("there").starts_with("<!doctype html>"));
     assert!(!at("table.csv").is_symlink());
-    // What is no file can be written to by any name it has.
+    // A device or a pipe may be written to under any of its names.
     let output = run(folder.path(), &["report", "e", "--html", "/dev/stdout"]);
     assert!(output.stdout.starts_with(b"<!doctype html>"));
 }
@@ -79,7 +79,7 @@ fn an_identity_that_is_none_is_named_by_its_file() {
     );
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "junk.pem"]);
     assert!(words(&output).contains("no certificate in PEM"), "{}", words(&output));
-    // PEM, and yet no certificate.
+    // PEM, but not a certificate.
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     fs::write(folder.path().join("hollow.pem"), hollow).expect("written");
     let output = run(folder.path(), &["fetch", "https://127.0.0.1:1/", "--ca-cert", "hollow.pem"]);

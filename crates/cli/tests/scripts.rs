@@ -1,4 +1,4 @@
-//! What a script sees: exit codes that describe the crawl directory, and standard output that is closed or full.
+//! The command in scripts: exit codes that describe the crawl directory, and standard output that is closed or full.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn roots_that_all_failed_are_exit_code_4_and_queued_again() {
     let _web = serve(site);
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(0), "{}", messages(&output));
-    // One record a URL in every view, the last one.
+    // Every view has one record per URL, the latest.
     let export =
         argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
     let text = String::from_utf8(export.stdout).expect("UTF-8");

@@ -72,7 +72,7 @@ fn pauses_and_resumes(engine: &str) {
     obeys(&bench, &["pace", "gentle"]);
     let now = status(&bench);
     assert_eq!((&now["pace"], now["rate"].as_f64()), (&"gentle".into(), Some(40.0)), "{now}");
-    // One host is out from now on: what is queued of it is not asked for any more.
+    // From now on one host is excluded: its queued URLs are not requested any more.
     let host_of = |url: &str| url.trim_start_matches("http://").split(':').next().expect("a host").to_owned();
     let first = host_of(&practice.roots[0]);
     let host = practice.expected.keys().map(|url| host_of(url)).find(|host| *host != first).expect("another host");
@@ -132,7 +132,7 @@ fn changes_are_durable_and_a_pause_is_not() {
     obeys(&bench, &["stop"]);
     assert!(wait(&mut crawl).success());
 
-    // What the command line says anew wins over a change to what it said before.
+    // A new value on the command line overrides a change that was made to the old value.
     let mut crawl = bench.spawn(&["--rate", "50/s"]);
     reached(&bench, &mut crawl);
     assert_eq!(status(&bench)["rate"].as_f64(), Some(50.0));

@@ -1,4 +1,4 @@
-//! The archive of a crawl: read back by a reader of our own, checked with warcio, replayed with pywb.
+//! The archive of a crawl: read by our own reader, checked with warcio, replayed with pywb.
 
 mod readers;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const LIMIT: u64 = 40_000;
 const SAME: &str = "<title>Twins</title><p>Two addresses, one page.";
 
-/// Every way in which an answer can come.
+/// Responses with every kind of framing and coding.
 fn web() -> (RunningWeb, Vec<String>) {
     let paths = [
         "/chunked",
@@ -87,7 +87,7 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// Fields and block of the record at a place of the archive.
+/// Fields and block of the record at a position of the archive.
 fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<String, String>, Vec<u8>) {
     let file = &archive[place["file"].as_str().expect("a file")];
     let number = |name: &str| usize::try_from(place[name].as_u64().expect("a number")).expect("small");
@@ -107,7 +107,7 @@ fn record_at(archive: &BTreeMap<String, Vec<u8>>, place: &Value) -> (BTreeMap<St
 #[test]
 fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
     let (crawled, roots) = crawl();
-    // The same page is on two hosts: whoever came first has the payload, the other one is a revisit.
+    // Two hosts have the same page: the first response holds the payload, the second is a revisit record.
     let find = |path: &str| {
         let urls: Vec<String> = roots.iter().map(|root| format!("{}{path}", root.trim_end_matches('/'))).collect();
         let lines = crawled.lines.iter().filter(|line| urls.iter().any(|url| line["url"] == url.as_str()));
@@ -133,7 +133,7 @@ fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
     let (fields, _, line) = find("/cut");
     assert_eq!((&*fields["WARC-Truncated"], &line["truncated"]), ("disconnect", &json!("disconnect")));
     let (_, block, _) = find("/interim");
-    assert!(block.starts_with(b"HTTP/1.1 200 "), "the hint is no part of the answer");
+    assert!(block.starts_with(b"HTTP/1.1 200 "), "the early hint is not part of the response");
     let (_, block, _) = find("/folded");
     assert_eq!(block, "HTTP/1.1 200 OK\nX-Folded: one\n  two\nX-Bytes: \u{e9}\ncontent-length: 2\n\nok".as_bytes());
     let (_, block, line) = find("/flaky");
@@ -144,7 +144,7 @@ fn every_answer_that_a_record_speaks_of_is_in_the_archive_as_it_came() {
     find("/map.xml");
     let (_, block, _) = find("/redirect");
     assert!(block.starts_with(b"HTTP/1.1 301 "));
-    // Four twins on two hosts: whoever came first has the payload.
+    // Four identical pages on two hosts: only the first record holds the payload.
     let twins: Vec<String> = ["/twin-1", "/twin-2"]
         .iter()
         .flat_map(|path| roots.iter().map(move |root| format!("{}{path}", root.trim_end_matches('/'))))
@@ -169,12 +169,12 @@ fn warcio_checks_it_and_pywb_replays_it() {
     readers::run("replay.py", &[&folder.path().join("archive"), Path::new(&expected)]);
 }
 
-/// What a replay must show, from the records alone.
+/// The expected replay, derived from the records.
 fn expectations(lines: &[Value]) -> Vec<Value> {
     let pages = lines.iter().filter(|line| line["type"] == "page" && line["outcome"] != "robots");
     pages
         .map(|line| {
-            // A body that is not whole, or cannot be decoded, has no digest that a replay could show.
+            // An incomplete or undecodable body has no digest that a replay could match.
             let digest = line["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
             let whole = line["truncated"].is_null() && line["error"].is_null() && line["outcome"] != "redirect";
             json!({"url": line["url"], "status": line["status"], "sha256": digest.filter(|_| whole)})

@@ -1,5 +1,5 @@
-//! A crawl with an archive, killed at random moments: every record of the archive is whole, every page is in it once,
-//! where its record says.
+//! A crawl with an archive, killed at random moments: every record of the archive is complete, and every page is in it once,
+//! at the position that its record names.
 
 mod durable_kit;
 mod readers;
@@ -30,7 +30,7 @@ fn an_archive_survives_random_kills() {
     };
     let practice = Practice::serve(plan);
     let bench = Bench::new(&practice.roots, &["--warc"]);
-    let mut dice = Dice(9);
+    let mut dice = Dice::new(9);
     let mut killed = 0;
     for _ in 0..kills {
         let target = practice.web.requests() + dice.roll(100);
@@ -67,7 +67,7 @@ fn an_archive_survives_random_kills() {
     readers::run("replay.py", &[&directory.join("archive"), &nothing]);
 }
 
-/// Name, offset, type and address of every record of the archive, all of it read to the last byte.
+/// File name, offset, type and URL of every record of the archive, which is read completely.
 fn members(archive: &Path) -> Vec<(String, u64, String, String)> {
     let mut names: Vec<_> =
         std::fs::read_dir(archive).expect("an archive").map(|entry| entry.expect("a file").file_name()).collect();

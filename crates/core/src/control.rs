@@ -1,10 +1,11 @@
-//! [`Control`]: a change that a person makes to a running crawl.
+//! [`Control`]: a change that a person makes to a running crawl, and [`CrawlSource`]: the crawl as its viewers see it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{Pace, Rate};
+use crate::status::Status;
 
 /// A change to a running crawl, from `argiope ctl` or the dashboard.
 ///
@@ -32,6 +33,23 @@ pub enum Control {
     ExcludeHost {
         host: String,
     },
+}
+
+/// A crawl that is watched and controlled: by the dashboard, or through the control socket of its directory.
+///
+/// Methods may block for a moment.
+pub trait CrawlSource: Send + Sync + 'static {
+    /// The state of the crawl; none if it is not running.
+    fn status(&self) -> Option<Status>;
+
+    /// Makes a change. The text of an error is for people.
+    fn control(&self, control: Control) -> Result<(), String>;
+
+    /// Why a URL was or was not fetched, as text for people.
+    fn explain(&self, url: &str) -> Result<String, String>;
+
+    /// The report so far, as a complete HTML page.
+    fn report(&self) -> Result<String, String>;
 }
 
 /// Whether a change was made.

@@ -1,4 +1,4 @@
-//! [`Lease`]: until when requests may be started, where another thread must renew that right.
+//! [`Lease`]: the time until which requests may be started; another thread renews it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

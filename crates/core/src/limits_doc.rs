@@ -1,4 +1,4 @@
-//! Holds `docs/limits.md` to the code: every default in its tables is one that the code has.
+//! Compares the defaults in the tables of `docs/limits.md` with the code.
 
 use std::time::Duration;
 
@@ -23,15 +23,15 @@ fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs())
 }
 
-/// What the code says, under the names that the page uses.
+/// The values of the code, by the names on the page.
 fn defaults() -> Vec<(&'static str, String)> {
     let (limits, config) = (Limits::default(), Config::default());
     let compiled = Config { roots: vec!["http://h/".into()], ..Config::default() }.compile(0).expect("the defaults");
-    assert_eq!(*compiled.limits, limits, "settings that nobody made give the limits that the page speaks of");
+    assert_eq!(*compiled.limits, limits, "the default settings give the default limits");
     vec![
         ("response head", bytes(limits.max_head as u64)),
         ("header fields", limits.max_headers.to_string()),
-        ("interim answers (1xx)", limits.max_1xx.to_string()),
+        ("interim responses (1xx)", limits.max_1xx.to_string()),
         ("chunk extensions of a body", bytes(limits.max_extensions.into())),
         ("trailer fields of a body", bytes(limits.max_trailers.into())),
         ("body on the wire", bytes(limits.max_wire)),
@@ -45,14 +45,14 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("redirects in a row", config.max_redirects.to_string()),
         ("attempts at a URL", config.max_tries.to_string()),
         ("Retry-After that is obeyed", seconds(retry::LONGEST_RETRY_AFTER)),
-        ("finding the address; connecting; TLS: each", seconds(limits.connect)),
-        ("a head that is not whole, a body that does not move", seconds(limits.idle)),
+        ("DNS lookup, connecting, TLS handshake: each", seconds(limits.connect)),
+        ("an incomplete head, a body without progress", seconds(limits.idle)),
         ("lowest rate of a body", format!("{} bytes/s", limits.min_rate)),
         ("a whole fetch", seconds(limits.total)),
         ("Crawl-delay that is obeyed", seconds(config.max_crawl_delay.0)),
         ("URL", bytes(config.max_url as u64)),
         ("links of a page", config.max_links.to_string()),
-        ("addresses of a page, all together", bytes(follow::MAX_FOLLOW_BYTES as u64)),
+        ("URLs of a page, total", bytes(follow::MAX_FOLLOW_BYTES as u64)),
         ("one tag", bytes(examine::tokenizer::MAX_TAG as u64)),
         ("attributes of a tag", fetch::MAX_ATTRIBUTES.to_string()),
         ("title", bytes(examine::MAX_TITLE as u64)),
@@ -61,7 +61,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("robots.txt", bytes(robots::MAX_ROBOTS_BYTES as u64)),
         ("one line of it", bytes(robots::MAX_LINE as u64)),
         ("redirects of robots.txt", workbench::ROBOTS_REDIRECTS.to_string()),
-        ("octets that one judgement may compare", bytes(robots::MAX_MATCH_WORK as u64)),
+        ("bytes compared for one verdict", bytes(robots::MAX_MATCH_WORK as u64)),
         ("origins of a host whose rules are held", lane::MOST_ORIGINS.to_string()),
         ("rules of all hosts in memory", bytes(workbench::ROBOTS_ROOM as u64)),
         ("hosts without work that are held", workbench::IDLE_LANES.to_string()),
@@ -70,13 +70,13 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("nesting of sitemap indexes", keeper::SITEMAP_DEPTH.to_string()),
         ("name and value of a cookie", bytes(cookies::MAX_COOKIE as u64)),
         ("an attribute of a cookie", bytes(cookies::MAX_ATTRIBUTE as u64)),
-        ("`Set-Cookie` lines of an answer", cookies::MAX_PER_RESPONSE.to_string()),
+        ("`Set-Cookie` lines of a response", cookies::MAX_PER_RESPONSE.to_string()),
         ("cookies of a domain", cookies::MAX_PER_DOMAIN.to_string()),
         ("cookies of a registrable domain", cookies::MAX_PER_SITE.to_string()),
         ("all cookies", bytes(cookies::MAX_JAR_BYTES as u64)),
         ("`Cookie` header", bytes(cookies::MAX_HEADER as u64)),
         ("life of a cookie", format!("{} days", cookies::MAX_LIFETIME / 86_400)),
-        ("answer of a proxy to `CONNECT`", bytes(MAX_PROXY_HEAD as u64)),
+        ("reply of a proxy to `CONNECT`", bytes(MAX_PROXY_HEAD as u64)),
         ("fetches in flight", config.concurrency.to_string()),
         ("bodies and sitemaps that are held", bytes(rules::HELD_BODIES)),
         ("pages, bytes, time, depth", {
@@ -101,13 +101,13 @@ fn the_page_says_what_the_code_does() {
         assert_eq!(said, Some(default), "{name}");
     }
     let unknown: Vec<_> = rows.iter().filter(|(row, _)| !defaults.iter().any(|(name, _)| name == row)).collect();
-    assert!(unknown.is_empty(), "rows that nothing holds to the code: {unknown:?}");
+    assert!(unknown.is_empty(), "rows without a value in the code: {unknown:?}");
 }
 
 #[test]
 fn the_settings_that_it_names_are_there() {
     for setting in PAGE.split('`').filter_map(|word| word.strip_prefix("--")) {
         let known = Config::keys().contains(&setting) || setting == "speed-limit";
-        assert!(known, "--{setting} is no setting");
+        assert!(known, "--{setting} is not a setting");
     }
 }

@@ -129,7 +129,7 @@ pub type Headers = Vec<(Box<str>, Box<str>)>;
 pub struct Rejected {
     pub rule: ScopeRule,
     pub count: u32,
-    /// The first of them; the beginning of it where it is very long.
+    /// The first of them, truncated if it is very long.
     pub example: Box<str>,
 }
 
@@ -138,27 +138,27 @@ pub struct Rejected {
 pub struct Wire {
     pub request: Vec<u8>,
     pub response: Vec<u8>,
-    /// So many bytes of it are its head; 0 where none came to an end.
+    /// Length of its head in bytes; 0 if the head is incomplete.
     pub head: usize,
-    /// What TLS agreed on, where there was TLS and its handshake came to an end.
+    /// The negotiated TLS parameters, if a handshake was completed.
     pub tls_info: Option<crate::http::conn::TlsInfo>,
-    /// Their share of the budget for bodies, given back when they are dropped.
+    /// Their share of the budget for bodies, released on drop.
     pub held: crate::budget::Held,
 }
 
 impl Wire {
-    /// The answer's head, and what came after it. Where its lines end is the parser's knowledge, not to be guessed again.
+    /// The head of the response and the bytes after it, as split by the parser.
     pub fn parts(&self) -> (&[u8], &[u8]) {
         self.response.split_at_checked(self.head).unwrap_or((&self.response, &[]))
     }
 }
 
-/// What an errand brought.
+/// The result of an errand.
 #[derive(Debug)]
 pub enum Errand {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
-    /// A sitemap, read, and its share of the budget for what is held.
+    /// A parsed sitemap and its share of the memory budget.
     Sitemap(crate::page::sitemap::Sitemap, crate::budget::Held),
 }
 
@@ -168,19 +168,19 @@ pub struct Timings {
     pub dns: Option<Duration>,
     pub connect: Option<Duration>,
     pub tls: Option<Duration>,
-    /// From the start of the fetch to the first byte of the answer.
+    /// From the start of the fetch to the first byte of the response.
     pub ttfb: Option<Duration>,
     pub total: Option<Duration>,
 }
 
-/// What was wrong with an answer that could be read nevertheless.
+/// Defects of a response that could be read nevertheless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Odd {
     /// The body was labelled with a coding and was plain text, or the label does not name a coding.
     pub coding_label: bool,
     /// There were bytes after the end of the coded stream; they were ignored.
     pub coding_garbage: bool,
-    /// The charset that was declared is none.
+    /// The declared charset is unknown.
     pub charset_unknown: bool,
     /// Links that are longer than `--max-url` were left out.
     pub url_too_long: bool,
@@ -206,7 +206,7 @@ impl Odd {
 }
 
 impl Facts {
-    /// Facts about an exchange that ended at `now` and of which nothing else is known.
+    /// The facts of an exchange that ended at `now`, without further details.
     pub fn bare(outcome: Outcome, now: Time) -> Self {
         Self {
             outcome,

@@ -1,4 +1,4 @@
-//! Answers of HTTP/1.1, byte by byte: what a server sends on the left, what comes of it on the right.
+//! HTTP/1.1 responses and their results.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use argiope_core::Truncated::{self, Disconnect, Length, Time};
 use argiope_core::http::conn::Limits;
 use conn_kit::*;
 
-/// An answer and what it must come to.
+/// A response and its expected result.
 struct Case {
     name: &'static str,
     answer: &'static str,
@@ -24,22 +24,22 @@ struct Case {
     reusable: bool,
 }
 
-/// A whole answer, after which the connection can or cannot be used again.
+/// A complete response, after which the connection can or cannot be reused.
 const fn whole(name: &'static str, answer: &'static str, status: u16, body: &'static str, reusable: bool) -> Case {
     Case { name, answer, after: After::Stay, status: Some(status), failure: None, body, reusable }
 }
 
-/// A whole answer that ends with the connection.
+/// A complete response that ends with the connection.
 const fn closing(name: &'static str, answer: &'static str, status: u16, body: &'static str) -> Case {
     Case { name, answer, after: After::Close, status: Some(status), failure: None, body, reusable: false }
 }
 
-/// No answer that can be used, found out before or without the end of the connection.
+/// An unusable response, detected before the end of the connection.
 const fn refused(name: &'static str, answer: &'static str, kind: ErrorKind) -> Case {
     Case { name, answer, after: After::Stay, status: None, failure: Some((kind, None)), body: "", reusable: false }
 }
 
-/// A body that is not whole.
+/// An incomplete body.
 const fn cut(
     name: &'static str,
     answer: &'static str,
@@ -116,14 +116,14 @@ const FRAMING: &[Case] = &[
         true,
     ),
     whole(
-        "chunks and a length: chunks win, and nobody trusts the connection",
+        "chunks and a length: chunks win, and the connection is not reused",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
         200,
         "0123456789",
         false,
     ),
     whole(
-        "identity is no coding",
+        "identity is not a coding",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi",
         200,
         "hi",
@@ -243,7 +243,11 @@ const HEADS: &[Case] = &[
     refused("a space before the first field", "HTTP/1.1 200 OK\r\n X: 1\r\n\r\n", Protocol),
     refused("CR alone in a value", "HTTP/1.1 200 OK\r\nX-A: a\rSet-Cookie: evil=1\r\n\r\n", Protocol),
     refused("NUL in a value", "HTTP/1.1 200 OK\r\nX-A: a\0b\r\n\r\n", Protocol),
-    refused("an upgrade nobody asked for", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", Protocol),
+    refused(
+        "an upgrade that was not requested",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
+        Protocol,
+    ),
 ];
 
 const KEEPING: &[Case] = &[

@@ -1,4 +1,4 @@
-//! Bodies with content codings: streamed as against decoded at once, broken ones, bombs.
+//! Bodies with content codings: streaming compared with decoding at once, broken streams, bombs.
 
 #![allow(
     clippy::disallowed_methods,
@@ -43,7 +43,7 @@ fn brotli(data: &[u8]) -> Vec<u8> {
     let mut stream = Vec::new();
     for (index, block) in data.chunks(1 << 16).enumerate() {
         let length = block.len() as u32 - 1;
-        // Not last, four nibbles of length, uncompressed; before the first block one bit says the window.
+        // Not last, four nibbles of length, uncompressed; one bit before the first block encodes the window.
         let bits = length << 3 | 1 << 19;
         let bits = if index == 0 { bits << 1 } else { bits };
         stream.extend_from_slice(&bits.to_le_bytes()[..3]);
@@ -56,7 +56,7 @@ fn brotli(data: &[u8]) -> Vec<u8> {
 const TEXT: &[u8] = b"to be or not to be, that is the question: ";
 /// TEXT twenty times, as the reference encoder writes it.
 const BROTLI_TEXT: &str = "1b4703f88dd365f6d3098d1a844e4e67bf89b995ed428219a832dd400ec184a4a37117382305631b01";
-/// The same with a "large window", which the web does not know.
+/// The same with a "large window", which is not allowed on the web.
 const BROTLI_LARGE_WINDOW: &str =
     "115c1c0de0374e97d94f27346a103a399dfd26e656b60b0966a0ca740372108c90e868dc05ce48c1d846";
 /// Eight megabytes of zeros in fourteen bytes.
@@ -256,7 +256,7 @@ fn bombs_stop_at_the_ceiling() {
     }
 }
 
-/// A zstd frame whose blocks say one byte 128 Ki times, each in four bytes.
+/// A zstd frame with blocks of four bytes, each of which expands to 128 KiB.
 fn zstd_bomb(blocks: u32) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
     for block in 1..=blocks {
@@ -302,7 +302,7 @@ fn a_bomb_goes_off_in_slices() {
 
 #[test]
 fn a_bomb_inside_a_chain_stops_too() {
-    // The outer layer makes sixteen megabytes of empty blocks, which the inner one turns into nothing.
+    // The outer layer expands to sixteen megabytes of empty blocks, which the inner one decodes to nothing.
     let nothing = b"\x00\x00\x00\xff\xff".repeat(4 << 20);
     let seen = once(&limits(), &[&answer("deflate, gzip", &gzip(&nothing))], After::Stay);
     assert_eq!((seen.kind, seen.truncated), (Some(TooLarge), Some(Truncated::Length)));
@@ -377,7 +377,7 @@ fn streamed_and_at_once_are_the_same() {
     }
 }
 
-/// Bytes that no coding makes shorter.
+/// Incompressible bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..length)

@@ -1,4 +1,4 @@
-//! Floods at full size, in the reads that a socket would bring: each must stop at its limit, and early.
+//! Floods at full size, in reads as from a socket: each must stop at its limit.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,8 +17,8 @@ use conn_kit::*;
 
 const READ: usize = 16 << 10;
 
-/// Feeds `opening` and then `flood` over and over, until the connection has had enough. Says how it ended and how
-/// many bytes that took.
+/// Feeds `opening` and then `flood` repeatedly until the connection fails. Returns the failure and the number
+/// of bytes that were fed.
 fn flood(opening: &[u8], flood: &[u8], most: usize) -> (ErrorKind, Option<Truncated>, usize) {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
     conn.ask(REQUEST.to_vec(), at(8_000), at(0));

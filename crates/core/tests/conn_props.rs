@@ -1,4 +1,4 @@
-//! What holds for every answer, good, bad or mad.
+//! Properties that hold for every response, valid or not.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,7 +22,7 @@ enum Frame {
     Close,
 }
 
-/// A well-formed answer, and what its body is.
+/// A well-formed response and its body.
 #[derive(Clone, Debug)]
 struct Good {
     status: u16,
@@ -106,7 +106,7 @@ fn good() -> impl Strategy<Value = Good> {
         })
 }
 
-/// Cuts some bytes at these places.
+/// Splits bytes at these positions.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.extend([0, bytes.len()]);

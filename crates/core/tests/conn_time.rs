@@ -1,4 +1,4 @@
-//! Connections and time, made up; keeping connections; what a waiting connection owns.
+//! Connections in virtual time; keep-alive; memory of a waiting connection.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ fn asked() -> Conn {
     conn
 }
 
-/// Feeds `drip` every `beat` milliseconds until the exchange is over; says how it ended, and when.
+/// Feeds `drip` every `beat` milliseconds until the exchange ends; returns the result and the time.
 fn drip(conn: &mut Conn, drip: &[u8], beat: u64, kept: &mut Kept) -> (ErrorKind, Option<Truncated>, u64) {
     let mut now = at(0);
     let mut next = at(beat);
@@ -124,7 +124,7 @@ fn a_held_body_ends_with_the_total_deadline() {
 
 #[test]
 fn pauses_count_neither_for_the_server_nor_against_it() {
-    // One byte, a pause of ours, and so on: 64 bytes a second were agreed on.
+    // One byte, then a pause by us, and so on, at a minimum rate of 64 bytes a second.
     let mut conn = asked();
     let mut kept = Kept::default();
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", at(0), &mut kept);
@@ -257,7 +257,7 @@ fn a_connection_can_move_between_threads() {
     moves::<Conn>();
 }
 
-/// Asserts that the body's bytes are those that were fed, not copies.
+/// Asserts that the body is passed on without a copy.
 struct Lent<'a>(&'a [u8]);
 
 impl Receiver for Lent<'_> {

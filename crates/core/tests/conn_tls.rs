@@ -1,4 +1,4 @@
-//! TLS against a server in memory, with certificates made for the occasion and a made-up date.
+//! TLS against a server in memory, with generated certificates and a fixed date.
 
 #![allow(
     clippy::disallowed_methods,
@@ -209,7 +209,7 @@ fn shaking_hands_before_asking() {
     assert_eq!(conn.end().failure.unwrap().kind, ErrorKind::Tls);
 }
 
-/// What a server says to a fresh client: everything until it waits for the client to go on.
+/// The first flight of a server: everything that it sends before it waits for the client.
 fn first_flight(conn: &mut Conn, server: &Arc<ServerConfig>) -> Vec<u8> {
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
     let hello = write_all(conn, at(0));

@@ -1,4 +1,4 @@
-//! Whom TLS believes, as whom it speaks, and what it remembers of many hosts.
+//! TLS trust, client certificates, and the session cache with many hosts.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use tls_kit::*;
 
-/// One exchange; how the server saw its handshake.
+/// Runs one exchange and returns the kind of handshake that the server saw.
 fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> (Conn, ServerConnection) {
     let mut conn = connect(client, name);
     let mut session = ServerConnection::new(Arc::clone(server)).unwrap();
@@ -33,12 +33,12 @@ fn exchange(client: &Arc<TlsConfig>, server: &Arc<ServerConfig>, name: &str) -> 
 
 #[test]
 fn every_one_of_many_hosts_is_resumed() {
-    // One server for all names: `-k` is what lets it be one, and changes nothing about sessions.
+    // One server for all names, which `-k` allows; it does not affect sessions.
     let authority = Authority::new("Known");
     let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
-    // The cache that rustls brings would hold 2,048 of them.
+    // The default cache of rustls would hold 2,048 of them.
     for (version, hosts) in [(&rustls::version::TLS12, 200), (&rustls::version::TLS13, 2_500)] {
         let server = serve_resuming(certificate.der().clone(), &key, version);
         for resumed in [false, true] {
@@ -52,7 +52,7 @@ fn every_one_of_many_hosts_is_resumed() {
 
 #[test]
 fn large_chains_do_not_fill_the_memory_with_sessions() {
-    // A chain of 40 kB: 48 MiB hold 580 hosts with two tickets each, and the oldest of 1,000 are forgotten.
+    // With a chain of 40 kB, 48 MiB hold 580 hosts with two tickets each, so the oldest of 1,000 are evicted.
     let client = Trust { insecure: true, ..Trust::default() }.compile(date).unwrap().anonymous;
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = (0..2_000).map(|name| format!("n{name}.large.example")).collect();
@@ -70,7 +70,7 @@ fn large_chains_do_not_fill_the_memory_with_sessions() {
     assert!(resumes(999) && !resumes(0));
 }
 
-/// Tickets that hold what they must, and then nothing up to so many bytes.
+/// Tickets with the required fields, padded to a length.
 #[derive(Debug)]
 struct LargeTickets(usize);
 
@@ -97,7 +97,7 @@ impl ProducesTickets for LargeTickets {
 
 #[test]
 fn large_tickets_do_not_fill_the_memory_with_sessions() {
-    // 48 MiB hold no more than 840 times 60 kB: of 1,000 hosts the oldest are forgotten.
+    // 48 MiB hold at most 840 times 60 kB, so the oldest of 1,000 hosts are evicted.
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).self_signed(&key).unwrap();
     for (version, size) in [(&rustls::version::TLS12, 60_000), (&rustls::version::TLS13, 30_000)] {
@@ -165,7 +165,7 @@ fn a_client_certificate_is_shown_only_where_it_is_meant() {
     let identity = ClientIdentity::read(own.pem().as_bytes(), client_key.serialize_pem().as_bytes()).unwrap();
     let trust = Trust { roots: vec![authority.root.to_vec()], identity: Some(identity), ..Trust::default() };
     let configs = trust.compile(date).unwrap();
-    // The second round is resumed: a session of one face is never gone on with under the other.
+    // The second round is resumed: a session with a client certificate is never resumed without it, nor the reverse.
     for _ in 0..2 {
         let (_, session) = exchange(&configs.anonymous, &server, "h.example");
         assert!(session.peer_certificates().is_none());
@@ -174,7 +174,7 @@ fn a_client_certificate_is_shown_only_where_it_is_meant() {
     }
 }
 
-/// The key inside PKCS #8: a sequence of version, algorithm, and the key as octets.
+/// The key within PKCS #8: a sequence of version, algorithm, and the key as an octet string.
 fn unwrapped(pkcs8: &[u8]) -> &[u8] {
     fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
         let (length, start) = match bytes[1] {
@@ -200,7 +200,7 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
         let both = chain + &key.serialize_pem();
         assert!(ClientIdentity::read(both.as_bytes(), both.as_bytes()).is_ok());
     }
-    // The older forms are what PKCS #8 wraps.
+    // The older formats are the contents of PKCS #8.
     let rsa = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
     for (key, title) in [(&rsa, "RSA PRIVATE KEY"), (&ec, "EC PRIVATE KEY")] {
         let chain = params(&["me.example"]).self_signed(key).unwrap().pem();
@@ -222,10 +222,10 @@ fn identities_of_every_form_are_read_and_garbage_is_told() {
     assert_eq!(wrong(&chain, &ed.serialize_pem()), key("it is not the key of that certificate"));
     let cut = chain.replace("-----END CERTIFICATE-----", "");
     assert!(
-        matches!(wrong(&cut, &ec.serialize_pem()), ClientIdentityError::Certificate(why) if why.starts_with("it is no PEM"))
+        matches!(wrong(&cut, &ec.serialize_pem()), ClientIdentityError::Certificate(why) if why.starts_with("it is not PEM"))
     );
     let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is no certificate"));
+    assert_eq!(wrong(hollow, &ec.serialize_pem()), certificate("it holds something that is not a certificate"));
     let hollow = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     assert!(
         matches!(wrong(&chain, hollow), ClientIdentityError::Key(why) if why.starts_with("it holds no key that can be used"))

@@ -1,4 +1,4 @@
-//! What is said to proxies before a connection is one, byte by byte; no proxy is needed for that.
+//! Proxy handshakes, byte by byte, without a proxy.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "not the core, only its tests")]
 
@@ -26,7 +26,7 @@ fn conn(proxy: &str, url: &str, ip: Option<&str>) -> Conn {
     conn
 }
 
-/// Plays what the proxy says, byte by byte or at once; says what we said to it before the request.
+/// Feeds the replies of the proxy, byte by byte or at once; returns what was sent before the request.
 fn talk(mut conn: Conn, says: &[&[u8]], bytewise: bool) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
     let mut kept = Kept::default();
     let mut said = write_all(&mut conn, at(0));
@@ -54,7 +54,7 @@ fn connect_is_asked_for_and_then_it_is_the_hosts_turn() {
     let (said, page) = both_ways(open, &[answer, PAGE]);
     assert_eq!(said, [&asked[..], REQUEST].concat(), "the request waits for the proxy, and has no login in it");
     assert_eq!(page, Ok(b"hi".to_vec()));
-    // A proxy that sends the first bytes of the host along.
+    // A proxy that sends the first bytes of the host with its reply.
     let (_, page) = talk(open(), &[&[&answer[..], PAGE].concat()], false);
     assert_eq!(page, Ok(b"hi".to_vec()));
 }
@@ -86,7 +86,7 @@ fn socks_by_name_by_address_and_with_a_password() {
     let login = [&[5, 2, 0, 2, 1, 2][..], b"me", &[3], b"p:w"].concat();
     assert_eq!(said, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
     assert_eq!(page, Ok(b"hi".to_vec()));
-    // A proxy that wants no login is told none.
+    // A proxy that does not ask for a login gets none.
     let (said, _) = both_ways(open, &[fine, made, PAGE]);
     assert!(!said.windows(3).any(|three| three == b"p:w"));
 }
@@ -151,7 +151,7 @@ fn interim_answers_of_a_proxy_share_the_room_of_its_answer() {
     }
     assert!(fed < 17 << 10, "{fed} bytes");
     assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
-    // All at once is not more than one after the other.
+    // All replies at once have the same result as one after the other.
     let (_, page) = both_ways(|| conn("http://p", "https://h/", None), &[&interim.repeat(1_000)]);
     assert_eq!(page.expect_err("too long").kind, ErrorKind::Protocol);
 }

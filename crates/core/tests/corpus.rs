@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets, run as ordinary tests: what was found once stays found.
+//! Runs the fuzz corpora as regression tests.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 fn run(target: &str, least: usize, property: fn(&[u8])) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    // Changed at random too, a little: the fuzzer does that for hours, this for all who have none.
+    // Also with a few random mutations, for systems without a fuzzer.
     let rounds = if std::env::var_os("ARGIOPE_LONG").is_some() { 2_000 } else { 20 };
     let mut count = 0;
     for file in files {
         let path = file.expect("the folder can be read").path();
         let data = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         property(&data);
-        // Cut anywhere, it must hold as well.
+        // The property also holds for truncated input.
         (0..data.len().min(64)).for_each(|end| property(&data[..end]));
         mutated(&data, rounds).iter().for_each(|data| property(data));
         count += 1;
@@ -26,7 +26,7 @@ fn run(target: &str, least: usize, property: fn(&[u8])) {
     assert!(count >= least, "{count} files in {}", folder.display());
 }
 
-/// So many changed copies, the same every time.
+/// Mutated copies of the data, the same in every run.
 fn mutated(data: &[u8], rounds: u64) -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15 ^ data.len() as u64;
     let mut random = |below: usize| {

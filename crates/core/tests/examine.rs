@@ -27,7 +27,7 @@ fn examine(body: &str) -> Findings {
     examine_as(Some("text/html; charset=utf-8"), body.as_bytes())
 }
 
-/// Links as `kind url`, with ` nofollow` where it is so.
+/// Links as `kind url`, followed by ` nofollow` if they have it.
 fn links(findings: &Findings) -> Vec<String> {
     findings
         .links
@@ -214,7 +214,7 @@ fn limits_are_told() {
     let only_x = vec!["anchor /x".to_owned()];
     let found = examine(&format!("<a href=/{}><a href=/{}><a href=/x>", "a".repeat(4096), "b".repeat(20_000)));
     assert_eq!((links(&found), found.too_long), (only_x.clone(), 2));
-    // Longer than a tag is kept at all: told as what it is, and not as a limit on links.
+    // Longer than the limit on tags: reported as such, not as a limit on links.
     let found = examine(&format!("<a href=/{}><a href=/x>", "a".repeat(8_000_000)));
     assert_eq!((links(&found), found.too_long, found.capped), (only_x.clone(), 1, false));
 
@@ -381,7 +381,7 @@ fn digest_and_size() {
     assert_eq!(found.bytes, 3);
 }
 
-/// Pieces that pages are made of, whole and broken.
+/// Pieces of pages, valid and broken.
 const PIECES: [&[u8]; 43] = [
     b"<a href=/x>",
     b"<a href='y?a&amp;b'>",

@@ -1,4 +1,4 @@
-//! Pages that are made to cost: each is read in linear time, also when it comes byte by byte.
+//! Pages that are expensive for naive parsers: each is read in linear time, also byte by byte.
 //!
 //! The time that is allowed is a hundred times what reading takes; work that grows with the square of the size would
 //! take minutes.
@@ -25,7 +25,7 @@ fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
     examiner.finish()
 }
 
-/// A page of so many repetitions that it has the size; `{}` is the number of each.
+/// A page of this size that repeats a text; `{}` is replaced by the number of the repetition.
 fn repeat(head: &str, pattern: &str) -> Vec<u8> {
     let mut page = head.to_owned();
     let mut number = 0;

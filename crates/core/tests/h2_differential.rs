@@ -1,4 +1,4 @@
-//! The HTTP/2 client against another implementation: the server is the crate `h2`, over memory.
+//! The HTTP/2 client against another implementation: the server of the crate `h2`, in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 const NOW: Time = Time::from_micros(1_000_000);
 
-/// What the server answers to `/n`.
+/// The response of the server to `/n`.
 #[derive(Clone, Debug)]
 struct Page {
     status: u16,
@@ -25,7 +25,7 @@ struct Page {
     reset: Option<u32>,
 }
 
-/// What a stream came to.
+/// The result of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
     head: String,
@@ -65,7 +65,7 @@ impl StreamEvents for Streams {
     }
 }
 
-/// Serves until the client leaves.
+/// Serves until the client closes the connection.
 async fn serve(io: DuplexStream, pages: Vec<Page>, max_streams: u32) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(max_streams);
@@ -115,7 +115,7 @@ async fn serve(io: DuplexStream, pages: Vec<Page>, max_streams: u32) {
     tasks.shutdown().await;
 }
 
-/// Asks for all pages over one connection, reading this many bytes at a time.
+/// Requests all pages over one connection, reading this many bytes at a time.
 fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap<u32, Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let local = tokio::task::LocalSet::new();
@@ -140,7 +140,7 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, hold: bool) -> BTreeMap
                 }
                 Step::Read => {
                     if streams.hold && !streams.held.is_empty() {
-                        // The consumer comes back when nothing else is to do: everything is taken at once.
+                        // The consumer resumes when nothing else is left to do, and takes everything at once.
                         tokio::task::yield_now().await;
                         for (key, bytes) in std::mem::take(&mut streams.held) {
                             conn.consumed(key, bytes);
@@ -180,11 +180,11 @@ fn check(pages: &[Page], piece: usize, max_streams: u32, hold: bool) {
         if page.reset.is_some() {
             let fault = found.fault.take().expect("a fault");
             assert_eq!(fault.failure().kind, ErrorKind::Reset);
-            // What was still in the server's queue is thrown away by its reset.
+            // The reset discards what was still in the queue of the server.
             assert!(page.body.concat().starts_with(&found.body), "page {key}");
             continue;
         }
-        // The other side groups fields of one name, and keeps the order of the names otherwise.
+        // The server groups fields with the same name and otherwise keeps the order.
         let sorted = |head: &str| {
             let mut lines: Vec<String> = head.split("\r\n").map(str::to_owned).collect();
             lines.sort();

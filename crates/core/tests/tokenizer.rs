@@ -1,4 +1,4 @@
-//! The tokenizer against html5ever's, on real pages and on messy ones. The html5lib vectors are in `vectors/html.rs`.
+//! Compares the tokenizer with that of html5ever, on real pages and on malformed ones. The html5lib vectors are in `vectors/html.rs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 
@@ -30,11 +30,11 @@ fn real_pages_agree_with_html5ever() {
             }
         }
     }
-    // No page at all is fine: a machine may have no documentation.
+    // The list may be empty: not every machine has documentation installed.
     assert!(pages == 0 || tags > 0);
 }
 
-/// Bits of markup, whole and broken.
+/// Pieces of markup, valid and broken.
 const PIECES: [&str; 60] = [
     "<a",
     "<a ",

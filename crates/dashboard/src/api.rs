@@ -97,7 +97,7 @@ struct LoginForm {
 
 async fn login(State(app): State<App>, Form(form): Form<LoginForm>) -> Response {
     if !app.access.accepts(form.token.trim()) {
-        // Guessing is slow even over many connections: there are only so many of those.
+        // Guessing is slow even over many connections, because their number is limited.
         tokio::time::sleep(Duration::from_secs(1)).await;
         return Redirect::to("/login?wrong").into_response();
     }

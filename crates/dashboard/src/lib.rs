@@ -1,7 +1,7 @@
 //! The HTTP server of a crawl: dashboard, JSON interface, metrics and control.
 //!
-//! The server runs on one thread with a runtime of its own, so it works beside every engine. It takes a [`Status`] from
-//! the crawl a few times a second while somebody watches, once every few seconds otherwise, and shares it between all
+//! The server runs on one thread with a runtime of its own, so it works beside every engine. It takes a status from
+//! the crawl ([`CrawlSource`]) a few times a second while a client is connected, once every few seconds otherwise, and shares it between all
 //! clients: the cost to the crawl does not depend on the number of clients.
 //!
 //! Nothing that a crawled site wrote can act in the page: the page sets text only, and its content security policy
@@ -15,28 +15,9 @@ mod server;
 
 use std::net::SocketAddr;
 
-use argiope_core::control::Control;
-use argiope_core::status::Status;
-
+pub use argiope_core::control::CrawlSource;
 pub use metrics::render as render_metrics;
 pub use server::Server;
-
-/// The crawl behind a server.
-///
-/// Methods may block for a moment: the server calls them on threads for blocking work.
-pub trait CrawlSource: Send + Sync + 'static {
-    /// The crawl now; none where it is not running.
-    fn status(&self) -> Option<Status>;
-
-    /// Makes a change. The text of an error is for people.
-    fn control(&self, control: Control) -> Result<(), String>;
-
-    /// Why a URL was or was not fetched, as text for people.
-    fn explain(&self, url: &str) -> Result<String, String>;
-
-    /// The report so far, as an HTML page of its own.
-    fn report(&self) -> Result<String, String>;
-}
 
 /// Where and how to serve.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ fn a_panic_on_a_worker_ends_it_and_is_seen() {
         let (mut pool, _server) = pool(kind, |_| panic!("a fault of ours, on purpose"));
         let begun = Instant::now();
         while !pool.has_dead_worker() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: nobody noticed");
+            assert!(begun.elapsed() < Duration::from_secs(30), "{kind}: the fault was not reported");
             std::thread::yield_now();
         }
         pool.end(StopMode::Now);

@@ -126,7 +126,7 @@ impl TraceWriter {
             TaskEvent::Spawned(id) => {
                 self.tasks.push((id, ""));
                 let (name, _) = self.name(id);
-                self.say(true, format!("starts {name}, which will run when its turn comes"));
+                self.say(true, format!("starts {name}, which runs later"));
             }
             TaskEvent::Runs(id) => {
                 let (name, place) = self.name(id);
@@ -150,7 +150,7 @@ impl TraceWriter {
                     "connecting" => "connect: the kernel says EINPROGRESS; await until it can be written",
                     "reading" => "the request is written; await until there is something to read",
                     "writing" => "the socket is full; await until it takes more",
-                    "idle" => "the page is whole, its visit goes out; await the next job, with the connection kept",
+                    "idle" => "the page is complete and its visit is sent; await the next job, connection kept",
                     other => other,
                 };
                 self.say(true, awaits.to_owned());
@@ -165,7 +165,7 @@ impl TraceWriter {
                 self.say(false, format!("cancel {name}: what it holds is dropped"));
             }
             TaskEvent::Sleeps => {
-                self.say(false, "all are paused, none can go on: the thread sleeps in epoll_wait".to_owned());
+                self.say(false, "all tasks are paused: the thread sleeps in epoll_wait".to_owned());
             }
             TaskEvent::Wakes => self.woken = true,
         }

@@ -27,8 +27,8 @@ pub fn spawn_child<S: AsRef<OsStr>>(binary: &Path, args: impl IntoIterator<Item 
     let missing = || io::Error::other("the server has no standard input or output");
     let input = process.stdin.take().ok_or_else(missing)?;
     let output = process.stdout.take().ok_or_else(missing)?;
-    let nobody = ReadyLine { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
-    let mut child = ServerProcess { process, input: Some(input), output: BufReader::new(output), ready: nobody };
+    let unknown = ReadyLine { pid: process.id(), addresses: Vec::new(), roots: Vec::new(), pages: None, ca: None };
+    let mut child = ServerProcess { process, input: Some(input), output: BufReader::new(output), ready: unknown };
     child.ready = child.read()?;
     Ok(child)
 }

@@ -64,7 +64,7 @@ pub use audit_site::{AUDIT_CASES, AuditCase, audit_sites};
 pub use certificate::{CertificateKind, TestAuthority};
 pub use child::{ServerProcess, spawn_child};
 pub use family::{Family, OpenedWeb, ServeOptions};
-pub use graph::{Graph, GraphPlan, PageId, PageKind, Shape};
+pub use graph::{Graph, GraphPlan, PageId, PageKind, Shape, mix};
 pub use ideal::{Allowance, Ideal};
 pub use log::{HostCount, PolitenessLimits, SeenRequest, SiteCount, Stats};
 pub use oracle::{CrawlReach, ExpectedRecord};

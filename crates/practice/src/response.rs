@@ -364,32 +364,7 @@ impl Response {
     }
 }
 
-/// The usual reason phrase of a status.
+/// The reason phrase of a status; a placeholder if it is not registered.
 pub(crate) fn reason(status: u16) -> &'static str {
-    match status {
-        100 => "Continue",
-        102 => "Processing",
-        103 => "Early Hints",
-        200 => "OK",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        410 => "Gone",
-        429 => "Too Many Requests",
-        451 => "Unavailable For Legal Reasons",
-        500 => "Internal Server Error",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        _ => "Status",
-    }
+    http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Status")
 }

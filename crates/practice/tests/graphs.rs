@@ -1,4 +1,4 @@
-//! Graphs over the wire: a crawl of the plainest kind finds what the oracle says, and slow thousands cost nothing.
+//! Graphs over sockets: a simple crawl finds what the oracle expects, and thousands of slow responses are served in parallel.
 
 mod client;
 
@@ -149,7 +149,7 @@ fn dead_hosts_take_requests_and_stay_silent() {
     assert_eq!(found[&graph.url(PageId { host: dead, page: 0 })].status, 0);
 }
 
-/// Many slow answers at once take as long as one of them.
+/// Many slow responses in parallel take as long as one.
 #[test]
 fn waiting_is_free() {
     let binary = Path::new(env!("CARGO_BIN_EXE_argiope-practice"));

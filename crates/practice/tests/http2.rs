@@ -1,4 +1,4 @@
-//! The practice web over HTTP/2, asked by the client of the crate `h2`.
+//! The practice web over HTTP/2, with the client of the crate `h2`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::Request;
 
 type Client = h2::client::SendRequest<Bytes>;
 
-/// Runs a conversation over one connection in clear text.
+/// Runs exchanges over one plain-text connection.
 fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
     runtime.block_on(async {
@@ -24,7 +24,7 @@ fn talk<T>(address: std::net::SocketAddr, with: impl AsyncFnOnce(&mut Client) ->
     })
 }
 
-/// Asks for a path: status, a header, and the body.
+/// Requests a path and returns status, a header and the body.
 async fn get(client: &mut Client, path: &str) -> Result<(u16, Option<String>, Vec<u8>), h2::Error> {
     let request = Request::get(format!("http://h.test{path}")).body(()).unwrap();
     *client = client.clone().ready().await?;

@@ -65,7 +65,7 @@ fn silent_hosts_list_pages_that_never_answer() {
     let (address, host) = target(&root);
     let mut stream = connect(address);
     write!(stream, "GET /p3 HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
-    // The server may come to read the request a moment after it is asked for its counts.
+    // The server may read the request a moment after its statistics are requested.
     while child.stats().unwrap().requests < 2 {}
     assert_eq!(child.stats().unwrap().answered, 1);
 }
@@ -98,7 +98,7 @@ fn it_ends_when_its_input_ends() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
 }
 
-/// More clients than files: those who wait are served when others leave, and the server does not spin meanwhile.
+/// More clients than file descriptors: waiting clients are served when others disconnect, and the server does not spin.
 #[test]
 fn running_out_of_files_is_survived() {
     let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");
@@ -109,7 +109,7 @@ fn running_out_of_files_is_survived() {
     for stream in &mut streams {
         write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
     }
-    // Each one leaves when it has its answer, and makes room for one that was not let in.
+    // Each client disconnects after its response, so that a waiting one can be accepted.
     for mut stream in streams {
         assert_eq!(status(&one(&mut stream).0), 200);
     }

@@ -1,4 +1,4 @@
-//! HTTPS: the good certificate and the bad ones, resumption, and ends without a goodbye.
+//! HTTPS: valid and invalid certificates, resumption, and closing without close_notify.
 
 mod client;
 

@@ -431,9 +431,9 @@ mod tests {
 
     use super::*;
 
-    struct Nobody;
+    struct Discard;
 
-    impl VisitConsumer for Nobody {
+    impl VisitConsumer for Discard {
         fn take(&mut self, _: Settled) {}
         fn flush(&mut self) {}
     }
@@ -454,7 +454,7 @@ mod tests {
             rules: Arc::new(config.compile(0).expect("settings that make sense")),
             engine: EngineKind::Threads,
             clock: Clock::start(),
-            consumer: Nobody,
+            consumer: Discard,
             target: OutputTarget::default(),
             open: false,
         };

@@ -10,6 +10,7 @@ mod error;
 mod fair_queue;
 pub mod keeper_thread;
 mod proxies;
+mod random;
 pub mod run_lines;
 pub mod status;
 mod trust;
@@ -19,6 +20,7 @@ use argiope_core::rules::{Config, ConfigError, EngineName, Environment, Rules};
 use argiope_engine::EngineKind;
 
 pub use error::Error;
+pub use random::unpredictable;
 
 /// Compiles the settings, with what they need from the machine: files, environment variables and memory size.
 pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
@@ -40,12 +42,6 @@ fn quarter_of_memory() -> Option<u64> {
     let machine = rustix::system::sysinfo();
     let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
     Some(total / 4).filter(|quarter| *quarter > 0)
-}
-
-/// A random number that cannot be predicted from outside the process.
-pub fn unpredictable() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 /// The engine of this name.

@@ -91,7 +91,7 @@ impl CrawlTally {
     }
 }
 
-/// The crawl now. Memory and disk are measured by whoever asks, who is not in a hurry: see [`measure`].
+/// The state of the crawl. The caller measures memory and disk ([`measure`]), which is too slow for the keeper.
 pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();

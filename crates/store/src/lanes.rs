@@ -97,6 +97,6 @@ mod tests {
             (copy.find("host-17.example"), copy.find(""), copy.len()),
             (Some(LaneId(17)), Some(LaneId(5_000)), 5_001)
         );
-        assert_eq!((lanes.find("nobody"), lanes.name(LaneId(5_001))), (None, None));
+        assert_eq!((lanes.find("absent"), lanes.name(LaneId(5_001))), (None, None));
     }
 }

@@ -12,3 +12,10 @@ pub mod segments;
 
 pub use memory::MemoryFrontier;
 pub use seen::SeenSet;
+
+/// A random number that cannot be predicted from outside the process.
+pub fn unpredictable() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+    // The standard library keys its hashers with randomness of the operating system.
+    RandomState::new().build_hasher().finish()
+}

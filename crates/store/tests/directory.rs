@@ -61,7 +61,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
     let mut told = Vec::new();
     history(folder.path(), |event| {
         told.push(match event {
-            HistoryEvent::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("nobody")),
+            HistoryEvent::Link { url, via, .. } => format!("{url} via {}", via.unwrap_or("none")),
             HistoryEvent::Fate { outcome, status, line } => {
                 format!("{outcome} {status:?} {}", String::from_utf8_lossy(line))
             }
@@ -75,7 +75,7 @@ fn what_was_committed_is_found_and_the_history_tells_it() {
     assert_eq!(
         told,
         [
-            "https://a.example/ via nobody",
+            "https://a.example/ via none",
             "https://a.example/x?y via https://a.example/",
             "http://b.example:81/ via https://a.example/",
             r#"{"type":"run"}"#,

@@ -5,6 +5,8 @@
 use argiope_core::{Counts, Fate, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
 
+use crate::sim::rng::SimRng;
+
 /// Generates a module of tests for one frontier. `$make` is called with the key of the fingerprints, at least once per
 /// test, and returns an empty frontier.
 #[macro_export]
@@ -319,24 +321,21 @@ impl FrontierModel {
 pub struct History {
     pub model: FrontierModel,
     seed: u64,
-    state: u64,
+    rng: SimRng,
 }
 
 impl History {
     pub fn new(seed: u64) -> Self {
-        Self { model: FrontierModel::default(), seed, state: seed }
+        Self { model: FrontierModel::default(), seed, rng: SimRng::new(seed) }
     }
 
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// A number below `bound` (SplitMix64).
+    /// A random number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.rng.throw() % bound
     }
 
     /// Makes `calls` calls and compares after each.

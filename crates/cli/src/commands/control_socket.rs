@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::control::Control;
+use argiope_core::control::{Control, CrawlSource};
 use argiope_core::status::Status;
-use argiope_dashboard::CrawlSource;
 use argiope_store::disk::{SOCKET, SOCKET_FOLDER as MAKING};
 use serde::{Deserialize, Serialize};
 

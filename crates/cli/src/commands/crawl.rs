@@ -1,7 +1,6 @@
-//! `argiope crawl` and `argiope demo`: a crawl from the command line to the exit code.
+//! `argiope crawl`: a crawl from the command line to the exit code.
 
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +10,9 @@ use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
-use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
-use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
@@ -123,7 +121,7 @@ pub(super) struct CrawlParts<'a, F> {
 /// take too long.
 const READ_AGAIN: u64 = 100_000;
 
-fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
+pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
     run_lines::first(settings, &argiope_runtime::keeper_thread::wall_clock(clock).text(argiope_core::Time::ZERO))
 }
 
@@ -314,55 +312,6 @@ fn never_matched(counts: &[FieldCount]) -> String {
         text += &format!("\nExtraction: {:?} {why}; tried on {tried}\n", field.name);
     }
     text
-}
-
-/// Crawls the built-in practice web.
-pub fn demo(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
-    let messages = settings.messages;
-    let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
-        Ok(served) => served,
-        Err(error) => {
-            return Ok(fail(
-                messages,
-                &format!("the demonstration web could not be served on loopback addresses: {error}"),
-            ));
-        }
-    };
-    // An unpredictable name and `create_new`: never follows or overwrites an existing file.
-    let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&authority)
-        .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
-    if let Err(error) = written {
-        return Ok(fail(messages, &format!("{} cannot be written: {error}", authority.display())));
-    }
-    settings.crawl.roots = roots;
-    settings.crawl.ca_cert = Some(authority.clone());
-    let done = in_memory(&settings);
-    // Ignored: a leftover file in the temporary folder is harmless.
-    let _ = std::fs::remove_file(&authority);
-    drop(web);
-    done
-}
-
-/// Crawls without a crawl directory: the crawl cannot be resumed.
-fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, messages } = settings;
-    let messages = *messages;
-    let rules = settings.rules()?;
-    let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
-        Ok(output) => output,
-        Err(why) => return Ok(fail(messages, &why)),
-    };
-    let clock = Clock::start();
-    let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
-    let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    let started = Box::new(|_: &KeeperHandle| ());
-    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, started };
-    Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
 }
 
 fn code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {

@@ -135,7 +135,7 @@ fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)
     let Some(form) = text_form(args.format) else { return Ok(()) };
     let written = export::text_files(&args.directory, form, folder);
     let count = written.map_err(|fault| (fault, folder.display().to_string()))?;
-    // Where standard error is closed there is nobody left to tell.
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "{}: {}", visible(&folder.display().to_string()), wording::plural(count, "file"));
     Ok(())
 }

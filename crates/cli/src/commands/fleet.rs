@@ -445,7 +445,7 @@ fn notice(words: &str, quiet: bool, json: bool) {
         return;
     }
     let line = if json { crate::screen::json_log::message("note", words) } else { format!("note: {}", visible(words)) };
-    // Where standard error is closed there is nobody left to tell.
+    // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
@@ -502,7 +502,7 @@ fn status(place: &FleetPlace) -> Result<ExitCode, Refusal> {
         let stuck: u64 = states.iter().filter(|state| state.owner == *id).map(|state| state.leased).sum();
         text += &format!("process {id}: {buckets} buckets, {stuck} URLs leased, version {version}\n");
     }
-    // Where standard output is closed there is nobody to tell.
+    // Ignored: if standard output is closed, the text has no reader.
     let _ = write!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(&text));
     Ok(ExitCode::SUCCESS)
 }

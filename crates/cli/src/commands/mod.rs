@@ -10,7 +10,10 @@ pub mod check;
 mod control_socket;
 mod crawl;
 pub mod ctl;
+#[cfg(feature = "demo")]
+mod demo;
 pub mod diff;
+#[cfg(feature = "demo")]
 pub mod exhibition;
 pub mod explain;
 pub mod export;
@@ -44,6 +47,7 @@ const FINDINGS: u8 = 3;
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    #[cfg(feature = "demo")]
     if let Some(code) = exhibition::child(&arguments) {
         return code;
     }
@@ -62,7 +66,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }),
         Command::Fetch(args) => config_file::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),
-        Command::Demo(args) => crawl::demo(config_file::of_demo(args)),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::run(config_file::of_demo(args)),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Diff(args) => diff::run(args),
@@ -73,6 +78,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Ctl(args) => ctl::run(args),
         Command::Fleet(args) => fleet::run(args),
         Command::Merge(args) => fleet::merge(args),
+        #[cfg(feature = "demo")]
         Command::Exhibition(args) => exhibition::run(args),
         Command::Completions(args) => return completions(args.shell),
         Command::Man(args) => return man::run(args),

@@ -106,7 +106,7 @@ mod tests {
     fn a_full_disk_is_told() {
         let mut output = RecordStream::open(Path::new("/dev/full")).unwrap();
         output.write(b"{}\n").unwrap();
-        let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("nobody has left") };
+        let RecordStreamFault::Failed(fault) = output.flush().unwrap_err() else { panic!("the reader has not left") };
         assert!(fault.starts_with("/dev/full cannot be written: "), "{fault}");
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use argiope_dashboard::{CrawlSource, Server, ServerOptions};
+use argiope_core::control::CrawlSource;
+#[cfg(feature = "dashboard")]
+use argiope_dashboard::{Server, ServerOptions};
 use clap::Args;
 
 use super::source::DirectorySource;
@@ -58,12 +60,41 @@ pub fn address_line(server: &Server) -> String {
 }
 
 /// Why the dashboard could not be started.
+#[cfg_attr(not(feature = "dashboard"), allow(dead_code))]
 pub enum ServeError {
     Usage(UsageError),
     Failed(String),
 }
 
+/// The server of a build without the dashboard, of which there is never one.
+#[cfg(not(feature = "dashboard"))]
+pub enum Server {}
+
+#[cfg(not(feature = "dashboard"))]
+impl Server {
+    fn address(&self) -> SocketAddr {
+        match *self {}
+    }
+
+    fn join(self) {
+        match self {}
+    }
+}
+
 /// Starts a server.
+#[cfg(not(feature = "dashboard"))]
+pub fn start(
+    _address: SocketAddr,
+    _token_file: Option<&Path>,
+    _name: &str,
+    _source: Arc<dyn CrawlSource>,
+) -> Result<Server, ServeError> {
+    let why = "this program was built without the dashboard; build it with the cargo feature `dashboard`";
+    Err(ServeError::Usage(UsageError(why.to_owned())))
+}
+
+/// Starts a server.
+#[cfg(feature = "dashboard")]
 pub fn start(
     address: SocketAddr,
     token_file: Option<&Path>,

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use argiope_core::control::Control;
+use argiope_core::control::{Control, CrawlSource};
 use argiope_core::status::Status;
-use argiope_dashboard::CrawlSource;
 
 use super::control_socket::{self, ControlRequest};
 use super::{explain, report};

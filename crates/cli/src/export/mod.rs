@@ -10,6 +10,7 @@ mod csv;
 mod data;
 mod file_names;
 mod links;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod sitemap;
 pub mod sorted;
@@ -22,11 +23,13 @@ use std::path::Path;
 use argiope_content::Extraction;
 use argiope_core::output::escape::{acts, write_json};
 
+use crate::markup::write_escaped;
 use crate::records::{self, ReadError, StoredRecord};
 
 pub use cdxj::cdxj;
 pub use csv::csv;
 pub use links::{graphml, links};
+#[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use sitemap::sitemap;
 pub use texts::{TextForm, text_files, text_lines};
@@ -61,6 +64,13 @@ pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write
     Ok(out.flush()?)
 }
 
+/// Refuses, because this build cannot write Parquet.
+#[cfg(not(feature = "parquet"))]
+pub fn parquet(_directory: &Path, _rules: Option<&Extraction>, _out: &mut (impl Write + Send)) -> Result<(), ReadError> {
+    let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
+    Err(ReadError::Usage(why.to_owned()))
+}
+
 /// A multi-line text without terminal control characters.
 fn harmless_lines(text: &str) -> String {
     text.chars().filter(|&character| matches!(character, '\n' | '\t') || !acts(character)).collect()
@@ -72,20 +82,12 @@ struct Xml<'a>(&'a str);
 impl std::fmt::Display for Xml<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use std::fmt::Write as _;
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c))?,
-                '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {}
-                c if acts(c) => write!(f, "&#x{:x};", u32::from(c))?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
+        write_escaped(f, self.0, |f, c| match c {
+            '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c)),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => Ok(()),
+            c if acts(c) => write!(f, "&#x{:x};", u32::from(c)),
+            c => f.write_char(c),
+        })
     }
 }
 

@@ -9,7 +9,9 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::settings::{CommandSettings, MessageSettings};
-use super::{CrawlArgs, DemoArgs, FetchArgs};
+#[cfg(feature = "demo")]
+use super::DemoArgs;
+use super::{CrawlArgs, FetchArgs};
 use argiope_core::output::escape::visible;
 
 /// Bad usage: the message to print before exit code 2.
@@ -53,6 +55,7 @@ fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     )))
 }
 
+#[cfg(feature = "demo")]
 pub fn of_demo(args: &DemoArgs) -> CommandSettings {
     let mut settings = CommandSettings::default();
     args.apply_to(&mut settings);
@@ -216,7 +219,7 @@ mod tests {
     fn a_bad_value_is_named_with_its_line() {
         assert_eq!(
             refusal("depth = 2\ndelay = 'soon'"),
-            "my.toml, line 2: delay: \"soon\" is no duration; write a number and its unit: 500ms, 0.5s, 5m, 1h"
+            "my.toml, line 2: delay: \"soon\" is not a duration; write a number and its unit: 500ms, 0.5s, 5m, 1h"
         );
         assert_eq!(
             refusal("pace = 'fast'"),

@@ -15,6 +15,7 @@ use crate::commands::audit::AuditArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::ctl::CtlArgs;
 use crate::commands::diff::DiffArgs;
+#[cfg(feature = "demo")]
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
@@ -55,6 +56,7 @@ pub enum Command {
     /// Check URLs against a robots.txt and print the deciding rule
     Robots(Box<RobotsArgs>),
     /// Crawl a built-in demonstration web; needs no network
+    #[cfg(feature = "demo")]
     Demo(DemoArgs),
     /// Explain why a URL was or was not fetched
     Explain(ExplainArgs),
@@ -77,6 +79,7 @@ pub enum Command {
     /// Merge the results of many machines into one crawl directory
     Merge(MergeArgs),
     /// Compare the engines on slow servers
+    #[cfg(feature = "demo")]
     Exhibition(ExhibitionArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
@@ -227,6 +230,7 @@ impl FetchArgs {
     }
 }
 
+#[cfg(feature = "demo")]
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  argiope demo --jsonl - -q | head -3", allow_negative_numbers = true)]
 pub struct DemoArgs {
@@ -242,6 +246,7 @@ pub struct DemoArgs {
     tell: MessageFlags,
 }
 
+#[cfg(feature = "demo")]
 impl DemoArgs {
     pub fn apply_to(&self, settings: &mut CommandSettings) {
         let config = &mut settings.crawl;

@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Write as _};
 
 use argiope_core::output::escape::acts;
 
-/// Letters of a URL that are shown; the link itself is whole.
+use crate::markup::write_escaped;
+
+/// Characters of a URL that are shown; the link itself is complete.
 const SHOWN: usize = 300;
 
 /// Text that cannot become markup.
@@ -12,19 +14,8 @@ pub struct Text<'a>(pub &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                // Characters that turn the direction of writing would make an address look like another.
-                c if acts(c) => f.write_char('\u{fffd}')?,
-                c => f.write_char(c)?,
-            }
-        }
-        Ok(())
+        // Characters that change the writing direction would make a URL look like another one.
+        write_escaped(f, self.0, |f, c| f.write_char(if acts(c) { '\u{fffd}' } else { c }))
     }
 }
 

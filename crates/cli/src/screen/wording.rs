@@ -128,37 +128,9 @@ pub fn failure(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The reason phrases of common HTTP statuses.
+/// The reason phrase of an HTTP status; empty if it is not registered.
 pub fn status(code: u16) -> &'static str {
-    match code {
-        200 => "OK",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Timeout",
-        410 => "Gone",
-        418 => "I'm a teapot",
-        421 => "Misdirected Request",
-        429 => "Too Many Requests",
-        451 => "Unavailable For Legal Reasons",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        _ => "",
-    }
+    http::StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the tests of the crawl directory share: a site with an oracle, the built command, and what it wrote.
+//! Shared by the tests of the crawl directory: a site with an oracle, the built command, and its output.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use argiope_practice::{CrawlReach, ExpectedRecord, Graph, GraphPlan, PracticeWeb, RunningWeb, Site};
+use argiope_testkit::sim::rng::SimRng;
 use serde_json::Value;
 
-/// Long enough for anything that works, on a busy machine.
+/// A timeout that a passing test does not reach, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A web that is the same every time, and what a crawl of it must find.
+/// A deterministic web, and the expected records of a crawl.
 pub struct Practice {
     pub web: RunningWeb,
     pub roots: Vec<String>,
@@ -26,7 +27,7 @@ impl Practice {
         Self::serve_on(plan, PracticeWeb::new())
     }
 
-    /// The same, and the log keeps the headers of requests.
+    /// The same with request headers in the log.
     pub fn serve_with_headers(plan: GraphPlan) -> Self {
         Self::serve_on(plan, PracticeWeb::new().keep_headers())
     }
@@ -40,14 +41,14 @@ impl Practice {
         Self { web, roots, expected }
     }
 
-    /// Waits until so many requests have come in all, or the crawl has ended. A moment that is counted in requests is the
+    /// Waits until the servers have received this number of requests, or the crawl has ended. Unlike a time, this moment is the
     /// same on a fast machine and on a slow one.
     pub fn wait_for(&self, requests: u64, crawl: &mut Child) {
         let is_alive = |crawl: &mut Child| crawl.try_wait().expect("it can be waited for").is_none();
         while !self.web.wait_requests(requests, Duration::from_millis(100)) && is_alive(crawl) {}
     }
 
-    /// How often each page was asked for.
+    /// The number of requests for each page.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let mut requests = BTreeMap::new();
         for seen in self.web.log() {
@@ -58,7 +59,7 @@ impl Practice {
         requests
     }
 
-    /// The records are those of the oracle, each once.
+    /// Asserts that the records are those of the oracle, each once.
     pub fn check(&self, records: &[Value]) {
         let mut found = BTreeMap::new();
         for record in records.iter().filter(|record| record["type"] == "page") {
@@ -74,14 +75,14 @@ impl Practice {
     }
 }
 
-/// A folder to work in, and the command in it.
+/// A temporary folder in which the command runs.
 pub struct Bench {
     pub folder: tempfile::TempDir,
     arguments: Vec<String>,
 }
 
 impl Bench {
-    /// `argiope crawl`, as fast as it can, with a directory `d.crawl` and records in `p.jsonl`.
+    /// `argiope crawl` at full speed, with the directory `d.crawl` and records in `p.jsonl`.
     pub fn new(roots: &[String], more: &[&str]) -> Self {
         let usual = "--scope any --allow-private --pace full --per-ip 0 -c 32 --retry-wait 20ms";
         let arguments = ["crawl"].into_iter().chain(usual.split(' ')).chain(["-d", "d.crawl", "--jsonl", "p.jsonl"]);
@@ -99,17 +100,17 @@ impl Bench {
         command
     }
 
-    /// Starts it and does not wait.
+    /// Starts the command without waiting.
     pub fn spawn(&self, more: &[&str]) -> Child {
         self.command(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub fn run(&self, more: &[&str]) -> Output {
         self.command(more).output().expect("it runs")
     }
 
-    /// Runs it to its end, which must be a good one; gives what it said.
+    /// Runs the command, asserts success, and returns its messages.
     pub fn succeed(&self, more: &[&str]) -> String {
         let output = self.run(more);
         let said = String::from_utf8(output.stderr).expect("UTF-8");
@@ -117,7 +118,7 @@ impl Bench {
         said
     }
 
-    /// Runs it to its end, which must be this one; gives what it said.
+    /// Runs the command, asserts this exit code, and returns its messages.
     pub fn fail(&self, code: i32, more: &[&str]) -> String {
         let output = self.run(more);
         let said = String::from_utf8(output.stderr).expect("UTF-8");
@@ -130,7 +131,7 @@ impl Bench {
     }
 }
 
-/// The records of a file: every line is whole, the last one too.
+/// The records of a file; every line must be complete, including the last.
 pub fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("records");
     assert!(text.is_empty() || text.ends_with('\n'), "the last line is torn");
@@ -143,7 +144,7 @@ pub fn wait(child: &mut Child) -> ExitStatus {
     child.wait().expect("it has ended")
 }
 
-/// Looks again and again until something is so.
+/// Polls until a condition holds.
 pub fn poll(mut met: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while !met() {
@@ -161,26 +162,26 @@ pub fn signal(child: &Child, signal: rustix::process::Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// Numbers that look random, and are the same every time.
-pub struct Dice(pub u64);
+/// Random numbers that are the same in every run.
+pub struct Dice(SimRng);
 
 impl Dice {
-    /// A number below `bound`.
-    pub fn roll(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+    pub fn new(seed: u64) -> Self {
+        Self(SimRng::new(seed))
     }
 
-    /// A while of up to so many milliseconds.
+    /// A number below `bound`.
+    pub fn roll(&mut self, bound: u64) -> u64 {
+        self.0.throw() % bound
+    }
+
+    /// Sleeps for a random time below `millis`.
     pub fn pause(&mut self, millis: u64) {
         std::thread::sleep(Duration::from_micros(self.roll(millis * 1_000)));
     }
 }
 
-/// Whether the long forms are asked for.
+/// Whether the long variants of tests are requested.
 pub fn is_long() -> bool {
     std::env::var_os("ARGIOPE_LONG").is_some()
 }

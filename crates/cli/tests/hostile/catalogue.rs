@@ -1,4 +1,4 @@
-//! The cases against a copy of the catalogue (`hostile.json`), where there is one: none is missing, none is invented, none expects something else.
+//! Compares the cases with the catalogue (`hostile.json`): same ids, same expectations.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use argiope_practice::hostile::{CaseSetup, Expect, catalogue};
 use serde_json::Value;
 
-/// Cases of the catalogue, those of HTTP/2 left out.
+/// Number of cases in the catalogue, without those of HTTP/2.
 const CASES: usize = 211;
 
-/// `hostile.json`, which lies beside the folder of test vectors.
+/// `hostile.json`, beside the folder of test vectors.
 fn published() -> BTreeMap<String, Value> {
     let folder = std::env::var_os("ARGIOPE_VECTORS").expect("ARGIOPE_VECTORS names the folder of the test vectors");
     let text = std::fs::read_to_string(PathBuf::from(folder).join("../hostile.json")).expect("hostile.json");
@@ -45,7 +45,7 @@ fn the_cases_are_those_of_the_catalogue() {
         }
         assert_eq!(theirs["expect"]["class"], case.expect.class(), "{}", case.id);
         match case.expect {
-            // Not every error of the catalogue is one of a URL.
+            // Some errors of the catalogue do not belong to a URL.
             Expect::Error(kind) if !theirs["expect"]["error"].is_null() => {
                 assert_eq!(theirs["expect"]["error"], kind, "{}", case.id)
             }

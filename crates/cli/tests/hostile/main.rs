@@ -1,12 +1,12 @@
 //! Every case of the hostile web, crawled by the command beside a well-behaved control host.
 //!
-//! What holds for every case, whatever it expects for itself: the command ends by itself, with exit code 0 and without a
+//! For every case, in addition to its own expectations: the command ends by itself, with exit code 0 and without a
 //! panic; its memory grows by no more than the catalogue's cap; no fetch takes longer than it may; the control host is
 //! crawled completely; every URL has exactly one record; nothing that the web sent reaches the terminal raw.
 //!
 //! The cases are in `crates/practice/src/hostile`, the catalogue is `hostile.json` beside the test vectors. With
 //! `ARGIOPE_LONG` they run on every engine. `ARGIOPE_HOSTILE=RED,H11` and `ARGIOPE_HOSTILE_ENGINES=all` narrow and
-//! widen that while one works on a case.
+//! widen the selection during development.
 
 mod catalogue;
 mod document;
@@ -21,7 +21,7 @@ use argiope_practice::hostile::{CaseSetup, catalogue as cases};
 
 const ENGINES: [&str; 5] = ["tokio", "coroutines", "callbacks", "threads", "uring"];
 
-/// Cases mostly wait: so many are crawled at the same time.
+/// Number of cases that are crawled at the same time: they mostly wait.
 const AT_ONCE: usize = 16;
 
 fn engines() -> Vec<&'static str> {
@@ -51,7 +51,7 @@ fn every_case_ends_as_it_must() {
                             && let Err(fault) = run::case(engine, *ordinal, case, &control, baseline)
                         {
                             let words = format!("{} on {engine}: {fault}\n", case.id);
-                            // Told at once as well: the rest may take minutes.
+                            // Printed at once: the remaining cases may take minutes.
                             let _ = std::io::stderr().write_all(words.as_bytes());
                             failed.lock().unwrap().push(words);
                         }

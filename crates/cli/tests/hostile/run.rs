@@ -1,6 +1,6 @@
-//! One case: start its servers, crawl it with the command, judge.
+//! Runs one case: starts its servers, crawls it with the command, judges the result.
 //!
-//! Invariant: the command is a process of its own, so that a crash, a leak or a hang of one case is seen as that.
+//! Invariant: each case has its own process, so that a crash, a leak or a hang is attributed to its case.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read as _};
@@ -24,8 +24,8 @@ const PROFILE: &[(&str, &str)] = &[
     ("retry-wait", "100ms"),
 ];
 
-/// How long a fetch may take: the time-out, and as much again where the machine is busy with other things. Cases that
-/// cost work have a longer time-out.
+/// How long a fetch may take: twice the timeout, because the machine may be busy. Cases that
+/// need much CPU have a longer timeout.
 const LONGEST_FETCH: Duration = Duration::from_secs(16);
 const LONGEST_EXPENSIVE_FETCH: Duration = Duration::from_secs(90);
 
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// By how many KiB a case may raise the peak of memory over a crawl of the control host alone.
 const GROWTH: u64 = 64 << 10;
 
-/// A host that does nothing wrong, crawled beside every case.
+/// A well-behaved host that is crawled beside every case.
 pub struct Control {
     root: String,
     _web: RunningWeb,
@@ -108,7 +108,7 @@ pub fn case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseli
     demand(peak <= baseline + GROWTH, format!("memory grew from {baseline} to {peak} KiB"))
 }
 
-/// What holds for every crawl.
+/// Checks that apply to every crawl.
 fn always(report: &CaseReport, longest: Duration) -> CaseVerdict {
     let mut urls = BTreeSet::new();
     for page in report.pages() {
@@ -174,9 +174,9 @@ fn crawl(
     loop {
         match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                // The peak never falls: what is seen with the last line holds for everything before it.
+                // The peak never decreases, so the value at the last line covers the whole run.
                 peak = peak_of(child.id()).unwrap_or(0).max(peak);
-                // Somebody may look at records on a terminal.
+                // Records may be printed on a terminal.
                 let raw = line.chars().find(|c| c.is_control());
                 demand(raw.is_none(), format!("{raw:?} on standard output: {line:?}"))?;
                 records.push(serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?);

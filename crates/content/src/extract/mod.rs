@@ -105,7 +105,7 @@ enum Take {
     Attribute(String),
 }
 
-/// Which pages a rule is for: any where there is no pattern.
+/// Which pages a rule is for: all pages if it has no pattern.
 #[derive(Clone, Debug, Default)]
 struct UrlFilter(Vec<Regex>);
 

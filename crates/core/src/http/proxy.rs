@@ -149,7 +149,7 @@ impl Proxy {
             Some((login, place)) => (Some(login), place),
             None => (None, authority),
         };
-        let url = Url::parse(&format!("http://{place}/")).map_err(|_| bad("there is no host in it"))?;
+        let url = Url::parse(&format!("http://{place}/")).map_err(|_| bad("the host is missing"))?;
         let has_port = place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let login = login.map(|login| {
             let (name, password) = login.split_once(':').unwrap_or((login, ""));

@@ -237,7 +237,7 @@ impl Config {
                 return Err(Self::error("strip-param", name, "write the name of one parameter, such as utm_source"));
             }
             if name.starts_with('@') && !StripParams::GROUPS.contains(&name.as_str()) {
-                let problem = format!("there is no such group; the groups are {}", StripParams::GROUPS.join(", "));
+                let problem = format!("this group is unknown; the groups are {}", StripParams::GROUPS.join(", "));
                 return Err(Self::error("strip-param", name, problem));
             }
         }
@@ -320,7 +320,7 @@ impl Root {
         } else {
             let rest = trimmed.strip_prefix("//").unwrap_or(trimmed);
             if rest.is_empty() || rest.starts_with(['/', '?', '#', '.']) {
-                return Err(bad("there is no host in it"));
+                return Err(bad("the host is missing"));
             }
             vec![Url::parse(&format!("https://{rest}")), Url::parse(&format!("http://{rest}"))]
         };

@@ -118,7 +118,7 @@ pub struct Rules {
     pub with_links: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
-    /// Which bodies are held, and who reads them. Set by whoever can read pages.
+    /// Which bodies are held, and what reads them. Set by the caller that reads pages.
     pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,

@@ -60,7 +60,7 @@ fn durations_are_numbers_with_units() {
     );
     assert_eq!(
         "10x".parse::<Span>().unwrap_err().to_string(),
-        "\"10x\" is no duration: there is no unit \"x\"; write a number and its unit: 500ms, 0.5s, 5m, 1h"
+        "\"10x\" is not a duration: the unit \"x\" is unknown; write a number and its unit: 500ms, 0.5s, 5m, 1h"
     );
 }
 
@@ -272,7 +272,7 @@ fn what_contradicts_itself_or_cannot_be_is_refused() {
     );
     assert_eq!(
         refusal(Config { strip_param: vec!["@foo".into()], ..config() }),
-        "strip-param \"@foo\": there is no such group; the groups are @sessions, @tracking, @order"
+        "strip-param \"@foo\": this group is unknown; the groups are @sessions, @tracking, @order"
     );
     assert_eq!(
         refusal(Config { include: vec!["a(b".into()], ..config() }),
@@ -377,7 +377,7 @@ fn keys_are_the_flags_and_unknown_ones_are_refused() {
     assert_eq!((config.with.as_slice(), config.pace, config.concurrency), (&[With::Links][..], Pace::Full, 9));
     assert!(serde_json::from_str::<Config>(r#"{"detph":3}"#).is_err());
     let error = serde_json::from_str::<Config>(r#"{"delay":"soon"}"#).unwrap_err().to_string();
-    assert!(error.contains("\"soon\" is no duration"), "{error}");
+    assert!(error.contains("\"soon\" is not a duration"), "{error}");
 }
 
 #[test]

@@ -95,20 +95,21 @@ impl FromStr for Span {
         let mut rest = text;
         let mut total = Duration::ZERO;
         while !rest.is_empty() || text.is_empty() {
-            let (number, unit, after) = number_and_unit(rest).ok_or_else(|| bad(format!("{text:?} is no duration")))?;
+            let (number, unit, after) =
+                number_and_unit(rest).ok_or_else(|| bad(format!("{text:?} is not a duration")))?;
             if unit.is_empty() {
                 return Err(bad(format!("{text:?} is a duration without a unit")));
             }
             let (_, millis) = Self::UNITS
                 .into_iter()
                 .find(|(name, _)| *name == unit)
-                .ok_or_else(|| bad(format!("{text:?} is no duration: there is no unit {unit:?}")))?;
+                .ok_or_else(|| bad(format!("{text:?} is not a duration: the unit {unit:?} is unknown")))?;
             #[allow(clippy::cast_precision_loss)]
             let part = Duration::try_from_secs_f64(number * millis as f64 / 1_000.0).ok();
             total = part
                 .and_then(|part| total.checked_add(part))
                 .filter(|total| *total <= Self::LONGEST)
-                .ok_or_else(|| bad(format!("{text:?} is longer than a hundred years")))?;
+                .ok_or_else(|| bad(format!("{text:?} is longer than 100 years")))?;
             rest = after;
         }
         Ok(Self(total))
@@ -145,18 +146,18 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let bad = |problem: String| BadValue::new(problem, Self::FORM);
-        let (number, unit, after) = number_and_unit(text).ok_or_else(|| bad(format!("{text:?} is no size")))?;
+        let (number, unit, after) = number_and_unit(text).ok_or_else(|| bad(format!("{text:?} is not a size")))?;
         let letter = unit.strip_suffix(['b', 'B']).unwrap_or(unit);
         let letter = if letter.len() == 2 { letter.strip_suffix('i').unwrap_or(letter) } else { letter };
         let factor = Self::UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(letter));
         let Some((_, factor)) = factor.filter(|_| after.is_empty()) else {
-            return Err(bad(format!("{text:?} is no size: there is no unit {unit:?}")));
+            return Err(bad(format!("{text:?} is not a size: the unit {unit:?} is unknown")));
         };
         #[allow(clippy::cast_precision_loss)]
         let bytes = number * factor as f64;
         #[allow(clippy::cast_precision_loss)]
         if bytes > (1_u64 << 60) as f64 {
-            return Err(bad(format!("{text:?} is larger than anything we could hold")));
+            return Err(bad(format!("{text:?} is larger than any crawl can use")));
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         Ok(Self(bytes as u64))
@@ -184,7 +185,8 @@ impl FromStr for Rate {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let bad = || BadValue::new(format!("{text:?} is no rate"), "write pages a second, minute or hour: 10/s, 30/m");
+        let bad =
+            || BadValue::new(format!("{text:?} is not a rate"), "write pages a second, minute or hour: 10/s, 30/m");
         let (number, unit, after) = number_and_unit(text).ok_or_else(bad)?;
         let seconds = match (unit, after) {
             ("/", "s") => 1.0,
@@ -263,13 +265,13 @@ impl FromStr for HeaderLine {
         let value = value.trim_matches([' ', '\t']);
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(token) {
-            return Err(bad(format!("{name:?} is no header name")));
+            return Err(bad(format!("{name:?} is not a header name")));
         }
         if value.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(bad(format!("the value of {name} has control characters in it")));
+            return Err(bad(format!("the value of {name} has control characters")));
         }
         if name.eq_ignore_ascii_case("user-agent") {
-            return Err(BadValue::new("User-Agent is no header for the roots only", "use --user-agent"));
+            return Err(BadValue::new("User-Agent applies to all hosts, not only to the roots", "use --user-agent"));
         }
         if Self::OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
             return Err(BadValue::new(format!("{name} is set by the crawler itself"), "leave it out"));
@@ -313,9 +315,9 @@ impl FromStr for Credentials {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         // The message omits the text, which is likely to be a password.
         let (name, password) =
-            text.split_once(':').ok_or_else(|| BadValue::new("there is no colon in it", "write NAME:PASSWORD"))?;
+            text.split_once(':').ok_or_else(|| BadValue::new("the colon is missing", "write NAME:PASSWORD"))?;
         if text.chars().any(char::is_control) {
-            return Err(BadValue::new("there are control characters in it", "write NAME:PASSWORD"));
+            return Err(BadValue::new("it has control characters", "write NAME:PASSWORD"));
         }
         Ok(Self { name: name.into(), password: password.into() })
     }
@@ -351,7 +353,7 @@ impl FromStr for Bearer {
         // RFC 6750, section 2.1. The message omits the text.
         let is_token = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
         if text.is_empty() || !text.chars().all(is_token) {
-            return Err(BadValue::new("there are characters in it that no token has", "write the token alone"));
+            return Err(BadValue::new("it has characters that a token cannot have", "write the token alone"));
         }
         Ok(Self(text.into()))
     }
@@ -401,13 +403,13 @@ impl FromStr for Resolve {
         };
         let (host, rest) = text.split_once(':').ok_or_else(|| bad("the port is missing"))?;
         let (port, addresses) = rest.split_once(':').ok_or_else(|| bad("the address is missing"))?;
-        let url = Url::parse(&format!("http://{host}/")).map_err(|_| bad("this is no host name"))?;
-        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("this is no port"))?;
+        let url = Url::parse(&format!("http://{host}/")).map_err(|_| bad("this is not a host name"))?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("this is not a port"))?;
         let addresses = addresses
             .split(',')
             .map(|address| address.trim_start_matches('[').trim_end_matches(']').parse().ok())
             .collect::<Option<Vec<IpAddr>>>()
-            .ok_or_else(|| bad("this is no IP address"))?;
+            .ok_or_else(|| bad("this is not an IP address"))?;
         Ok(Self { host: url.host().into(), port, addresses })
     }
 }
@@ -466,7 +468,7 @@ macro_rules! words {
 }
 
 words! {
-    /// How fast one host is asked.
+    /// How fast requests are sent to one host.
     #[derive(Default)]
     Pace {
         /// One connection; the next start at least 1 s and five times the last response time later.

@@ -40,7 +40,7 @@ pub struct Steering {
     /// The pace of the command line at that time, and the one chosen instead. A command with another pace wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<(Pace, Pace)>,
-    /// The same for the rate, in pages a second; none is no limit.
+    /// The same for the rate, in pages a second; none removes the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<(Option<f64>, Option<f64>)>,
     /// URLs that match one of these are not fetched.
@@ -178,7 +178,7 @@ mod tests {
         }
         assert_eq!(ports(&note), (2..=9).collect::<Vec<_>>());
         note.set_robots(robots(2, 20));
-        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "one that is noted again takes nobody's place");
+        assert_eq!(ports(&note), [3, 4, 5, 6, 7, 8, 9, 2], "an origin that is noted again evicts no other");
         note.set_robots(robots(10, LONGEST_NOTED));
         note.set_robots(robots(11, LONGEST_NOTED));
         assert_eq!(ports(&note), [10, 11]);

@@ -1,4 +1,4 @@
-//! What the tests of connections share: a receiver that keeps everything, and ways to feed an answer.
+//! Shared by the connection tests: a receiver that keeps everything, and ways to feed a response.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use argiope_core::{ErrorKind, Failure, Time, Truncated};
 
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// The profile of limits that the hostile cases are written for.
+/// The limits for which the hostile cases are written.
 pub fn limits() -> Limits {
     Limits {
         max_head: 64 << 10,
@@ -30,7 +30,7 @@ pub fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1_000)
 }
 
-/// Keeps everything that an answer brings.
+/// Keeps all parts of a response.
 #[derive(Default)]
 pub struct Kept {
     pub head: Option<Head>,
@@ -64,7 +64,7 @@ pub enum After {
     Stay,
 }
 
-/// What an answer came to.
+/// The result of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
     pub status: Option<u16>,
@@ -85,7 +85,7 @@ pub fn write_all(conn: &mut Conn, now: Time) -> Vec<u8> {
     written
 }
 
-/// One exchange over a plain connection, the answer in these pieces.
+/// One exchange over a plain connection, with the response in these pieces.
 pub fn exchange(limits: &Limits, pieces: &[&[u8]], after: After, kept: &mut Kept) -> ExchangeEnd {
     let now = at(0);
     let mut conn = Conn::plain(Arc::new(limits.clone()), now);
@@ -132,7 +132,7 @@ pub fn once(limits: &Limits, pieces: &[&[u8]], after: After) -> Seen {
     seen(kept, &end)
 }
 
-/// The same answer whole, byte by byte, and cut in two at every point: all must come to the same.
+/// Feeds the same response at once, byte by byte, and split at every position: all must have the same result.
 pub fn every_way(limits: &Limits, answer: &[u8], after: After) -> Seen {
     let whole = once(limits, &[answer], after);
     let bytes: Vec<&[u8]> = answer.chunks(1).collect();

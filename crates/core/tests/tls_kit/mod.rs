@@ -1,4 +1,4 @@
-//! A TLS server in memory for a [`Conn`] to talk to, with certificates made for the occasion and a made-up date.
+//! A TLS server in memory for a [`Conn`], with generated certificates and a fixed date.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -86,15 +86,15 @@ pub fn serve_chain(
 /// How a server behaves after its handshake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Manners {
-    /// Sends the answer and waits.
+    /// Sends the response and keeps the connection open.
     Stays,
-    /// Sends the answer and says goodbye.
+    /// Sends the response and a close_notify alert.
     Closes,
-    /// Sends the answer and hangs up.
+    /// Sends the response and closes the socket without an alert.
     HangsUp,
 }
 
-/// Lets a connection and a server talk, in pieces of this size, until the exchange is over or both are silent.
+/// Exchanges bytes between a connection and a server, in pieces of this size, until the exchange ends or both wait.
 pub fn talk(
     conn: &mut Conn,
     server: &mut ServerConnection,

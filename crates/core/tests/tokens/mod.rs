@@ -1,6 +1,6 @@
-//! The tags that a page has, as our tokenizer and as html5ever's see them.
+//! The tags of a page according to our tokenizer and to that of html5ever.
 //!
-//! Compared are start tags with their attributes, and end tags: the rest is text, which our tokenizer does not make.
+//! Start tags with attributes and end tags are compared. Our tokenizer does not produce text tokens.
 #![allow(dead_code, reason = "not every test compares the two")]
 
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ pub enum Seen {
     End(String),
 }
 
-/// Text as it is after decoding and newline normalisation.
+/// Text after decoding and newline normalization.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
@@ -28,7 +28,7 @@ fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes.to_ascii_lowercase()).replace('\0', "\u{FFFD}")
 }
 
-/// How a document goes on after this element, where nothing is known of a tree.
+/// The tokenizer state after this element, without a tree builder.
 fn content_of(name: &str) -> TextMode {
     match name {
         "script" => TextMode::Script,

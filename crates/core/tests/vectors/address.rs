@@ -8,7 +8,7 @@ use argiope_core::http::address;
 use crate::tally::{Deviations, Tally};
 use crate::{cases, read, text};
 
-/// Names that only a resolver can place: their addresses, once known, are what is refused.
+/// Names that must be resolved first: the check applies to their addresses.
 const RESOLVED: &[(&str, &str)] =
     &[("metadata.tencentyun.com", "169.254.0.23"), ("kubernetes.default.svc", "10.96.0.1"), ("example.com", "8.8.8.8")];
 

@@ -58,7 +58,7 @@ fn render(tallies: &[Tally]) -> String {
     text
 }
 
-/// A case's name as code, whatever it has in it.
+/// The name of a case as Markdown code, with any characters.
 fn code(id: &str) -> String {
     if id.contains('`') { format!("`` {id} ``") } else { format!("`{id}`") }
 }

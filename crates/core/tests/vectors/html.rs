@@ -12,7 +12,7 @@ use crate::tokens::{Seen, ours};
 use crate::{read, read_bytes};
 
 const TOKENIZER_DEVIATIONS: Deviations = &[(
-    "a lone surrogate in the text: no bytes decode to one",
+    "a lone surrogate in the text, which no bytes decode to",
     &[
         "unicodeCharsProblematic.test: Invalid Unicode character U+DFFF (Data state)",
         "unicodeCharsProblematic.test: Invalid Unicode character U+D800 (Data state)",
@@ -21,7 +21,7 @@ const TOKENIZER_DEVIATIONS: Deviations = &[(
     ],
 )];
 
-/// The files, and how many cases each has: one for each state that it is to be begun in.
+/// The files and the number of cases of each; a test counts once for each initial state.
 const TOKENIZER_FILES: [(&str, usize); 14] = [
     ("contentModelFlags.test", 24),
     ("domjs.test", 59),
@@ -64,7 +64,7 @@ pub fn tokenizer() -> Tally {
     tally.finish(7036)
 }
 
-/// Whether our tokenizer sees the tags that are expected, however the input is cut.
+/// Whether our tokenizer finds the expected tags, for every split of the input.
 fn is_read_right(case: &Value, state: &str) -> bool {
     let last = case["lastStartTag"].as_str().unwrap_or("");
     let escaped = case["doubleEscaped"].as_bool().unwrap_or(false);
@@ -77,9 +77,9 @@ fn is_read_right(case: &Value, state: &str) -> bool {
         "RAWTEXT state" => TextMode::RawText,
         "Script data state" => TextMode::Script,
         "PLAINTEXT state" => TextMode::PlainText,
-        // The state itself cannot be entered from outside: the section is opened.
+        // This state cannot be set from outside, so the input opens the section.
         "CDATA section state" => TextMode::Markup,
-        other => panic!("a state that nobody knows: {other}"),
+        other => panic!("unknown state: {other}"),
     };
     let (dialect, input) = match state {
         "CDATA section state" => (Dialect::Xml, format!("<![CDATA[{input}")),
@@ -91,7 +91,7 @@ fn is_read_right(case: &Value, state: &str) -> bool {
     })
 }
 
-/// Undoes the vectors' second level of escapes; `None` for a lone surrogate, which no bytes can stand for.
+/// Decodes the second level of escapes in the vectors; `None` for a lone surrogate, which has no encoding.
 fn unescape(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -146,7 +146,7 @@ pub fn encoding() -> Tally {
         for case in read.split("#data\n").filter(|case| !case.trim().is_empty()) {
             let (data, encoding) = case.split_once("\n#encoding\n").expect("a case names its encoding");
             let expected = encoding.trim().to_ascii_lowercase();
-            // Where nothing is declared, the vectors expect the western default: with such text, detection says so too.
+            // Without a declaration the vectors expect windows-1252, which is also what detection finds for this text.
             let body = [data.as_bytes(), b" Das Caf\xE9 ist sch\xF6n und gro\xDF"].concat();
             let caps = ExamineLimits { max_links: 10, max_url: 100, max_attrs: 100, agent: Arc::from("argiope") };
             let page = Url::parse("http://h.de/").expect("an address");

@@ -1,4 +1,4 @@
-//! The web platform's own cases about heads and lengths of answers.
+//! The web platform tests about response heads and lengths.
 
 use argiope_core::ErrorKind;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use crate::{bytes, cases, read, text};
 
 const DEVIATIONS: Deviations = &[
     (
-        "a Content-Length that is no number is refused: whoever sends that does not know where the answer ends, and \
-         neither do we (browsers read until the connection closes)",
+        "a Content-Length that is not a number is refused, because the end of the response is unknown (browsers read until \
+         the connection closes)",
         &[
             r"Content-Length: aaaah\r\nContent-Length: aaaah",
             "Content-Length: aaaah, aaaah",
@@ -24,8 +24,8 @@ const DEVIATIONS: Deviations = &[
         ],
     ),
     (
-        "a colon is an ordinary character in a value and in a reason phrase, and ends a name (what the vectors call a \
-         fault is that a browser then ignores the X-Frame-Options that it is part of)",
+        "a colon is an ordinary character in a value and in a reason phrase, and ends a name (the vectors expect a browser \
+         to ignore the X-Frame-Options field that contains it)",
         &[
             "h1_COLON_after-colon",
             "h1_COLON_before-colon",
@@ -37,14 +37,14 @@ const DEVIATIONS: Deviations = &[
         ],
     ),
     (
-        "a bare LF ends a line, so these heads end, or go on, as they would with CRLF",
+        "a bare LF ends a line, so these heads are read as with CRLF",
         &["h1_LF_after-reason", "h1_LF_after-value", "h1_LF_leading", "lonecr_5"],
     ),
     (
-        "a field whose name has a blank in it is dropped, as browsers do, unless it frames the message",
+        "a field with a blank in its name is dropped, as in browsers, unless it determines the framing",
         &["h1_SP_before-colon", "h1_SP_in-name", "h1_HTAB_before-colon", "h1_HTAB_in-name"],
     ),
-    ("`200  OK` stands twice in the vectors, once as good and once as bad", &["h1_SP_after-num"]),
+    ("`200  OK` occurs twice in the vectors, once as valid and once as invalid", &["h1_SP_after-num"]),
 ];
 
 #[test]

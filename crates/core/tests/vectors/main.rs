@@ -42,7 +42,7 @@ fn text<'a>(case: &'a Value, key: &str) -> &'a str {
     case[key].as_str().unwrap_or_else(|| panic!("no text {key} in {case}"))
 }
 
-/// A text, or bytes in base 64 under the same key with `_b64`.
+/// A text, or bytes in Base64 under the same key with the suffix `_b64`.
 fn bytes(case: &Value, key: &str) -> Vec<u8> {
     use base64::Engine as _;
     match case[key].as_str() {

@@ -1,4 +1,4 @@
-//! google/robotstxt's and crawler-commons' tests of robots.txt.
+//! The robots.txt tests of google/robotstxt and crawler-commons.
 
 use std::time::Duration;
 
@@ -14,12 +14,15 @@ use crate::{bytes, cases, read, text};
 
 const GOOGLE_DEVIATIONS: Deviations = &[
     ("percent-encoded unreserved octets are decoded before comparing, as RFC 9309 2.2.2 says", &["g066"]),
+    ("a URL is normalized before it is matched, so raw and encoded bytes are the same", &["g063", "g065"]),
     (
-        "a URL is brought into normal form before it is judged, so raw and encoded octets are the same",
-        &["g063", "g065"],
+        "`index.html` in a rule does not also match the directory: an extension of Google that is not in the RFC",
+        &["g078"],
     ),
-    ("`index.html` in a rule does not also mean the directory: Google's own rule, not the RFC's", &["g078"]),
-    ("our own name is cut to its product token as the file's is, so `Foo Bar` is `Foo`", &["g040"]),
+    (
+        "the name of the crawler is reduced to its product token, like names in the file, so `Foo Bar` is `Foo`",
+        &["g040"],
+    ),
 ];
 
 #[test]
@@ -71,10 +74,13 @@ pub fn google() -> Tally {
 }
 
 const COMMONS_DEVIATIONS: Deviations = &[
-    ("octets of a rule are counted as written, a trailing `*` too, as Google does: the stricter reading", &["cc0419"]),
     (
-        "a name ends at the first character that no product token has: after a space it is not looked for another one \
-         (crawler-commons' mode from before the RFC)",
+        "the bytes of a rule are counted as written, including a trailing `*`, as Google does, which is stricter",
+        &["cc0419"],
+    ),
+    (
+        "a name ends at the first character that a product token cannot have; text after a space is ignored \
+         (crawler-commons has a mode from before the RFC)",
         &["cc0227", "cc0230", "cc0239", "cc0248", "cc0308", "cc0445", "cc0446"],
     ),
     ("a long Crawl-delay is capped by a setting and reported; it forbids nothing", &["cc0364"]),
@@ -96,7 +102,7 @@ pub fn commons() -> Tally {
     tally.finish(563)
 }
 
-/// What we say to one check, in the terms of the file.
+/// Our verdict on one check, in the terms of the file.
 fn check(case: &Value) -> Value {
     if let Some(status) = case["http_status"].as_u64() {
         let answer = RobotsAnswer::from_status(u16::try_from(status).unwrap(), b"", "argiope");
@@ -121,7 +127,7 @@ fn check(case: &Value) -> Value {
         "matched_wildcard" => (!robots.is_named()).into(),
         "warnings" => {
             let file = prepare(&file);
-            // What somebody asks for by name is no surprise.
+            // A group that names the crawler is expected.
             let asked: Vec<&str> = match &case["extensions_enabled"] {
                 Value::String(_) => vec!["llm-policy", "content-signals"],
                 names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
@@ -135,7 +141,7 @@ fn check(case: &Value) -> Value {
     }
 }
 
-/// Records beyond the standard; crawler-commons keeps them only where that is switched on.
+/// Fields that are not in the standard; crawler-commons reads them only as an option.
 fn extension(case: &Value, question: &str, file: &[u8]) -> Value {
     let enabled = case.get("extensions_enabled").is_some();
     let agent = case["agents"][0].as_str().unwrap_or("");
@@ -153,7 +159,7 @@ fn extension(case: &Value, question: &str, file: &[u8]) -> Value {
     }
 }
 
-/// A crawler with several names asks under each of them that a group is for: what is forbidden to one is forbidden.
+/// A crawler with several names applies the groups of all of them: a URL is disallowed if one of the names is disallowed.
 fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
     let agents: Vec<&str> = agents.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let names: Vec<&str> = match agents.as_slice() {
@@ -168,7 +174,7 @@ fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
     named.iter().all(|robots| robots.allows(target))
 }
 
-/// crawler-commons takes several names, and splits one at white space and commas: the first that a group names counts.
+/// crawler-commons accepts several names, separated by white space or commas: the first one that has a group counts.
 fn parse_for(file: &[u8], agents: &Value) -> Robots {
     let agents: Vec<&str> = agents.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let names: Vec<&str> = match agents.as_slice() {
@@ -185,7 +191,7 @@ fn robots_conflicts() {
     conflicts();
 }
 
-/// Where the two sets contradict each other: what was proposed is what we do.
+/// Where the two sets contradict each other, we follow the proposal.
 pub fn conflicts() -> Tally {
     let vectors = read("robots_conflicts.json");
     let mut tally = Tally::new("robots_conflicts.json", &[]);
@@ -214,7 +220,7 @@ fn rfc9309_checklist() {
     checklist();
 }
 
-/// What the core decides of each point; that a crawl keeps to it is shown by crawls (see docs/conformance.md).
+/// The core's verdict on each point. Crawls test that it is obeyed (see docs/conformance.md).
 pub fn checklist() -> Tally {
     let vectors = read("rfc9309_checklist.json");
     let mut tally = Tally::new("rfc9309_checklist.json", &[]);

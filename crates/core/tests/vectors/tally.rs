@@ -1,8 +1,8 @@
-//! Counting cases: what passed, what we do otherwise on purpose, what is wrong.
+//! Counts cases: passed, intended deviations, failures.
 
 use std::fmt::Debug;
 
-/// Cases that we decide otherwise, and why.
+/// Intended deviations, with the reason.
 pub type Deviations = &'static [(&'static str, &'static [&'static str])];
 
 /// The results of one vector file.
@@ -20,7 +20,7 @@ impl Tally {
         Self { file, total: 0, passed: 0, deviations, seen: Vec::new(), wrong: Vec::new() }
     }
 
-    /// Counts one case. A deviation must be listed, and what is listed must deviate.
+    /// Counts one case. Deviations must be listed, and listed cases must deviate.
     pub fn case<T: PartialEq + Debug>(&mut self, id: &str, got: T, expected: T) {
         self.total += 1;
         let listed = self.deviations.iter().any(|(_, ids)| ids.contains(&id));
@@ -32,12 +32,12 @@ impl Tally {
         }
     }
 
-    /// Ends the file: nothing wrong, nothing left out.
+    /// Ends the file: asserts that no case failed and that every listed deviation was seen.
     pub fn finish(self, total: usize) -> Self {
         assert!(self.wrong.is_empty(), "{} wrong in {}:\n{}", self.wrong.len(), self.file, self.wrong.join("\n"));
         assert_eq!(self.total, total, "cases in {}", self.file);
         for id in self.deviations.iter().flat_map(|(_, ids)| *ids) {
-            assert!(self.seen.iter().any(|seen| seen == id), "{id} is listed as a deviation, but is no case");
+            assert!(self.seen.iter().any(|seen| seen == id), "{id} is listed as a deviation, but is not a case");
         }
         self
     }

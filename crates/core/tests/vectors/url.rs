@@ -1,4 +1,4 @@
-//! URLs: the web platform's own tests, crawler-commons' normaliser, the public suffix list.
+//! URLs: the web platform tests, the crawler-commons normalizer, the public suffix list.
 
 use argiope_core::Url;
 use argiope_core::page::url::registrable_domain;
@@ -8,8 +8,8 @@ use crate::tally::{Deviations, Tally};
 use crate::{cases, read, text};
 
 const WPT_DEVIATIONS: Deviations = &[(
-    "a label that claims to be punycode and is not names nothing that could be looked up: it is refused, as the vectors \
-     for private addresses demand of `http://xn--/`",
+    "an invalid punycode label cannot be looked up and is refused, as the vectors for private addresses require for \
+     `http://xn--/`",
     &[
         "http://a.b.c.xn--pokxncvks",
         "http://10.0.0.xn--pokxncvks",
@@ -27,8 +27,8 @@ fn wpt_urltestdata() {
     wpt();
 }
 
-/// Every case: what is http or https must come out as the standard says, without fragment and user information; what
-/// is not, or is nothing, must be refused.
+/// Every http or https URL must be normalized as the standard says, without fragment and user information; every other
+/// input must be refused.
 pub fn wpt() -> Tally {
     let vectors = read("wpt_url/urltestdata.json");
     let mut tally = Tally::new("wpt_url/urltestdata.json", WPT_DEVIATIONS);
@@ -58,7 +58,7 @@ fn expected(case: &Value) -> Option<String> {
 
 const COMMONS_DEVIATIONS: Deviations = &[
     (
-        "percent-encoded octets stay as written: a server may tell `%66` from `f`, and `%2f` from `%2F`",
+        "percent-encoded bytes stay as written: a server may distinguish `%66` from `f`, and `%2f` from `%2F`",
         &[
             "http://foo.com/%66oo.html",
             "http://foo.com/%66oo.htm%6c",
@@ -75,7 +75,7 @@ const COMMONS_DEVIATIONS: Deviations = &[
         ],
     ),
     (
-        "what the URL standard does not encode is not encoded, a lone `%` neither: browsers send it so",
+        "characters that the URL standard does not encode are not encoded, including a single `%`, as in browsers",
         &[
             "http://x.com/?x[y]=1",
             "https://www.last.fm/music/Prefuse+73/_/90%+of+My+Mind+Is+With+You",
@@ -89,7 +89,7 @@ const COMMONS_DEVIATIONS: Deviations = &[
         ],
     ),
     (
-        "slashes in a row stay: to many servers they are another path",
+        "consecutive slashes stay, because many servers treat them as a different path",
         &[
             "http://foo.com//aa/bb/foo.html",
             "http://foo.com/aa//bb/foo.html",
@@ -100,7 +100,7 @@ const COMMONS_DEVIATIONS: Deviations = &[
         ],
     ),
     (
-        "queries stay as they are: their order, empty values, empty pairs and a `?` with nothing after it may matter",
+        "queries are not changed: their order, empty values, empty pairs and a trailing `?` may matter",
         &[
             "http://example.com?",
             "http://example.com/?",
@@ -117,9 +117,9 @@ const COMMONS_DEVIATIONS: Deviations = &[
             "http://foo.com/index?=1&b=1&a=1",
         ],
     ),
-    ("a host with a dot at its end is another name to servers and certificates", &["https://www.example.org./"]),
+    ("a host with a trailing dot is a different name for servers and certificates", &["https://www.example.org./"]),
     (
-        "only http and https are addresses",
+        "only http and https URLs are accepted",
         &[
             "file:///foo/bar.txt",
             "ftp:/",
@@ -130,17 +130,17 @@ const COMMONS_DEVIATIONS: Deviations = &[
             "//server/file at file:///tmp/mock/path",
         ],
     ),
-    ("without a host there is no address", &["http:////", "http:///////"]),
-    ("a missing scheme is for the command line to supply (https, then http)", &["foo.com/index.html"]),
+    ("a URL without a host is refused", &["http:////", "http:///////"]),
+    ("a missing scheme is added only to URLs on the command line (https, then http)", &["foo.com/index.html"]),
     (
-        "fragments and user information are taken out",
+        "fragments and user information are removed",
         &[
             "http://user:pass@foo:21/bar;par?b#c at http://example.org/foo/bar",
             "#right-menu at https://example.org/product/red-table",
         ],
     ),
     (
-        "quotes of the original CSV file are part of this case's input",
+        "the input of this case contains the quotes of the original CSV file",
         &["\"http://www.example.com/a/c/../b/search?q=foobar\"\"\""],
     ),
 ];
@@ -181,7 +181,7 @@ pub fn psl() -> Tally {
     let mut tally = Tally::new("publicsuffix.json", &[]);
     for case in cases(&vectors, "cases") {
         let host = case["input"].as_str().unwrap_or("");
-        // Names reach the list as a URL's host: lower case, in punycode. What is no host has no domain.
+        // Names reach the list as a URL's host: lower case, in punycode. Text that is not a host has no domain.
         let url = Url::parse(&format!("http://{host}/"));
         let got = url.as_ref().ok().filter(|_| !host.starts_with('.')).and_then(|url| registrable_domain(url.host()));
         let expected = case["registrable_domain"].as_str().map(|name| Url::parse(&format!("http://{name}/")).unwrap());
@@ -191,7 +191,7 @@ pub fn psl() -> Tally {
 }
 
 const TOASCII_DEVIATIONS: Deviations = &[(
-    "a label that claims to be punycode and is not, is refused (see urltestdata.json)",
+    "an invalid punycode label is refused (see urltestdata.json)",
     &["xn--a", "xn--a.xn--zca", "xn--ls8h=", "xn--1ug.example", "xn--a-yoc", "xn--zn7c.com", "xn--0.com"],
 )];
 

@@ -1,4 +1,4 @@
-//! The server over real sockets: what it answers, and whom it refuses.
+//! The server over real sockets: responses and refused requests.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -90,7 +90,7 @@ fn another_sites_page_can_change_and_read_nothing() {
     assert_eq!(post(&[json, ("Origin", "https://evil.example")]), 403);
     assert_eq!(post(&[json, ("Origin", "null")]), 403);
     assert_eq!(post(&[json, ("Sec-Fetch-Site", "cross-site")]), 403);
-    // What a form can send without asking first.
+    // Requests that a form can send without a preflight.
     assert_eq!(post(&[("Content-Type", "text/plain")]), 415);
     assert!(crawl.controls.lock().expect("no panic").is_empty());
     assert_eq!(post(&[json, ("Origin", &own), ("Sec-Fetch-Site", "same-origin")]), 200);

@@ -1,4 +1,4 @@
-//! A crawl to serve, and a client that speaks HTTP by hand: what it sends is exactly what a test writes.
+//! A crawl to serve, and an HTTP client that sends exactly the bytes of a test.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use argiope_core::status::{CrawlState, HostStatus, RecentError, Status, WaitReas
 use argiope_core::{ErrorKind, Outcome};
 use argiope_dashboard::{CrawlSource, Server, ServerOptions};
 
-/// A URL that would act in a careless page.
+/// A URL that would inject a script into a page without escaping.
 pub const HOSTILE_URL: &str = "http://h.example/<img src=x onerror=\"document.title='owned'\">";
 
 /// A crawl whose numbers grow with every status, and that obeys controls.

@@ -53,7 +53,7 @@ pub struct GraphPlan {
     pub redirects: u32,
     /// Share of hosts that take connections and never answer (the first is never one of them).
     pub dead: u32,
-    /// So many bytes at the end of a page come one by one, each so many microseconds after the other; 0 for none.
+    /// Number of bytes at the end of a page that are sent one at a time, and the microseconds between them; 0 for none.
     pub drip: (u32, u64),
     /// Close the connection after every answer.
     pub close: bool,
@@ -115,8 +115,8 @@ pub struct Graph {
     counts: Vec<u32>,
 }
 
-/// A bijective scrambling of 64 bits (the finaliser of splitmix64).
-pub(crate) fn mix(value: u64) -> u64 {
+/// One step of SplitMix64 from this state: a bijective scrambling of 64 bits.
+pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

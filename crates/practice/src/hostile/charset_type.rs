@@ -47,7 +47,7 @@ fn charsets() -> Vec<Case> {
             });
             case.page(page("text/html; charset=utf-16", wide("<title>wide</title><a href=/x>x</a>")))
         }),
-        Case::new("CHR05", "a charset that nobody knows", Expect::Ok, |case| {
+        Case::new("CHR05", "an unknown charset", Expect::Ok, |case| {
             case.check("read by what the bytes are, and told", |report| {
                 has(report, "charset", "utf-8")?;
                 has(report, "title", "caf\u{e9}")?;
@@ -55,7 +55,7 @@ fn charsets() -> Vec<Case> {
             });
             case.page(page("text/html; charset=foo-8", "<title>caf\u{e9}</title>"))
         }),
-        Case::new("CHR06", "charsets that are a danger", Expect::Ok, |case| {
+        Case::new("CHR06", "dangerous charsets", Expect::Ok, |case| {
             let seven = "+ADw-script+AD4-<title>seven</title><a href=/shown>x</a>+ADw-a href=/hidden+AD4-";
             case.check("UTF-7 is never decoded, and the replacement charset hides everything", |report| {
                 demand(report.asked("/hidden") == 0 && report.asked("/shown") == 1, "UTF-7 was decoded")?;
@@ -69,7 +69,7 @@ fn charsets() -> Vec<Case> {
                 ("/user", page("text/html; charset=x-user-defined", b"<title>\xff</title>".as_slice())),
             ])
         }),
-        Case::new("CHR07", "bytes that are no UTF-8", Expect::Ok, |case| {
+        Case::new("CHR07", "invalid UTF-8", Expect::Ok, |case| {
             case.expensive();
             let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 | 0x80).collect();
             let body = [b"<title>\xff\xfe\xc3(</title>".as_slice(), &noise, b"<a href=/after>x</a>"].concat();
@@ -99,7 +99,7 @@ fn types() -> Vec<Case> {
             });
             case.page(Response::bytes("<!doctype html><title>bare</title><a href=/x>x</a>"))
         }),
-        Case::new("CHR10", "a picture that is called HTML", Expect::Ok, |case| {
+        Case::new("CHR10", "an image that is declared as HTML", Expect::Ok, |case| {
             case.expensive();
             let noise = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8);
             let picture: Vec<u8> = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".iter().copied().chain(noise).collect();
@@ -109,11 +109,11 @@ fn types() -> Vec<Case> {
             });
             case.page(page("text/html", picture))
         }),
-        Case::new("CHR11", "HTML that is called a picture", Expect::Ok, |case| {
+        Case::new("CHR11", "HTML that is declared as an image", Expect::Ok, |case| {
             case.check("not searched", |report| demand(report.asked("/x") == 0, "its link was followed"));
             case.page(page("image/png", "<!doctype html><a href=/x>x</a>"))
         })
-        .choosing("what is declared as a picture is not searched for links, whatever it looks like"),
+        .choosing("a body that is declared as an image is not searched for links"),
         Case::new("CHR12", "a Content-Type that is broken", Expect::Ok, |case| {
             case.check("read as HTML all the same", |report| {
                 demand(report.asked("/1") == 1 && report.asked("/2") == 1, "a link was not followed")

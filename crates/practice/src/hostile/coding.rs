@@ -98,7 +98,7 @@ fn broken() -> Vec<Case> {
     vec![
         Case::new("ENC08", "garbage after gzip", Expect::Ok, |case| {
             let garbage: Vec<u8> = (0..100u8).map(|n| n.wrapping_mul(151) | 0x80).collect();
-            case.check("the garbage is no part of the page", |report| {
+            case.check("the garbage is not part of the page", |report| {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == PAGE.len() && record["title"] == "coded", record.to_string())?;
                 demand(record["odd"][0] == "coding_garbage", record.to_string())
@@ -120,7 +120,7 @@ fn broken() -> Vec<Case> {
             bytes[at] ^= 0xff;
             case.page(coded("gzip", bytes))
         })
-        .choosing("a wrong checksum is a broken body: what was decoded is kept, and the record says so"),
+        .choosing("a wrong checksum is a broken body: the decoded part is kept, and the record says so"),
         Case::new("ENC12", "gzip with a broken head", Expect::error("decode"), |case| {
             let mut bytes = gzip(PAGE);
             bytes[..3].copy_from_slice(&[0x1f, 0x8c, 0x00]);
@@ -157,8 +157,8 @@ fn labels() -> Vec<Case> {
             case.check("it is read as it is", |report| demand(report.first_judged()["title"] == "coded", "it is not"));
             case.page(coded("gzip", PAGE))
         })
-        .choosing("what is plainly text is read as it is, whatever coding its label names"),
-        Case::new("ENC16", "a coding that nobody knows", Expect::error("decode"), |case| {
+        .choosing("a body that is obviously plain text is not decoded, with any Content-Encoding"),
+        Case::new("ENC16", "an unknown coding", Expect::error("decode"), |case| {
             case.set("warc", true);
             case.check("archived, and not read", |report| {
                 let archive = archived(report)?;
@@ -167,7 +167,7 @@ fn labels() -> Vec<Case> {
             });
             case.page(coded("foo", "<a href=/secret>secret</a>"))
         }),
-        Case::new("ENC18", "a coding that was not asked for", Expect::Ok, |case| {
+        Case::new("ENC18", "a coding that was not requested", Expect::Ok, |case| {
             // Hand-written Brotli: one uncompressed block.
             let brotli = [b"\x0b\x02\x80".as_slice(), b"hello", b"\x03"].concat();
             case.check("decoded all the same", |report| {
@@ -178,7 +178,7 @@ fn labels() -> Vec<Case> {
             });
             case.pages([("/br", coded("br", brotli)), ("/x-gzip", coded("x-gzip", gzip(b"hello")))])
         })
-        .choosing("a coding that is understood is undone, asked for or not (gzip, deflate, br and zstd always are)"),
+        .choosing("supported codings (gzip, deflate, br, zstd) are always decoded, requested or not"),
         Case::new("ENC19", "an empty body labelled gzip", Expect::Ok, |case| {
             case.check("an empty body", |report| {
                 demand(report.first_judged()["bytes_body"].as_u64().unwrap_or(0) == 0, "it is not")

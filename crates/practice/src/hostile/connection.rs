@@ -21,7 +21,7 @@ fn half_a_page(ending: ResponseEnd) -> Response {
 
 fn endings() -> Vec<Case> {
     vec![
-        Case::new("CON02", "nobody answers a SYN", Expect::error("connect_timeout"), |case| {
+        Case::new("CON02", "a SYN without a reply", Expect::error("connect_timeout"), |case| {
             // Without a backlog and without accepting, the first connections fill the queue, and the system drops the rest.
             let listener = std::net::TcpListener::bind((case.address(), 0))?;
             rustix::net::listen(&listener, 0)?;
@@ -81,7 +81,7 @@ fn endings() -> Vec<Case> {
                 conn.reset()
             })
         }),
-        Case::new("CON14", "a second answer that nobody asked for", Expect::Ok, |case| {
+        Case::new("CON14", "a second response that was not requested", Expect::Ok, |case| {
             let body = "<title>hello</title><a href=/next>next</a>";
             let poison = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
             let wire = format!(
@@ -122,7 +122,7 @@ fn drips() -> Vec<Case> {
         Case::new("CON06", "a status line that drips", Expect::error("timeout_first_byte"), |case| {
             case.page(Response::html("late").drip_all(1, SECOND))
         }),
-        Case::new("CON07", "headers that drip for ever", Expect::error("timeout_first_byte"), |case| {
+        Case::new("CON07", "headers that drip forever", Expect::error("timeout_first_byte"), |case| {
             case.spoken(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\n")?;
                 loop {

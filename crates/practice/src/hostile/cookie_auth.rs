@@ -36,7 +36,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("SEC06", "a public suffix in mixed case", Expect::Ok, |case| {
             set(case, "evil.co.uk", &["a=1; Domain=Co.UK"], &["victim.co.uk"])?;
-            case.check("the cookie is nobody's", |report| {
+            case.check("the cookie is sent to no other host", |report| {
                 hears(report, "evil.co.uk", Some("own=1"))?;
                 hears(report, "victim.co.uk", None)
             });
@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("SEC07", "a cookie domain with a trailing dot", Expect::Ok, |case| {
             set(case, "evil.co.uk.", &["a=1; Domain=co.uk."], &["victim.co.uk", "victim.co.uk."])?;
-            case.check("the cookie is nobody's", |report| {
+            case.check("the cookie is sent to no other host", |report| {
                 hears(report, "evil.co.uk.", Some("own=1"))?;
                 hears(report, "victim.co.uk", None)?;
                 hears(report, "victim.co.uk.", None)
@@ -55,19 +55,19 @@ pub(super) fn cases() -> Vec<Case> {
             let host = case.address().to_string();
             let (_, end) = host.split_once('.').unwrap_or_default();
             set(case, &host, &[&format!("a=1; Domain={end}"), &format!("b=1; Domain=.{end}")], &[])?;
-            case.check("the cookie is nobody's", move |report| hears(report, &host, Some("own=1")));
+            case.check("the cookie is sent to no other host", move |report| hears(report, &host, Some("own=1")));
             Ok(())
         }),
         Case::new("SEC09", "a cookie domain that is the tail of another name", Expect::Ok, |case| {
             set(case, "notexample.test", &["a=1; Domain=example.test"], &["example.test", "www.example.test"])?;
-            case.check("the cookie is nobody's", |report| {
+            case.check("the cookie is sent to no other host", |report| {
                 hears(report, "notexample.test", Some("own=1"))?;
                 hears(report, "example.test", None)?;
                 hears(report, "www.example.test", None)
             });
             Ok(())
         }),
-        Case::new("SEC10", "secure cookies over http, prefixes that lie", Expect::Ok, |case| {
+        Case::new("SEC10", "secure cookies over http, invalid cookie prefixes", Expect::Ok, |case| {
             let lines = ["a=1; Secure", "__Host-b=1", "__Host-c=1; Secure; Path=/", "__Secure-d=1", "=__Host-e=1"];
             set(case, "a.test", &lines, &[])?;
             case.check("none of them is kept", |report| hears(report, "a.test", Some("own=1")));
@@ -92,7 +92,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.check("it is dropped", |report| hears(report, "a.test", Some("own=1")));
             Ok(())
         }),
-        Case::new("SEC13", "an age that no number holds", Expect::Ok, |case| {
+        Case::new("SEC13", "a Max-Age above 64 bits", Expect::Ok, |case| {
             let lines = [
                 "a=1; Max-Age=99999999999999999999",
                 "b=1; Expires=Fri, 31 Dec 9999 23:59:59 GMT",

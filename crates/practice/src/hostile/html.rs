@@ -70,7 +70,7 @@ fn expensive() -> Vec<Case> {
 
 fn addresses() -> Vec<Case> {
     vec![
-        Case::new("HTM08", "bases that lie", Expect::Ok, |case| {
+        Case::new("HTM08", "misleading base elements", Expect::Ok, |case| {
             let evil = case.site()?.fallback(Response::html("evil"));
             let site = case.site()?.fallback(Response::html("page"));
             let bases = format!("<base href=\"{}\"><base href=\"{}\">", evil.url("/"), site.url("/second/"));
@@ -112,7 +112,7 @@ fn addresses() -> Vec<Case> {
             });
             case.page(Response::links(schemes))
         }),
-        Case::new("HTM11", "addresses that are too long", Expect::Ok, |case| {
+        Case::new("HTM11", "URLs that are too long", Expect::Ok, |case| {
             case.expensive();
             let longs = [65_536, 8_000_000].map(|length| format!("<a href=/{}>x</a>", "x".repeat(length)));
             case.set("max-size", "32M");
@@ -134,7 +134,7 @@ fn addresses() -> Vec<Case> {
             });
             case.page(Response::html("<a href='/a%00b'>1</a><a href='/a%0d%0aX: y'>2</a><a href='/a\r\nX: y'>3</a>"))
         }),
-        Case::new("HTM13", "ports that are none", Expect::Ok, |case| {
+        Case::new("HTM13", "invalid ports", Expect::Ok, |case| {
             let site = case.site()?;
             let ip = site.address().ip();
             case.set("allow-private", true);
@@ -152,7 +152,7 @@ fn addresses() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("HTM14", "references within an address", Expect::Ok, |case| {
+        Case::new("HTM14", "character references within a URL", Expect::Ok, |case| {
             case.check("read as the standard reads attributes", |report| {
                 let asked: Vec<&str> = report.seen.iter().map(|seen| seen.path.as_str()).collect();
                 demand(asked.contains(&"/a?x=1&y=2&copy=3"), format!("{asked:?}"))
@@ -164,7 +164,7 @@ fn addresses() -> Vec<Case> {
 
 fn meanings() -> Vec<Case> {
     vec![
-        Case::new("HTM15", "pages that ask not to be followed", Expect::Ok, |case| {
+        Case::new("HTM15", "pages with nofollow", Expect::Ok, |case| {
             let meta = |name, n| format!("<meta name={name} content=\"noindex,nofollow\"><a href=/{n}>x</a>");
             case.check("obeyed, and told", |report| {
                 let hidden = ["/rel", "/all", "/ours"].iter().any(|path| report.asked(path) > 0);

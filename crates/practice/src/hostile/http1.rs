@@ -42,13 +42,13 @@ fn lengths() -> Vec<Case> {
         Case::new("H102", "a negative Content-Length", Expect::error("protocol"), |case| {
             case.page(lines("Content-Length: -12\r\n", "hello"))
         }),
-        Case::new("H103", "a Content-Length that is no number", Expect::error("protocol"), |case| {
+        Case::new("H103", "a Content-Length that is not a number", Expect::error("protocol"), |case| {
             case.page(lines("Content-Length: banana\r\n", "hello"))
         }),
-        Case::new("H104", "a Content-Length beyond all numbers", Expect::error("protocol"), |case| {
+        Case::new("H104", "a Content-Length above 64 bits", Expect::error("protocol"), |case| {
             case.page(lines("Content-Length: 99999999999999999999999999\r\n", "hello"))
         })
-        .choosing("a length that does not fit into 64 bits is refused like one that is no number"),
+        .choosing("a length that does not fit into 64 bits is refused like one that is not a number"),
         Case::new("H106", "two Content-Length that agree", Expect::Ok, |case| {
             case.check("five bytes", |report| has_bytes(report, 5));
             case.page(lines("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"))
@@ -77,13 +77,13 @@ fn lengths() -> Vec<Case> {
 
 fn chunks() -> Vec<Case> {
     vec![
-        Case::new("H111", "a chunk size beyond all numbers", Expect::error("protocol"), |case| {
+        Case::new("H111", "a chunk size above 64 bits", Expect::error("protocol"), |case| {
             case.page(lines(CHUNKED, "ffffffffffffffff0\r\nhello"))
         }),
         Case::new("H113", "chunks without a last one", Expect::truncated("disconnect", "reset"), |case| {
             case.page(lines(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(ResponseEnd::SilentClose))
         }),
-        Case::new("H114", "chunks for ever", Expect::truncated("length", "too_large"), |case| {
+        Case::new("H114", "endless chunks", Expect::truncated("length", "too_large"), |case| {
             case.expensive();
             case.spoken(|conn, _| {
                 conn.send(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{CHUNKED}\r\n"))?;
@@ -118,18 +118,18 @@ fn chunks() -> Vec<Case> {
 
 fn status_lines() -> Vec<Case> {
     vec![
-        Case::new("H121", "an answer of HTTP/0.9", Expect::error("protocol"), |case| {
+        Case::new("H121", "an HTTP/0.9 response", Expect::error("protocol"), |case| {
             case.page(Response::raw("<html>hi"))
         }),
         Case::new("H123", "a negative status", Expect::error("protocol"), |case| {
             case.page(raw("HTTP/1.1 -12 OK\r\nContent-Length: 5\r\n\r\nhello"))
         }),
-        Case::new("H124", "a status of one digit, of a hundred", Expect::error("protocol"), |case| {
+        Case::new("H124", "a status of one digit, of a hundred digits", Expect::error("protocol"), |case| {
             let long = format!("HTTP/1.1 2{} OK\r\nContent-Length: 5\r\n\r\nhello", "0".repeat(99));
             let short = raw("HTTP/1.1 2 OK\r\nContent-Length: 5\r\n\r\nhello");
             case.pages([("/one", short), ("/hundred", raw(&long))])
         }),
-        Case::new("H125", "statuses that nobody knows", Expect::Status, |case| {
+        Case::new("H125", "unknown statuses", Expect::Status, |case| {
             case.check("the body is there", |report| {
                 demand(report.judged_records().all(|record| record["bytes_body"] == 6), "the body is not")
             });
@@ -171,7 +171,7 @@ fn fields() -> Vec<Case> {
         Case::new("H131", "a space before the colon", Expect::error("protocol"), |case| {
             case.page(lines("Content-Length : 5\r\n", "hello"))
         }),
-        Case::new("H132", "a field that goes on in the next line", Expect::Ok, |case| {
+        Case::new("H132", "a folded field", Expect::Ok, |case| {
             case.set("with", vec!["headers"]);
             case.check("joined by one space, and never a field of its own", |report| {
                 let headers = &report.first_judged()["headers"];
@@ -233,7 +233,7 @@ fn unexpected_bodies() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("H138", "bytes where there is no body (a crawl never asks HEAD)", Expect::Ok, |case| {
+        Case::new("H138", "bytes after a response without a body (a crawl never sends HEAD)", Expect::Ok, |case| {
             let site = case.site()?.page("/next", Response::html("<title>next</title>"));
             let evil = "HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<title>evil</title>";
             let link = format!("HTTP/1.1 200 OK\r\nLink: </next>; rel=next\r\nContent-Length: 0\r\n\r\nhello{evil}");

@@ -11,7 +11,7 @@ const ACTS: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("OUT01", "paths that climb", Expect::Ok, |case| {
+        Case::new("OUT01", "paths with .. segments", Expect::Ok, |case| {
             let paths = ["/..%2f..%2f..%2fetc%2fcron.d%2fx", "/%2e%2e/%2e%2e/x", "/..\\..\\y", "/a/../../z"];
             case.set("warc", true);
             stays_inside(case);
@@ -23,7 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.open(site.fallback(Response::html("here")));
             Ok(())
         }),
-        Case::new("OUT02", "file names that climb", Expect::Ok, |case| {
+        Case::new("OUT02", "file names with .. segments", Expect::Ok, |case| {
             case.set("warc", true);
             stays_inside(case);
             let named =
@@ -34,18 +34,18 @@ pub(super) fn cases() -> Vec<Case> {
                 ("/c", named("filename=\"/etc/cron.d/x\"")),
             ])
         }),
-        Case::new("OUT04", "names that mean something to a system", Expect::Ok, |case| {
+        Case::new("OUT04", "names that are reserved on some systems", Expect::Ok, |case| {
             let long = format!("/{}", "n".repeat(300));
             let paths = ["/CON", "/NUL.txt", "/a.", "/a%20", "/a:b", &long, "/%00", "/.bashrc", "/-rf"];
             case.set("warc", true);
             stays_inside(case);
             all_kept(case, &paths)
         }),
-        Case::new("OUT07", "one letter in two forms", Expect::Ok, |case| {
+        Case::new("OUT07", "one letter in two Unicode forms", Expect::Ok, |case| {
             stays_inside(case);
             all_kept(case, &["/%C3%A9", "/e%CC%81"])
         }),
-        Case::new("OUT08", "text that acts on a terminal", Expect::Ok, |case| {
+        Case::new("OUT08", "terminal control characters in text", Expect::Ok, |case| {
             let site = case.site()?;
             let page =
                 format!("<title>{ACTS}</title><a href=\"/gone{ACTS}\">x</a><a href=\"/moved\">y</a><a href=/odd>z</a>");
@@ -153,7 +153,7 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("OUT14", "bytes that are no text", Expect::Ok, |case| {
+        Case::new("OUT14", "binary data", Expect::Ok, |case| {
             case.set("with", vec!["headers", "links"]);
             let odd = |bytes: &[u8]| bytes.to_vec();
             // The test runner parses every line of the output.

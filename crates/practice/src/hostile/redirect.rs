@@ -17,11 +17,11 @@ const THROWN_AWAY: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("RED01", "a page that leads to itself", Expect::Status, |case| {
+        Case::new("RED01", "a redirect to itself", Expect::Status, |case| {
             case.check("asked once", |report| demand(report.asked("/") == 1, "asked again"));
             case.page(Response::redirect("/", 302))
         }),
-        Case::new("RED02", "two pages that lead to each other", Expect::Status, |case| {
+        Case::new("RED02", "two redirects to each other", Expect::Status, |case| {
             let site = case.site()?.redirect("/a", "/b", 302).redirect("/b", "/a", 302);
             case.root(site.url("/a"));
             case.judge(site.url("/a"));
@@ -59,7 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("RED05", "a page that wants its cookie back", Expect::Ok, |case| {
+        Case::new("RED05", "a redirect to itself that requires a cookie", Expect::Ok, |case| {
             let address = case.raw(|conn| {
                 while let Some(path) = conn.request()? {
                     let answer = match path.as_str() {
@@ -100,7 +100,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED08", "an empty Location", Expect::Status, |case| {
             case.pages([("/a", Response::redirect("", 302)), ("/b", Response::redirect("  ", 301))])
         }),
-        Case::new("RED09", "a Location that is no URL", INVALID, |case| {
+        Case::new("RED09", "a Location that is not a URL", INVALID, |case| {
             case.page(Response::redirect("http://[::1", 302))
         }),
         Case::new("RED10", "two Locations", INVALID, |case| {
@@ -150,7 +150,7 @@ pub(super) fn cases() -> Vec<Case> {
                 ("/d", Response::redirect("gopher://gopher.example.com/", 301)),
             ])
         }),
-        Case::new("RED15", "into the machine itself", Expect::error("private_address"), |case| {
+        Case::new("RED15", "redirects to the local machine", Expect::error("private_address"), |case| {
             let came = Arc::new(AtomicUsize::new(0));
             let inside = {
                 let came = Arc::clone(&came);
@@ -233,7 +233,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.open(site.page("/next", Response::html("here")));
             Ok(())
         }),
-        Case::new("RED24", "every URL leads to a host that was never seen", Expect::Skip, |case| {
+        Case::new("RED24", "every URL redirects to a new host", Expect::Skip, |case| {
             let count = AtomicUsize::new(0);
             let address = case.raw(move |conn| {
                 let port = conn.stream().local_addr()?.port();

@@ -97,7 +97,7 @@ pub(super) fn cases() -> Vec<Case> {
             announced(case, site);
             Ok(())
         }),
-        Case::new("SMP12", "cut within an address", Expect::truncated("decode", "decode"), |case| {
+        Case::new("SMP12", "truncated within a URL", Expect::truncated("decode", "decode"), |case| {
             let site = case.site()?;
             let text = format!("{HEAD}{URLSET}{}<url><loc>{}", entry(&site.url("/whole")), site.url("/cut"));
             case.check("what came before the cut is used, and nothing else", |report| {
@@ -146,7 +146,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.open(site.robots(&robots).fallback(Response::html("here")));
             Ok(())
         }),
-        Case::new("SMP15", "dates and numbers that are none", Expect::Ok, |case| {
+        Case::new("SMP15", "invalid dates and numbers", Expect::Ok, |case| {
             listing(case, |page| {
                 format!(
                     "{HEAD}{URLSET}<url><loc>{page}</loc><lastmod>banana</lastmod><priority>NaN</priority>\

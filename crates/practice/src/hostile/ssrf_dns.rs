@@ -80,7 +80,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.root("http://broken.test/");
             Ok(())
         }),
-        Case::new("NET03", "a name server that keeps silent", Expect::error("dns_timeout"), |case| {
+        Case::new("NET03", "a name server that does not reply", Expect::error("dns_timeout"), |case| {
             case.name("silent.test", DnsReply::Silence);
             let site = case.site()?.page("/", Response::html("here"));
             case.name("other.test", DnsReply::address(site.address().ip()));
@@ -92,13 +92,13 @@ pub(super) fn cases() -> Vec<Case> {
             case.check("other names do not wait for it", move |report| report.judge(&other, Expect::Ok));
             Ok(())
         }),
-        Case::new("NET05", "two names that stand for each other", Expect::error("dns_invalid"), |case| {
+        Case::new("NET05", "two CNAME records in a loop", Expect::error("dns_invalid"), |case| {
             case.name("a.test", DnsReply::Alias("b.test".to_owned()));
             case.name("b.test", DnsReply::Alias("a.test".to_owned()));
             case.root("http://a.test/");
             Ok(())
         }),
-        Case::new("NET06", "sixty-four names in a row", Expect::error("dns_invalid"), |case| {
+        Case::new("NET06", "a chain of sixty-four CNAME records", Expect::error("dns_invalid"), |case| {
             for n in 0..64 {
                 case.name(&format!("n{n}.test"), DnsReply::Alias(format!("n{}.test", n + 1)));
             }
@@ -106,7 +106,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.root("http://n0.test/");
             Ok(())
         })
-        .choosing("a chain of names is followed eight times: longer ones are mistakes or mischief"),
+        .choosing("at most eight CNAME records are followed; longer chains are mistakes or attacks"),
         Case::new("NET07", "a thousand addresses", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("here"));
             let good = site.address().ip();
@@ -118,7 +118,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.open(site);
             Ok(())
         }),
-        Case::new("NET08", "packets that are none", Expect::error("dns_invalid"), |case| {
+        Case::new("NET08", "invalid DNS packets", Expect::error("dns_invalid"), |case| {
             case.name("loop.test", DnsReply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
             case.name(
                 "short.test",
@@ -128,7 +128,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.root("http://short.test/");
             Ok(())
         }),
-        Case::new("NET09", "one family leads nowhere", Expect::Ok, |case| {
+        Case::new("NET09", "one address family is unreachable", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("here"));
             let nowhere: IpAddr = [0x100, 0, 0, 0, 0, 0, 0, 1].into();
             case.name("both.test", DnsReply::Addresses(vec![nowhere, site.address().ip()]));
@@ -145,7 +145,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new("NET13", "private addresses in every spelling", Expect::Skip, |case| leads_inside(case, SPELLINGS)),
         Case::new("NET14", "private addresses inside IPv6", Expect::Skip, |case| leads_inside(case, DISGUISES)),
-        Case::new("NET16", "robots.txt leads inside", PRIVATE, |case| {
+        Case::new("NET16", "robots.txt redirects to a private address", PRIVATE, |case| {
             let inside = "http://169.254.169.254/latest/meta-data/";
             let site = case.site()?.redirect("/robots.txt", inside, 302).page("/", Response::html("here"));
             let root = site.url("/");
@@ -184,7 +184,7 @@ pub(super) fn cases() -> Vec<Case> {
             for link in links {
                 case.judge(link);
             }
-            case.check("refused by name of their port, and nobody is asked where they are", move |report| {
+            case.check("refused because of their port, without a DNS lookup", move |report| {
                 let kinds = links.map(|link| report.record(link).map(|record| record["error"]["kind"].clone()));
                 let blocked =
                     |kind: &Option<serde_json::Value>| kind.as_ref().is_some_and(|kind| kind == "blocked_port");
@@ -204,7 +204,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.judge(label);
             case.judge(name);
             case.open(site);
-            case.check("nobody is asked about them", |report| demand(report.names_asked.is_empty(), "somebody was"));
+            case.check("they are not looked up", |report| {
+                demand(report.names_asked.is_empty(), "a name was looked up")
+            });
             Ok(())
         }),
         Case::new("NET23", "wildcard DNS", Expect::Ok, |case| {

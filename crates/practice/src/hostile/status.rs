@@ -3,7 +3,7 @@
 use super::{Case, CaseReport, CaseVerdict, Expect, demand};
 use crate::response::Response;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage";
 
@@ -25,25 +25,12 @@ enum Form {
 
 /// A time in HTTP format.
 fn date(at: SystemTime, form: Form) -> String {
-    let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let time = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
-    // Days since 1 March of year 0, in eras of 400 years.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = (month + 2) % 12;
-    let year = era * 400 + year + u64::from(month < 2);
-    let month = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][month as usize];
-    let weekday = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"][(days % 7) as usize];
-    match form {
-        Form::Fixed => format!("{}, {day:02} {month} {year} {time} GMT", &weekday[..3]),
-        Form::Rfc850 => format!("{weekday}, {day:02}-{month}-{:02} {time} GMT", year % 100),
-        Form::Asctime => format!("{} {month} {day:>2} {time} {year}", &weekday[..3]),
-    }
+    let format = match form {
+        Form::Fixed => "%a, %d %b %Y %H:%M:%S GMT",
+        Form::Rfc850 => "%A, %d-%b-%y %H:%M:%S GMT",
+        Form::Asctime => "%a %b %e %H:%M:%S %Y",
+    };
+    jiff::Timestamp::try_from(at).unwrap_or_default().strftime(format).to_string()
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -85,7 +72,7 @@ fn patience() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("STA03", "Retry-After that makes no sense", Expect::Status, |case| {
+        Case::new("STA03", "an invalid Retry-After", Expect::Status, |case| {
             // One attempt each, so that the Retry-After is not waited for.
             case.set("max-tries", 1);
             for value in
@@ -135,7 +122,7 @@ fn patience() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("STA07", "503 for ever", Expect::Status, |case| {
+        Case::new("STA07", "503 forever", Expect::Status, |case| {
             let paths: Vec<String> = (0..3).map(|n| format!("/{n}")).collect();
             let site = case.site()?.page("/", Response::links(&paths)).fallback(Response::status(503));
             case.root(site.url("/"));
@@ -155,10 +142,10 @@ fn patience() -> Vec<Case> {
 
 fn strange() -> Vec<Case> {
     vec![
-        Case::new("STA08", "a part that nobody asked for", Expect::Truncated("length", None), |case| {
+        Case::new("STA08", "a partial response that was not requested", Expect::Truncated("length", None), |case| {
             case.page(Response::html("0123456789").with_status(206).header("Content-Range", "bytes 0-9/100"))
         }),
-        Case::new("STA09", "304 to somebody who has nothing", Expect::Status, |case| case.page(Response::status(304))),
+        Case::new("STA09", "304 to an unconditional request", Expect::Status, |case| case.page(Response::status(304))),
         Case::elsewhere(
             "STA10",
             "304 with other validators",
@@ -166,7 +153,7 @@ fn strange() -> Vec<Case> {
             "crates/cli/tests/directory_recrawl.rs",
             "a_304_brings_new_validators_and_no_digest",
         ),
-        Case::new("STA12", "dates of change that make no sense", Expect::Ok, |case| {
+        Case::new("STA12", "invalid modification dates", Expect::Ok, |case| {
             let dated = |value: &str| Response::html("page").header("Last-Modified", value);
             case.pages([
                 ("/future", dated("Thu, 01 Jan 2099 00:00:00 GMT")),
@@ -174,7 +161,7 @@ fn strange() -> Vec<Case> {
                 ("/empty", dated("")),
             ])
         }),
-        Case::new("STA13", "gates that are in the way", Expect::Status, |case| {
+        Case::new("STA13", "login pages and consent walls", Expect::Status, |case| {
             let gate = |status| Response::status(status).header("Proxy-Authenticate", "Basic realm=\"gate\"");
             case.check("no answer to a question for credentials", |report| {
                 let mut sent = report.seen.iter().flat_map(|seen| &seen.headers);
@@ -198,6 +185,8 @@ fn strange() -> Vec<Case> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]

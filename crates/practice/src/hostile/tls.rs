@@ -35,10 +35,10 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("TLS03", "a certificate that vouches for itself", TLS, |case| {
+        Case::new("TLS03", "a self-signed certificate", TLS, |case| {
             bad_site(case, CertificateKind::SelfSigned, "self-signed").map(|_| ())
         }),
-        Case::new("TLS04", "an authority that nobody trusts", TLS, |case| {
+        Case::new("TLS04", "an untrusted authority", TLS, |case| {
             let stranger = TestAuthority::new("Stranger")?;
             refused(case, "unknown issuer", move |site| Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?)))
         }),
@@ -51,7 +51,7 @@ pub(super) fn cases() -> Vec<Case> {
                     conn.wait_for_the_end()
                 })?
             };
-            case.check("nobody asks for the list", move |_| demand(came.load(SeqCst) == 0, "somebody did"));
+            case.check("the revocation list is not fetched", move |_| demand(came.load(SeqCst) == 0, "it was fetched"));
             case.trust(authority.root.pem());
             let address = secure(case, move |site| {
                 let mut params = authority.params(site)?;
@@ -63,8 +63,8 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         })
         .choosing(
-            "revocation is not asked about, as with curl and wget: lists and OCSP would tell third parties what is \
-             crawled, and a server that wants to deceive withholds them",
+            "revocation is not checked, as in curl and wget: lists and OCSP would tell third parties what is crawled, and \
+             an attacker can suppress them",
         ),
         Case::new("TLS07", "a chain with a gap", TLS, |case| {
             let authority = TestAuthority::new("Known")?;
@@ -77,8 +77,8 @@ pub(super) fn cases() -> Vec<Case> {
             })
         })
         .choosing(
-            "certificates that a server forgot are not fetched from where the others name them: that would be a fetch \
-                   that nobody asked for, to an address that a stranger chose",
+            "missing intermediate certificates are not fetched from the URL in the others: that would be an additional \
+             request to an address that the server chooses",
         ),
         Case::new("TLS08", "an authority signed with SHA-1", TLS, |case| {
             let authority = TestAuthority::with("Known", rsa_key()?)?;
@@ -143,7 +143,7 @@ pub(super) fn cases() -> Vec<Case> {
             })?;
             says(case, address, "does not know this name")
         }),
-        Case::new("TLS18", "an end without a goodbye", Expect::truncated("disconnect", "reset"), |case| {
+        Case::new("TLS18", "an end without close_notify", Expect::truncated("disconnect", "reset"), |case| {
             let authority = TestAuthority::new("Known")?;
             case.trust(authority.root.pem());
             let address = secure(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
@@ -157,10 +157,10 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         })
         .choosing(
-            "a body that only the end of the connection ends is whole only with TLS's goodbye: anybody in between \
-                   could have cut it",
+            "a body that is delimited by the end of the connection is complete only with a close_notify alert: otherwise an \
+             attacker could have truncated it",
         ),
-        Case::new("TLS19", "a chain that leads everywhere", TLS, |case| {
+        Case::new("TLS19", "a certificate chain with many paths", TLS, |case| {
             let authority = TestAuthority::new("Maze")?;
             refused(case, "", move |site| {
                 // Forty authorities with the same name and key: each could have signed each.

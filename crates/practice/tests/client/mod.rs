@@ -1,4 +1,4 @@
-//! A client made of nothing but a socket, for tests that want to see the bytes.
+//! A client on a plain socket, for tests that check the bytes.
 
 #![allow(dead_code)]
 
@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Long enough for any machine; no test waits for it in good health.
+/// Long enough for any machine; a passing test does not reach it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn serve(site: Site) -> (RunningWeb, SocketAddr) {
@@ -19,25 +19,25 @@ pub fn serve(site: Site) -> (RunningWeb, SocketAddr) {
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // `write!` writes in pieces, and the system would hold the second until the first is acknowledged.
+    // `write!` writes in pieces, and Nagle's algorithm would delay the second until the first is acknowledged.
     stream.set_nodelay(true).unwrap();
     stream
 }
 
 pub fn ask(stream: &mut impl Write, path: &str) {
-    // In one piece: a server that closes after the first would make the second fail.
+    // In one write: if the server closes the connection after the first piece, the second would fail.
     let request = format!("GET {path} HTTP/1.1\r\nHost: practice.test\r\nUser-Agent: tester/1\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
 }
 
-/// Everything until the end of the connection.
+/// Reads until the end of the connection.
 pub fn all(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// One answer with a `Content-Length`: head and body.
+/// Reads one response with a `Content-Length`: head and body.
 pub fn one(stream: &mut impl Read) -> (String, Vec<u8>) {
     let head = head(stream);
     let length = header(&head, "content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
@@ -46,7 +46,7 @@ pub fn one(stream: &mut impl Read) -> (String, Vec<u8>) {
     (head, body)
 }
 
-/// A head, read byte by byte so that nothing behind it is taken.
+/// Reads a head byte by byte, so that nothing after it is consumed.
 pub fn head(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -65,7 +65,7 @@ pub fn status(head: &str) -> u16 {
     head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap()
 }
 
-/// Asks on a connection of its own.
+/// Sends a request on a new connection.
 pub fn get(address: SocketAddr, path: &str) -> (String, Vec<u8>) {
     let mut stream = connect(address);
     ask(&mut stream, path);

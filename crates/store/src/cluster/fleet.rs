@@ -207,7 +207,7 @@ impl FleetFrontier {
 }
 
 impl Frontier for FleetFrontier {
-    /// Whether it is new is not known yet: the store says so by leasing it to whoever owns its bucket.
+    /// Whether it is new is not known yet: the store says so by leasing it to the owner of its bucket.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let fingerprint = seen_key(link.url, link.kind, self.key);
         if !self.is_recent(fingerprint) {

@@ -69,7 +69,7 @@ pub enum LeaseEvent {
     Released {
         bucket: u32,
     },
-    /// So many records of a bucket are settled.
+    /// This number of records of a bucket is settled.
     Settled {
         bucket: u32,
         count: u64,
@@ -94,9 +94,9 @@ pub struct FleetTotals {
 
 /// What the lease thread is asked to do.
 pub enum LeaseCommand {
-    /// The keeper took so many links of a host.
+    /// The keeper took this number of links of a host.
     Consumed { bucket: u32, host: Box<str>, count: usize },
-    /// A put left so many links queued in a bucket.
+    /// After a put, this number of links is queued in a bucket.
     Queued { bucket: u32, queued: u64 },
     /// Nothing of this bucket is under way or unsettled any more.
     Release { bucket: u32 },

@@ -9,9 +9,9 @@ use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
 use super::{log, run, snapshot, spill};
+use crate::unpredictable;
 use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,9 +57,7 @@ impl CrawlFile {
     }
 
     fn new(settings: &CrawlSettings) -> Self {
-        // The standard library's hashers are keyed with randomness of the operating system.
-        let random = || RandomState::new().hash_one(std::process::id());
-        Self { format: VERSION, crawl: random(), key: random(), settings: settings.clone(), check: 0 }
+        Self { format: VERSION, crawl: unpredictable(), key: unpredictable(), settings: settings.clone(), check: 0 }
     }
 
     fn text(&self) -> String {
@@ -292,7 +290,7 @@ pub fn cut_back(files: &dyn Files, name: &str, committed: u64) -> Result<u64, St
 /// trusted with that.
 ///
 /// `crawl.json` is renamed first: from then on there is no crawl. It is removed last, because it marks that there is
-/// more to remove: whoever opens the directory before that continues the removal.
+/// more to remove: a process that opens the directory before that continues the removal.
 pub fn remove(directory: &Path, outside: Option<&str>) -> Result<Vec<String>, StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
     refuse_foreign(&*files)?;

@@ -68,7 +68,7 @@ mod tests {
         let path = folder.path().join("lock");
         std::fs::write(&path, "process 1 on a machine that crashed, and a longer line than the next one\n")
             .expect("write");
-        let held = Lock::take(&path).expect("a stale text is no lock");
+        let held = Lock::take(&path).expect("a stale text does not lock");
         let refused = Lock::take(&path).expect_err("held");
         assert_eq!(refused.kind, StoreErrorKind::Locked);
         assert!(refused.message.contains(&format!("process {} on ", std::process::id())), "{refused}");

@@ -232,7 +232,7 @@ pub fn an_empty_reply(engine: EngineName) {
 }
 
 pub fn garbage(engine: EngineName) {
-    for wire in [&b"\x16\x03\x01 this is no HTTP\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/9.9 200 OK\r\n\r\n"] {
+    for wire in [&b"\x16\x03\x01 not HTTP at all\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/9.9 200 OK\r\n\r\n"] {
         let crawled = one(engine, "127.2.0.16", Response::raw(wire));
         let page = &crawled.pages[0];
         assert_eq!((page.facts.outcome, kind(page)), (Outcome::Failed, Some(ErrorKind::Protocol)), "{wire:?}");

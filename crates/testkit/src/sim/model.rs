@@ -260,7 +260,7 @@ impl WebModel {
             0 => PageThen::Status(404),
             1 => PageThen::Status(418),
             2..4 => PageThen::Redirect(target(rng)),
-            4 if rng.chance(30) => PageThen::Redirect("mailto:nobody".into()),
+            4 if rng.chance(30) => PageThen::Redirect("mailto:a@b".into()),
             _ => {
                 let mut links = LinkList::default();
                 for _ in 0..rng.below(6) {

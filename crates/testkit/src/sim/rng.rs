@@ -1,5 +1,7 @@
 //! [`SimRng`]: random numbers that are the same on every machine and in every run.
 
+use argiope_practice::mix;
+
 /// A generator with 64 bits of state (SplitMix64): small, fast, and good enough for generating webs.
 #[derive(Clone, Debug)]
 pub struct SimRng(u64);
@@ -17,11 +19,9 @@ impl SimRng {
     }
 
     pub fn throw(&mut self) -> u64 {
+        let number = mix(self.0);
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        number
     }
 
     /// A number below `n`; zero if `n` is zero.

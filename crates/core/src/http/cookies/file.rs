@@ -42,15 +42,15 @@ fn read(line: &[u8]) -> Result<Cookie, &'static str> {
         _ => return Err(FIELDS),
     };
     let domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii());
-    let domain = domain.ok_or("the first field is no host name")?;
+    let domain = domain.ok_or("the first field is not a host name")?;
     let domain = canonical(domain.strip_prefix('.').unwrap_or(domain));
     let path = std::str::from_utf8(path).ok().filter(|path| path.starts_with('/'));
     let expires: u64 = std::str::from_utf8(expires)
         .ok()
         .and_then(|text| text.parse().ok())
-        .ok_or("the fifth field is no number of seconds since 1970")?;
+        .ok_or("the fifth field is not a number of seconds since 1970")?;
     if domain.is_empty() {
-        return Err("the first field is no host name");
+        return Err("the first field is not a host name");
     }
     if name.is_empty() && value.is_empty() {
         return Err("there is neither a name nor a value");
@@ -70,7 +70,7 @@ fn read(line: &[u8]) -> Result<Cookie, &'static str> {
         value: value.into(),
         host_only: !below || is_address(&domain) || is_public_suffix(&domain),
         domain: domain.into(),
-        path: path.ok_or("the third field is no path")?.into(),
+        path: path.ok_or("the third field is not a path")?.into(),
         expires: if expires == 0 { i64::MAX } else { i64::try_from(expires).unwrap_or(i64::MAX) },
         created: 0,
         used: 0,

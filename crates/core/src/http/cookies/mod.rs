@@ -7,8 +7,8 @@
 //! | question | answer |
 //! |---|---|
 //! | host names | compared in lower case; `a.test.` is another host than `a.test`, as in browsers |
-//! | IP addresses | match themselves only; a suffix of one is nobody's domain |
-//! | public suffixes | by the list with its private section; such a cookie is its own host's alone, or nobody's |
+//! | IP addresses | match only themselves, never a suffix |
+//! | public suffixes | by the list with its private section: a cookie for a suffix is kept only for the host of the same name, else rejected |
 //! | too many cookies | the RFC's order: expired, then not `Secure`, then any; of those the one that was idle longest |
 //! | how long | 400 days at most |
 //!

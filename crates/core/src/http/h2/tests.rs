@@ -452,7 +452,7 @@ fn floods_end_the_connection() {
     assert_eq!(kind_of(failure(&empty)), ErrorKind::Protocol);
     let padded = (0..1_000).fold(head, |server, _| server.frame(kind::DATA, flag::PADDED, 1, &[2, 0, 0]));
     assert_eq!(kind_of(failure(&padded)), ErrorKind::Protocol);
-    // The same number of frames over some seconds is no flood.
+    // The same number of frames over some seconds is not a flood.
     let mut conn = conn();
     let mut events = Events::default();
     for second in 0..10 {

@@ -1,9 +1,9 @@
-//! From what is written in a page to an address in normal form.
+//! Resolves the text of a link to a URL in normal form.
 //!
-//! The `url` crate is the definition. Most links need nothing of what it can do, so the ordinary ones are put together
-//! from bytes here; whatever is not ordinary falls through to `url`.
+//! The crate `url` is the reference. Most links are simple, so a fast path builds their URLs from bytes;
+//! all other links are passed to `url`.
 //!
-//! Invariant: the fast path gives exactly what `url` gives, or gives nothing.
+//! Invariant: the fast path returns exactly what `url` returns, or nothing.
 
 use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use memchr::memchr;
@@ -11,24 +11,24 @@ use std::cell::OnceCell;
 
 use crate::page::url::{BadUrl, Url, without_extra_slashes};
 
-/// What addresses on a page are relative to.
+/// The base URL of a page.
 pub struct BaseUrl {
-    /// `None` where the base is not http: then nothing is ordinary.
+    /// `None` if the base is neither http nor https: then no link takes the fast path.
     normal: Option<Normal>,
-    /// For what is not ordinary; made when the first such link comes.
+    /// For links that are not simple; created for the first one.
     parsed: OnceCell<Option<url::Url>>,
 }
 
-/// A base in normal form, and where its parts end.
+/// A base URL in normal form, and the ends of its parts.
 struct Normal {
     url: Url,
-    /// One past the scheme's colon.
+    /// The index after the colon of the scheme.
     scheme: usize,
-    /// One past the authority's last byte: where the path starts.
+    /// The index after the authority: the start of the path.
     origin: usize,
-    /// One past the last slash of the path.
+    /// The index after the last slash of the path.
     folder: usize,
-    /// One past the path's last byte.
+    /// The index after the path.
     path: usize,
 }
 
@@ -37,14 +37,14 @@ impl BaseUrl {
         Self { normal: Some(Normal::new(page)), parsed: OnceCell::new() }
     }
 
-    /// As `url` has it. There is always one: what is in normal form can be parsed.
+    /// The base as a `url::Url`. Always present, because a URL in normal form can be parsed.
     fn parsed(&self) -> Option<&url::Url> {
         let make = || url::Url::parse(self.normal.as_ref()?.url.as_str()).ok();
         self.parsed.get_or_init(make).as_ref()
     }
 
-    /// The base that a page's `base` element makes of its own address. The standard does not take `data` and
-    /// `javascript` for one.
+    /// The base URL with the `base` element of a page. As the standard says, `data` and
+    /// `javascript` URLs are ignored.
     pub fn rebased(&self, href: &str, encoding: &'static Encoding) -> Option<Self> {
         let parsed = parse(href, self.parsed()?, encoding).ok()?;
         if matches!(parsed.scheme(), "data" | "javascript") {
@@ -54,7 +54,7 @@ impl BaseUrl {
         Some(Self { normal, parsed: OnceCell::from(Some(parsed)) })
     }
 
-    /// Writes into `out` what `href` leads to. The encoding is the page's: it shows in queries.
+    /// Writes the target of `href` to `out`. `encoding` is that of the page, and is used for queries.
     pub fn resolve(&self, href: &str, encoding: &'static Encoding, out: &mut String) -> Result<(), BadUrl> {
         if let Some(normal) = &self.normal
             && normal.resolve(href, out)
@@ -80,7 +80,7 @@ fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url
     options.encoding_override(Some(&|query| encode_query(query, encoding).into())).parse(href)
 }
 
-/// Encodes a query. What the encoding lacks becomes an escaped character reference, as the URL standard says.
+/// Encodes a query. Characters that the encoding lacks become escaped character references, as the URL standard says.
 fn encode_query(query: &str, encoding: &'static Encoding) -> Vec<u8> {
     let mut encoder = encoding.new_encoder();
     let mut out = Vec::with_capacity(query.len() + 16);
@@ -109,7 +109,7 @@ impl Normal {
         Self { url: url.clone(), scheme: if url.is_https() { 6 } else { 5 }, origin, folder, path }
     }
 
-    /// The fast path. Says whether `href` was an ordinary one; if not, `out` holds nothing of use.
+    /// The fast path. Returns whether `href` was simple; if not, the contents of `out` are undefined.
     fn resolve(&self, href: &str, out: &mut String) -> bool {
         out.clear();
         let base = self.url.as_str();
@@ -139,7 +139,7 @@ impl Normal {
         push_target(rest, self.origin, out)
     }
 
-    /// Puts together what begins with `//` after the scheme: an ordinary host, or the base's own authority.
+    /// Builds a URL from a text that starts with `//` after the scheme: with a simple host, or the authority of the base.
     fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
@@ -158,8 +158,8 @@ impl Normal {
     }
 }
 
-/// Whether the parser leaves host and port as they are: an ordinary name or an IPv4 address as everybody writes it, and
-/// no port, or one that is not the scheme's own.
+/// Whether the parser would not change host and port: a simple name or an IPv4 address in dotted decimal form, and
+/// no port, or one that is not the default of the scheme.
 fn is_ordinary_authority(scheme: &str, authority: &str) -> bool {
     let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
     let own = if scheme == "https:" { "443" } else { "80" };
@@ -167,7 +167,7 @@ fn is_ordinary_authority(scheme: &str, authority: &str) -> bool {
         && (is_ordinary_name(host) || is_plain_ipv4(host))
 }
 
-/// Four numbers, each as short as it can be.
+/// Whether this is four decimal numbers without leading zeros.
 fn is_plain_ipv4(host: &str) -> bool {
     host.split('.').count() == 4 && host.split('.').all(|part| is_plain_number(part, 255))
 }
@@ -180,8 +180,8 @@ fn is_plain_number(text: &str, most: u32) -> bool {
         && text.parse::<u32>().is_ok_and(|number| number <= most)
 }
 
-/// Whether a host is a name that the parser leaves as it is: lower-case labels, no number at the end (an IPv4 address in
-/// disguise), nothing that IDNA looks at twice.
+/// Whether the parser would not change a host name: lower-case labels, not ending in a number (which could be an IPv4
+/// address), and nothing that IDNA processes.
 fn is_ordinary_name(host: &str) -> bool {
     let ends_in_letter = host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_lowercase()));
     host.len() <= 200
@@ -195,14 +195,14 @@ fn is_ordinary_name(host: &str) -> bool {
         })
 }
 
-/// What a byte is to the fast path.
+/// The class of a byte on the fast path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Stays as it is in a path and in a query.
+    /// Unchanged in a path and in a query.
     Plain,
     Slash,
     Question,
-    /// Stays as it is in a query only.
+    /// Unchanged in a query only.
     Query,
     /// Needs the parser.
     Odd,
@@ -230,8 +230,8 @@ fn class(byte: u8) -> Class {
     CLASSES.get(usize::from(byte)).copied().unwrap_or(Class::Odd)
 }
 
-/// Adds path and query to `out`, which ends in the slash that they are relative to, or in a whole path where `target`
-/// begins with `?` or is empty. Says whether all of it was ordinary.
+/// Appends path and query to `out`. `out` ends with the slash that they are relative to, or with a whole path if `target`
+/// starts with `?` or is empty. Returns whether all of it was simple.
 fn push_target(target: &str, origin: usize, out: &mut String) -> bool {
     let bytes = target.as_bytes();
     let mut start = 0;
@@ -281,13 +281,13 @@ fn is_escaped_dot(bytes: &[u8], percent: usize) -> bool {
     bytes.get(percent + 1..percent + 3).is_some_and(|digits| digits.eq_ignore_ascii_case(b"2e"))
 }
 
-/// `..` after something like `/C:/`: what the parser makes of that is its own affair.
+/// `..` after a segment like `/C:/`, which the parser treats in a special way.
 fn pops_drive_letter(segment: &str, out: &str) -> bool {
     let is_drive = |path: &[u8]| matches!(path, [.., b'/', letter, b':' | b'|', b'/'] if letter.is_ascii_alphabetic());
     segment == ".." && is_drive(out.as_bytes())
 }
 
-/// Carries out `.` and `..`. Says whether the segment was one of them.
+/// Resolves `.` and `..`. Returns whether the segment was one of them.
 fn push_dots(segment: &str, origin: usize, out: &mut String) -> bool {
     match segment {
         "." => true,

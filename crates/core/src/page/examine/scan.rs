@@ -1,16 +1,16 @@
-//! Where tags, comments and document types end.
+//! Finds the ends of tags, comments and document types.
 //!
-//! Each is a small machine that keeps its place between chunks. Tags have a second reader besides, [`whole_tag`], for
-//! those that lie within one chunk, which is nearly all: it goes from part to part instead of from byte to byte.
+//! Each is a small state machine that continues across chunks. For tags that are complete within one chunk, which is
+//! nearly all, the faster [`whole_tag`] searches for delimiters instead of reading every byte.
 //!
-//! Invariant: both readers of tags give the same end.
+//! Invariant: both functions for tags find the same end.
 
 use memchr::memchr;
 
 use super::tokenizer::is_space;
 use crate::swar;
 
-/// What a byte can end.
+/// The constructs that a byte can end.
 const ENDS_NAME: u8 = 1;
 const ENDS_ATTRIBUTE_NAME: u8 = 2;
 const ENDS_UNQUOTED: u8 = 4;
@@ -32,27 +32,27 @@ const ENDS: [u8; 256] = {
     ends
 };
 
-/// The first place from `from` on whose byte has one of these marks; or has none of them.
+/// The first position from `from` on whose byte has one of these marks, or has none of them.
 fn seek(bytes: &[u8], from: usize, marks: u8, marked: bool) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let found = rest.iter().position(|&byte| (ENDS[usize::from(byte)] & marks != 0) == marked)?;
     Some(from + found)
 }
 
-/// The first place from `from` on whose byte has one of these marks, which only white space, `/`, `=` and `>` have.
+/// The first position from `from` on whose byte has one of these marks. Only white space, `/`, `=` and `>` have them.
 /// Nearly all names are shorter than eight bytes.
 #[inline]
 fn seek_end(bytes: &[u8], from: usize, marks: u8) -> Option<usize> {
     let near = swar::first(bytes.get(from..)?)
         .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
-        // What is below the digits, such as a hyphen, may belong to the name.
+        // Bytes below the digits, such as a hyphen, may belong to the name.
         Some(near) if ENDS[usize::from(*bytes.get(near)?)] & marks != 0 => Some(near),
         _ => seek(bytes, from, marks, true),
     }
 }
 
-/// Where this byte is next. It is mostly near.
+/// The next position of this byte, which is usually near.
 #[inline]
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -69,12 +69,12 @@ pub fn name_end(bytes: &[u8]) -> Option<usize> {
     seek_end(bytes, 0, ENDS_NAME)
 }
 
-/// A tag that lies whole within the bytes: where its `>` is, and whether it closes itself. The bytes begin after its
-/// name. `None` where they run out before.
+/// A tag that is complete within the bytes: the position of its `>`, and whether it is self-closing. The bytes start after its
+/// name. `None` if the tag is incomplete.
 pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
     let mut at = 0;
     loop {
-        // Before a name: white space and slashes, then the end or a name, which a `=` may begin.
+        // Before a name: white space and slashes, then the end or a name, which may start with `=`.
         let mut slash = false;
         loop {
             match bytes.get(at)? {
@@ -100,7 +100,7 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// Where in a tag the reading is: enough to find its end, since `>` does not end it within quotes.
+/// The state within a tag, needed to find its end, because `>` within quotes does not end it.
 #[derive(Clone, Copy, Debug)]
 pub struct TagScan {
     place: TextContext,
@@ -125,14 +125,14 @@ impl TagScan {
         Self { place: TextContext::TagName, self_closing: false }
     }
 
-    /// Runs on over the tag's next bytes; says at which of them the tag ends.
+    /// Continues with the next bytes of the tag; returns the position at which it ends.
     pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
             let place = match self.place {
                 TextContext::Quoted(quote) => {
                     index += memchr(quote, bytes.get(index..)?)?;
-                    // What follows a quoted value begins a name even without white space between.
+                    // After a quoted value a name may start without white space.
                     TextContext::BeforeName
                 }
                 TextContext::BeforeValue => match byte {
@@ -174,7 +174,7 @@ impl TagScan {
     }
 }
 
-/// Where in a comment the reading is.
+/// The state within a comment.
 #[derive(Clone, Copy, Debug)]
 pub enum CommentScan {
     /// Right after `<!--`: here `>` and `->` end it.
@@ -210,7 +210,7 @@ impl CommentScan {
     }
 }
 
-/// Where in an XML document type the reading is. Its declarations are passed over, never obeyed.
+/// The state within an XML document type. Its declarations are skipped.
 #[derive(Clone, Copy, Debug)]
 pub enum DoctypeScan {
     Head,
@@ -247,7 +247,7 @@ mod tests {
         fn both_readers_of_tags_agree(rest in "[a=/> \t\"'é]{0,14}", cut in 0usize..8) {
             let bytes = rest.as_bytes();
             let mut scan = TagScan::at_name();
-            // The name is what the first reader does not see.
+            // The first function starts after the name.
             let expected = match name_end(bytes) {
                 Some(name) => bytes.get(name..).and_then(whole_tag).map(|(end, closing)| (name + end, closing)),
                 None => None,

@@ -1,6 +1,7 @@
 //! What the result of fetching robots.txt means: RFC 9309, section 2.3.1, as one function.
 //!
-//! Invariant: only a response that says there is no file (4xx) allows everything; no response does not.
+//! Invariant: only a response that says that the file does not exist (4xx) allows everything; a missing response does
+//! not.
 
 use super::Robots;
 use crate::outcome::{ErrorKind, Truncated};

@@ -103,7 +103,7 @@ fn robots_txt_itself_is_always_allowed() {
 fn octets_are_compared_not_spellings() {
     assert!(!allows("User-agent: *\nDisallow: /b\u{fc}cher/", "/b%c3%bccher/x"));
     assert!(!allows("User-agent: *\nDisallow: /%7ejoe", "/~joe"));
-    assert!(allows("User-agent: *\nDisallow: /a%2Fb", "/a/b"), "an encoded slash is no slash");
+    assert!(allows("User-agent: *\nDisallow: /a%2Fb", "/a/b"), "an encoded slash is not a slash");
     assert!(!allows("User-agent: *\nDisallow: /a b", "/a%20b"));
 }
 
@@ -165,7 +165,7 @@ fn mistakes_that_people_make_are_understood() {
     for names in ["one, Argiope, three", "one,argiope/2", "one, *"] {
         assert!(!allows(&format!("User-agent: {names}\nDisallow: /a"), "/a"), "{names}");
     }
-    assert!(allows("User-agent: one argiope\nDisallow: /a", "/a"), "after a space there is no other name");
+    assert!(allows("User-agent: one argiope\nDisallow: /a", "/a"), "text after a space is ignored");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn domain_is_what_somebody_registered() {
         &["https://example.co.uk/", "http://a.b.example.co.uk:99/", "https://example.co.uk./"],
         &["https://other.co.uk/", "https://notexample.co.uk/", "https://co.uk/"],
     );
-    // Whoever has a name below a private suffix has nothing to do with the neighbours.
+    // Names below a private suffix belong to different owners.
     assert_scope(
         "https://me.github.io/",
         Breadth::Domain,
@@ -198,7 +198,7 @@ fn names_are_distinct_and_every_rule_has_advice() {
 }
 
 proptest! {
-    /// Whoever remembers the last host judges as one who looks every time.
+    /// The cache of the last host does not change a verdict.
     #[test]
     fn a_host_that_is_remembered_is_judged_the_same(
         hosts in prop::collection::vec("(www\\.|b\\.|)(a|c|a{64})\\.(test|co\\.uk)", 1..6),

@@ -83,7 +83,7 @@ pub fn without_user_info(text: &str) -> String {
         _ => ("", text.as_str()),
     };
     if scheme.eq_ignore_ascii_case("mailto:") {
-        return text; // a mailbox is no login
+        return text; // a mailbox is not a login
     }
     let after_slashes = rest.trim_start_matches(['/', '\\']);
     let (slashes, _) = rest.split_at(rest.len() - after_slashes.len());

@@ -1,7 +1,7 @@
 //! [`Lane`]: the unit of politeness, one host name.
 //!
-//! A lane knows how many requests may be under way at its host (`width`), when the next one may start (`due`), and how
-//! the host feels about it all (the pace, the back-off). It holds the part of the host's queue that is on the workbench,
+//! A lane knows how many requests may be in flight at its host (`width`), when the next one may start (`due`), and the
+//! state of pace and back-off. It holds the part of the host's queue that is on the workbench,
 //! the host's addresses, and the robots rules of each of its origins.
 //!
 //! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
@@ -27,13 +27,13 @@ use crate::time::Time;
 pub use self::pace::{Flight, LanePace, Sign};
 pub use self::width::{WidthReason, page_kind};
 
-/// Origins of one host (schemes and ports) of which is known what their robots.txt says. Whoever asks for it often
-/// enough to need more is not a site, but a trap.
+/// Limit on the origins of one host (schemes and ports) whose robots.txt is held. A host that needs more is likely a
+/// trap.
 pub const MOST_ORIGINS: usize = 64;
-/// A robots.txt is believed for a day (RFC 9309, 2.4).
+/// A robots.txt is cached for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// One host name and everything that being polite to it needs.
+/// One host name and everything that politeness needs to know about it.
 #[derive(Debug)]
 pub struct Lane {
     pub name: Arc<str>,
@@ -64,24 +64,25 @@ pub struct PendingRetry {
 #[derive(Debug)]
 pub enum Addresses {
     Unknown,
-    /// Asked for at this moment, for the n-th time.
+    /// A DNS lookup is in progress since this time, for the n-th time.
     Asked {
         since: Time,
         tries: u8,
     },
-    /// Believed until then, and in any case for the first job: whoever waits long for a free slot must not have to ask
-    /// for the name again and again. `took` is what the first job reports.
+    /// Valid until then, and in any case for the first job: a lane that waits long for a free slot must not repeat the
+    /// lookup. `took` is the duration of the lookup, which the first job reports.
     Known {
         list: Arc<[IpAddr]>,
         until: Time,
         took: Option<Duration>,
     },
-    /// The name could not be resolved for now: ask again at `at`.
+    /// The lookup failed with a transient error: repeat it at `at`.
     Again {
         at: Time,
         tries: u8,
     },
-    /// The host was given up on, because of its name or because it never answers: its links end like this.
+    /// The host was given up on, because its name cannot be resolved or it never responds: its links end with this
+    /// failure.
     Failed {
         failure: Failure,
         tries: u8,
@@ -92,24 +93,24 @@ pub enum Addresses {
 /// What is known of one origin's robots.txt.
 #[derive(Debug)]
 pub enum RobotsState {
-    /// Being fetched; the origin's links wait. What an earlier fetch brought holds on where this one fails (RFC 9309,
-    /// 2.4).
+    /// Being fetched; the origin's links wait. If the fetch fails, the rules of the previous one stay in force (RFC
+    /// 9309, 2.4).
     Asked { old: Option<Arc<Robots>> },
     Rules {
         rules: Arc<Robots>,
         until: Time,
-        /// While the lane has work, these do not make room before then: nobody noted them, and the host would be asked
-        /// again.
+        /// While the lane has work, the rules are not evicted before then: they are stored nowhere else and would have to
+        /// be fetched again.
         kept: Time,
     },
-    /// Given up: every link of the origin ends like this.
+    /// Given up: every link of the origin ends with this outcome.
     Failed { failure: Failure, outcome: Outcome, tries: u8, until: Time },
-    /// Rules that had to make room: whoever needs them asks the frontier's notes first, then the host.
+    /// Evicted rules: they are loaded from the frontier's notes if these have them, otherwise fetched again.
     Away,
 }
 
 impl RobotsState {
-    /// The bytes that its rules take.
+    /// Memory of its rules, in bytes.
     pub fn weight(&self) -> usize {
         match self {
             Self::Asked { old: Some(rules) } | Self::Rules { rules, .. } => rules.weight(),
@@ -137,7 +138,7 @@ impl Lane {
         self.slots.taken
     }
 
-    /// Whether one more request may be under way.
+    /// Whether one more request may be in flight.
     pub fn has_room(&self) -> bool {
         self.slots.taken < self.pace.width()
     }
@@ -153,22 +154,22 @@ impl Lane {
         self.slots.all.iter().flatten().map(|taken| (&taken.url, taken.flight.started))
     }
 
-    /// Gives a slot back; says what it was taken for.
+    /// Releases a slot; returns what it was taken for.
     pub fn free_slot(&mut self, slot: u16) -> Option<Taken> {
         self.slots.free(slot)
     }
 
-    /// Whether anything of this lane is on the bench, now or later.
+    /// Whether the lane has work on the workbench, now or later.
     pub fn has_work(&self) -> bool {
         !self.queue.is_empty() || !self.retries.is_empty() || !self.errands.is_empty()
     }
 
-    /// Whether the host will be asked for something soon, or is being asked.
+    /// Whether requests to the host are in flight or due soon.
     pub fn is_busy(&self) -> bool {
         self.has_work() || self.backlog > 0 || self.in_flight() > 0
     }
 
-    /// Whether the next link cannot start before rules that made room are back.
+    /// Whether the next link must wait until evicted rules are loaded again.
     pub fn is_without_rules(&self) -> bool {
         let is_away = |link: &Link| {
             let mut away = self.robots.iter().filter(|(_, state)| matches!(state, RobotsState::Away));
@@ -177,12 +178,12 @@ impl Lane {
         self.errands.is_empty() && self.queue.front().is_some_and(is_away)
     }
 
-    /// How many links are still to be asked for, as far as they are known.
+    /// Number of known links that are still to be requested.
     pub fn left(&self) -> u64 {
         self.backlog.saturating_add(self.queue.len() as u64)
     }
 
-    /// When the next request could start, as far as this lane knows; `pages`: whether new pages may be asked for.
+    /// When the next request could start, as far as this lane knows; `pages`: whether new pages may be requested.
     pub fn due(&self, pages: bool) -> Time {
         if !self.has_room() {
             return Time::NEVER;
@@ -194,7 +195,7 @@ impl Lane {
         self.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due.max(self.pace.due()))
     }
 
-    /// Whether a page that was asked for waits to be asked for again.
+    /// Whether a page waits for a retry.
     pub fn has_begun_pages(&self) -> bool {
         self.queue.iter().any(|link| link.tries > 0)
             || self.retries.iter().any(|Reverse(retry)| retry.purpose == Purpose::Page)
@@ -219,7 +220,7 @@ impl Lane {
             None => self.robots.push((origin.clone(), state)),
         }
         if self.robots.len() > MOST_ORIGINS {
-            // The one that came first, unless its answer is under way.
+            // The oldest one, unless its fetch is in flight.
             let first = self.robots.iter().position(|(_, state)| !matches!(state, RobotsState::Asked { .. }));
             if let Some(first) = first {
                 self.robots.remove(first);
@@ -227,12 +228,12 @@ impl Lane {
         }
     }
 
-    /// Nothing is known of an origin's robots.txt any more.
+    /// Forgets the robots.txt of an origin.
     pub fn forget_robots(&mut self, origin: &Origin) {
         self.robots.retain(|(known, _)| known != origin);
     }
 
-    /// The bytes that the rules of all its origins take.
+    /// Memory of the rules of all origins, in bytes.
     pub fn robots_weight(&self) -> usize {
         self.robots.iter().map(|(_, state)| state.weight()).sum()
     }

@@ -20,7 +20,7 @@ use crate::time::Time;
 
 /// Hosts that answer within this time count as equally fast when lanes are ranked.
 const JITTER: Duration = Duration::from_millis(50);
-/// The longest rest that back-off imposes without Retry-After.
+/// The longest back-off without Retry-After.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 /// With the gentle pace, the next request starts at least this long after the last response...
 const GENTLE_PAUSE: Duration = Duration::from_secs(1);
@@ -195,7 +195,7 @@ impl LanePace {
         }
     }
 
-    /// How long responses take, lately.
+    /// Mean of the recent response times.
     pub fn typical(&self) -> Option<Duration> {
         self.typical
     }
@@ -223,12 +223,12 @@ impl LanePace {
         due.max(self.gate.pause).max(self.gate.rest)
     }
 
-    /// Until when the lane rests because the host asked for it or failed.
+    /// Until when the lane backs off, because the host asked for it or failed.
     pub fn rests_until(&self) -> Time {
         self.gate.rest
     }
 
-    /// Rests at least until then.
+    /// Backs off at least until then.
     pub fn rest_until(&mut self, time: Time) {
         self.gate.rest = self.gate.rest.max(time);
     }

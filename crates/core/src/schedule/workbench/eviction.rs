@@ -230,7 +230,7 @@ mod tests {
         let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some had to make room");
         let site = origin(away.0, 80);
         bench.add_links(away, vec![link(&site)], 0, at(1));
-        let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name readmitted first") };
+        let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name is resolved first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(1));
         let Next::Recall(lane, asked) = bench.next(at(1)) else { panic!("the notes are asked first") };
         assert_eq!((lane, &asked), (away, &site));
@@ -319,7 +319,7 @@ mod tests {
             bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
         }
         bench.add_links(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
-        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name readmitted first") };
+        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name is resolved first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
         let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();

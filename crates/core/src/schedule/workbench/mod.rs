@@ -51,7 +51,7 @@ use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
 
-/// How long an unreachable host is left alone.
+/// How long no requests are sent to an unreachable host.
 const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
 /// Redirects that are followed for a robots.txt (RFC 9309, 2.3.1.2).
 pub const ROBOTS_REDIRECTS: u8 = 5;
@@ -97,7 +97,7 @@ pub enum Next {
     /// The robots rules of an origin were evicted and are needed again. Answered by [`Workbench::robots_recalled`] if
     /// the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
     Recall(LaneId, Origin),
-    /// Nothing before this time, unless an event readmitted first; [`Time::NEVER`] where only an event can help.
+    /// Nothing before this time, unless an event comes first; [`Time::NEVER`] if only an event can help.
     Wait(Time),
 }
 
@@ -291,7 +291,7 @@ impl Workbench {
         }
     }
 
-    /// A visit is over: its slot readmitted back, and the lane learns how its host took it.
+    /// A visit is over: releases its slot, and updates the pace of the lane.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
         let Some((id, slot)) = visit.message.slot else {
             return;

@@ -28,7 +28,7 @@ pub(super) enum Pick {
     AskRobots(Origin),
     /// This link ends without a request.
     End(Box<Visit>),
-    /// Nothing before then; never means: when an event readmitted.
+    /// Nothing before then; never means: after an event.
     Nothing(Time),
 }
 

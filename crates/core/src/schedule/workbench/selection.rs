@@ -19,7 +19,7 @@ use crate::visit::Visit;
 /// What a lane can do now.
 pub(super) enum Selection {
     Go(Link, Purpose, Arc<[IpAddr]>),
-    /// Not before then; never means: when an event readmitted.
+    /// Not before then; never means: after an event.
     Blocked(Time),
     /// All slots of this address are in use.
     Full(IpAddr),

@@ -27,12 +27,12 @@ fn link(address: &str) -> Link {
     Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor }
 }
 
-/// Lane 0 with so many links, its name known.
+/// Lane 0 with this number of links and its name resolved.
 fn stock(bench: &mut Workbench, count: u32) {
     stock_all(bench, &[(count, &["93.184.216.1"])]);
 }
 
-/// Lanes with so many links at these addresses.
+/// Lanes with these numbers of links at these addresses.
 fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     for (number, (count, _)) in (0..).zip(lanes) {
         let (id, name) = (LaneId(number), format!("h{number}.example"));
@@ -40,7 +40,7 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
         bench.add_links(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
     }
     for _ in lanes {
-        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name readmitted first");
+        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name is resolved first");
     }
     for (number, (_, ips)) in (0..).zip(lanes) {
         let ips = ips.iter().map(|ip| ip.parse().expect("an address")).collect();
@@ -158,7 +158,7 @@ fn an_address_that_may_not_be_believed_for_long_serves_one_job_at_least() {
     assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
 }
 
-/// A lane that nobody named as a root, with one link for each of these moments.
+/// A lane that is not a root, with one link for each of these times.
 fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
     let id = LaneId(7);
     bench.set_backlog(id, name, 0, at(0));
@@ -180,7 +180,7 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
     assert!(matches!(bench.next(at(2)), Next::Resolve(..)));
     bench.resolved(id, Ok((ips(&["93.184.216.1", "127.0.0.1", "::ffff:10.0.0.1"]), Duration::ZERO)), at(3));
     let job = fetches(&mut bench, at(3)).remove(0);
-    assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "whoever connects has no other addresses");
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "the connection gets only the allowed addresses");
     end(&mut bench, job, 200, at(4));
     assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
     bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
@@ -194,12 +194,12 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
 #[test]
 fn an_address_that_the_user_gave_is_for_its_port_alone() {
     let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
-    // Only the port that was given: nobody is asked.
+    // The port that `--resolve` names: no DNS lookup.
     let id = stranger(&mut bench, "h7.example", &[":8080/1"]);
     let job = fetches(&mut bench, at(0)).remove(0);
     assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
     end(&mut bench, job, 200, at(1));
-    // Another one: it is looked up, and what was given is no answer to that. It does not suffer from it either.
+    // Another port: it is looked up, and the given address does not apply to it.
     bench.add_links(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
     assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
     bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
@@ -245,7 +245,7 @@ fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
     bench.resolved(LaneId(0), failure(), at(2_000));
     let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
     assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
-    // What readmitted later ends at once, and after an hour the name gets another chance.
+    // Later links end at once, and after an hour the name gets another chance.
     bench.add_links(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
     assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
     bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
@@ -422,7 +422,7 @@ fn fetches_spread_over_hosts_that_are_all_quick() {
     assert_eq!((jobs.len(), slower), (8, 4));
 }
 
-/// A visit that the host took so many milliseconds for, and that is taken up now.
+/// A visit whose response took this number of milliseconds, processed now.
 fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
     let ended = started + Duration::from_millis(took);
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);

@@ -48,7 +48,7 @@ impl ClientIdentity {
                 pem::Error::NoItemsFound => {
                     "it holds no private key in PEM (an encrypted one has to be decrypted first)".to_owned()
                 }
-                error => format!("it is no PEM: {error}"),
+                error => format!("it is not PEM: {error}"),
             })
         })?;
         let chain = chain.into_iter().map(CertificateDer::from).collect();
@@ -58,7 +58,7 @@ impl ClientIdentity {
                 Err(ClientIdentityError::Key("it is not the key of that certificate".to_owned()))
             }
             Err(Error::InvalidCertificate(_)) => {
-                Err(ClientIdentityError::Certificate("it holds something that is no certificate".to_owned()))
+                Err(ClientIdentityError::Certificate("it holds something that is not a certificate".to_owned()))
             }
             Err(error) => Err(ClientIdentityError::Key(format!("it holds no key that can be used: {error}"))),
         }
@@ -129,7 +129,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     match read {
         Ok(found) if found.is_empty() => Err("it holds no certificate in PEM".to_owned()),
         Ok(found) => Ok(found),
-        Err(error) => Err(format!("it is no PEM: {error}")),
+        Err(error) => Err(format!("it is not PEM: {error}")),
     }
 }
 

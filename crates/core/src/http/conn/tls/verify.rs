@@ -42,7 +42,7 @@ impl Verifier {
 
 /// An error that the standard verifier does not distinguish.
 #[derive(Debug, thiserror::Error)]
-#[error("certificate self-signed: nobody but the server itself vouches for it")]
+#[error("certificate self-signed: only the server itself vouches for it")]
 pub(super) struct SelfSigned;
 
 /// The error for a chain that is too long.

@@ -1,0 +1,63 @@
+//! `argiope demo`: a crawl of the built-in practice web, in memory.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::ExitCode;
+
+use argiope_practice::{RunningWeb, demo as practice};
+use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
+use argiope_runtime::writer_thread::OutputTarget;
+
+use super::crawl::{CrawlParts, crawl, fail, first_line, refuse};
+use super::record_stream::RecordStream;
+use crate::flags::config_file::UsageError;
+use crate::flags::settings::CommandSettings;
+
+/// Crawls the built-in practice web.
+pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
+    let messages = settings.messages;
+    let (web, roots): (RunningWeb, _) = match practice::web().and_then(|(web, roots)| Ok((web.start()?, roots))) {
+        Ok(served) => served,
+        Err(error) => {
+            return Ok(fail(
+                messages,
+                &format!("the demonstration web could not be served on loopback addresses: {error}"),
+            ));
+        }
+    };
+    // An unpredictable name and `create_new`: never follows or overwrites an existing file.
+    let authority = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&authority)
+        .and_then(|mut file| file.write_all(web.ca_pem().as_bytes()));
+    if let Err(error) = written {
+        return Ok(fail(messages, &format!("{} cannot be written: {error}", authority.display())));
+    }
+    settings.crawl.roots = roots;
+    settings.crawl.ca_cert = Some(authority.clone());
+    let done = in_memory(&settings);
+    // Ignored: a leftover file in the temporary folder is harmless.
+    let _ = std::fs::remove_file(&authority);
+    drop(web);
+    done
+}
+
+/// Crawls without a crawl directory: the crawl cannot be resumed.
+fn in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
+    let CommandSettings { crawl: config, messages } = settings;
+    let messages = *messages;
+    let rules = settings.rules()?;
+    let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
+        Ok(output) => output,
+        Err(why) => return Ok(fail(messages, &why)),
+    };
+    let clock = Clock::start();
+    let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
+    let frontier = MemoryFrontier::new(rules.fingerprint_key);
+    let started = Box::new(|_: &KeeperHandle| ());
+    let parts = CrawlParts { frontier, target, output, report: None, earlier: 0, is_shared: false, started };
+    Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| refuse(messages, &error)))
+}
