@@ -66,7 +66,11 @@ pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write
 
 /// Refuses, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
-pub fn parquet(_directory: &Path, _rules: Option<&Extraction>, _out: &mut (impl Write + Send)) -> Result<(), ReadError> {
+pub fn parquet(
+    _directory: &Path,
+    _rules: Option<&Extraction>,
+    _out: &mut (impl Write + Send),
+) -> Result<(), ReadError> {
     let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
     Err(ReadError::Usage(why.to_owned()))
 }

@@ -8,9 +8,9 @@ use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::settings::{CommandSettings, MessageSettings};
 #[cfg(feature = "demo")]
 use super::DemoArgs;
+use super::settings::{CommandSettings, MessageSettings};
 use super::{CrawlArgs, FetchArgs};
 use argiope_core::output::escape::visible;
 
