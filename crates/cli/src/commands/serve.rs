@@ -68,10 +68,13 @@ pub enum ServeError {
 
 /// The server of a build without the dashboard, of which there is never one.
 #[cfg(not(feature = "dashboard"))]
-pub enum Server {}
+pub enum NoServer {}
 
 #[cfg(not(feature = "dashboard"))]
-impl Server {
+use NoServer as Server;
+
+#[cfg(not(feature = "dashboard"))]
+impl NoServer {
     fn address(&self) -> SocketAddr {
         match *self {}
     }
