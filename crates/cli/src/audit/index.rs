@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use argiope_core::schedule::carryover::LaneNote;
-use argiope_core::{LinkKind, Outcome};
-use argiope_store::disk::HistoryEvent;
+use argiope_core::{LinkKind, Outcome, UrlRef};
+use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::{self, ReadError, StoredRecord};
@@ -29,6 +29,14 @@ pub struct PageEntry {
     pub is_in_sitemap: bool,
 }
 
+/// A link from an https page to an http URL: a resource of the page, or a page of the same host.
+#[derive(Debug)]
+pub struct InsecureEdge {
+    pub source: String,
+    pub target: String,
+    pub is_asset: bool,
+}
+
 /// All pages of the latest round, as far as judging one needs them.
 #[derive(Debug, Default)]
 pub struct SiteIndex {
@@ -41,19 +49,15 @@ pub struct SiteIndex {
     pub linked: HashSet<u64>,
     /// Pairs of page and translation: the page names the translation.
     pub translations: HashSet<(u64, u64)>,
+    /// Links from https to http, in the order of the crawl.
+    pub insecure: Vec<InsecureEdge>,
     /// What the records of this crawl hold.
-    pub has_links: bool,
     pub has_facts: bool,
     pub has_assets: bool,
     pub has_sitemap: bool,
     /// The texts of robots.txt, by origin.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
-}
-
-/// Whether a record's head has this text: cheaper than reading the record.
-fn contains(line: &[u8], text: &[u8]) -> bool {
-    line.get(..64.min(line.len())).is_some_and(|head| head.windows(text.len()).any(|part| part == text))
 }
 
 /// Whether a page is one that people read: HTML that answered 200.
@@ -89,12 +93,6 @@ impl SiteIndex {
                         index.robots.insert(format!("{scheme}://{host}:{}/robots.txt", robots.port), robots.text);
                     }
                 }
-                HistoryEvent::Fate { line, .. } if contains(line, br#""for":"sitemap""#) => {
-                    for link in StoredRecord::read(line)?.link_list.into_iter().flatten() {
-                        index.has_sitemap = true;
-                        index.pages.entry(key(&link.url)).or_default().is_in_sitemap = true;
-                    }
-                }
                 HistoryEvent::Fate { .. } | HistoryEvent::Line { .. } | HistoryEvent::Round => {}
             }
             Ok(())
@@ -102,6 +100,11 @@ impl SiteIndex {
         records::latest_pages(directory, |record| {
             index.add(record);
             Ok(())
+        })?;
+        let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+        graph.pages(|page| {
+            index.add_edges(&page);
+            Ok::<(), ReadError>(())
         })?;
         Ok(index)
     }
@@ -135,13 +138,32 @@ impl SiteIndex {
                 count(&mut self.bodies, record.digest.as_ref());
             }
         }
-        if let Some(links) = &record.link_list {
-            self.has_links = true;
-            let targets = links.iter().map(|link| key(&link.url)).filter(|target| *target != url);
-            self.linked.extend(targets);
-        }
         for target in record.hreflang.values() {
             self.translations.insert((url, key(target)));
+        }
+    }
+
+    fn add_edges(&mut self, page: &PageEdges<'_>) {
+        let is_secure = page.source.starts_with("https://");
+        let host = UrlRef::from_normal(page.source).map_or("", UrlRef::host);
+        for edge in page.edges() {
+            if page.is_sitemap {
+                self.has_sitemap = true;
+                self.pages.entry(key(edge.target)).or_default().is_in_sitemap = true;
+                continue;
+            }
+            if edge.kind.is_page() && edge.target != page.source {
+                self.linked.insert(key(edge.target));
+            }
+            let is_asset = edge.kind == LinkKind::Asset;
+            let is_own = || UrlRef::from_normal(edge.target).is_some_and(|url| url.host() == host);
+            if is_secure
+                && edge.target.starts_with("http://")
+                && (is_asset || (edge.kind == LinkKind::Anchor && is_own()))
+            {
+                let (source, target) = (page.source.to_owned(), edge.target.to_owned());
+                self.insecure.push(InsecureEdge { source, target, is_asset });
+            }
         }
     }
 

@@ -11,11 +11,11 @@ mod robots_lint;
 use std::path::Path;
 use std::time::Duration;
 
-use argiope_core::{LinkKind, Outcome, UrlRef};
+use argiope_core::Outcome;
 
 use crate::records::{self, ReadError, StoredRecord};
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
-use index::{SiteIndex, foreign_canonical, is_readable, key};
+use index::{InsecureEdge, SiteIndex, foreign_canonical, is_readable, key};
 
 const TITLE_LONG: usize = 70;
 const TITLE_SHORT: usize = 10;
@@ -81,6 +81,7 @@ impl Audit {
         let mut judge = Judge { index: &index, options, found: Vec::new() };
         judge.found.resize_with(CATALOGUE.len(), Default::default);
         judge.robots();
+        judge.insecure_edges();
         records::latest_pages(directory, |record| {
             judge.page(record);
             Ok(())
@@ -119,21 +120,10 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         F::ImageAlt,
     ];
     add(index.has_facts, &facts, "the records hold no descriptions and headings: crawl again with a newer version");
-    add(index.has_links, &[F::MixedContent, F::InsecureLink], "the records hold no links: crawl with --with links");
-    add(
-        index.has_links && index.has_sitemap,
-        &[F::Orphan, F::SitemapMissing],
-        "needs a sitemap and the links of all pages: crawl with --sitemap --with links",
-    );
     add(
         index.has_sitemap,
-        &[F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
+        &[F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
         "no sitemap was read: crawl with --sitemap",
-    );
-    add(
-        index.has_links || !index.has_sitemap,
-        &[F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
-        "judged only for pages that were found by the sitemap first: crawl with --with links",
     );
     add(
         index.has_assets,
@@ -230,7 +220,7 @@ impl Judge<'_> {
         } else if let Some(canonical) = foreign_canonical(record) {
             self.find(FindingId::SitemapCanonical, &record.url, format!("canonical {canonical}"));
         }
-        if is_ok && self.index.has_links && !self.index.linked.contains(&key(&record.url)) && record.depth > 0 {
+        if is_ok && !self.index.linked.contains(&key(&record.url)) && record.depth > 0 {
             self.find(FindingId::Orphan, &record.url, "");
         }
     }
@@ -293,9 +283,8 @@ impl Judge<'_> {
         if let Some(total) = record.ms.total.filter(|total| Duration::from_millis(*total) > self.options.slow) {
             self.find(FindingId::PageSlow, url, format!("{:.1} s", total as f64 / 1e3));
         }
-        self.links(record);
         let is_indexed = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
-        if self.index.has_links && self.index.has_sitemap && is_main && !is_indexed && record.depth > 0 {
+        if self.index.has_sitemap && is_main && !is_indexed && record.depth > 0 {
             self.find(FindingId::SitemapMissing, url, "");
         }
     }
@@ -328,20 +317,11 @@ impl Judge<'_> {
         }
     }
 
-    fn links(&mut self, record: &StoredRecord) {
-        let links = record.link_list.as_deref().unwrap_or_default();
-        if !record.url.starts_with("https://") {
-            return;
-        }
-        let host = UrlRef::from_normal(&record.url).map_or("", |url| url.host()).to_owned();
-        for link in links.iter().filter(|link| link.url.starts_with("http://")) {
-            if link.kind == LinkKind::Asset {
-                self.find(FindingId::MixedContent, &record.url, link.url.as_str());
-            } else if link.kind == LinkKind::Anchor
-                && UrlRef::from_normal(&link.url).is_some_and(|url| url.host() == host)
-            {
-                self.find(FindingId::InsecureLink, &record.url, link.url.as_str());
-            }
+    /// Links from https to http.
+    fn insecure_edges(&mut self) {
+        for InsecureEdge { source, target, is_asset } in &self.index.insecure {
+            let id = if *is_asset { FindingId::MixedContent } else { FindingId::InsecureLink };
+            self.find(id, source, target.as_str());
         }
     }
 }
