@@ -88,7 +88,7 @@ fn scripts_fail_on_what_is_new() {
     assert_eq!(code(&[]), Some(0));
     assert_eq!(code(&["--fail-on", "redirect-loop,title-missing"]), Some(3));
     assert_eq!(code(&["--fail-on", "error"]), Some(3));
-    assert_eq!(code(&["--fail-on", "orphan"]), Some(0));
+    assert_eq!(code(&["--fail-on", "image-large"]), Some(0), "no images were fetched");
     assert_eq!(code(&["--fail-on", "no-such-thing"]), Some(2));
     std::fs::write(folder.path().join("known.json"), audit(folder.path(), &[]).to_string()).expect("a file");
     let all = ["--fail-on", "notice", "--baseline", "known.json", "--slow", "600ms"];

@@ -221,7 +221,7 @@ fn sites() -> (Site, Site) {
     let other = Site::http("127.0.0.1:0").expect("a socket");
     let elsewhere = |path: &str| other.url_as("other.test", path);
     let page = format!(
-        "<link rel=icon href=/icon.png><a href=/ok>ok</a> <a href=/gone>gone</a> <a rel=nofollow href=/hidden>h</a>\n\
+        "<link rel=icon href=/icon.png><a href=/ok>ok</a> <a href=/gone>gone</a> <a rel=nofollow href=/hidden>h</a> <a rel=nofollow href=/aside>a</a>\n\
          <a href=/ok#here>f</a> <a href=/ok#there>f</a> <a href=/moved#here>m</a> <a href=/moved#nope>m</a>\n\
          <a href=/loop1>l</a> <a href=/private>p</a>\n\
          <a href={}>1</a> <a href={}>2</a> <a href={}>3</a> <a href={}>4</a> <a href={}>5</a> <a href={}>6</a>",
@@ -236,7 +236,7 @@ fn sites() -> (Site, Site) {
         .expect("a socket")
         .page("/", Response::html(page))
         .page("/ok", Response::html("<p id=here><a href=/>home</a> <a href=/gonee>typo</a>"))
-        .page("/gonee-not", Response::html("x"))
+        .redirect("/aside", "/ok", 302)
         .redirect("/moved", "/ok", 301)
         .redirect("/loop1", "/loop2", 302)
         .redirect("/loop2", "/loop1", 302)

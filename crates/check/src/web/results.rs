@@ -48,6 +48,10 @@ enum Chain<'a> {
 impl WebResults {
     pub fn add(&mut self, visit: &Visit, anchors: Option<AnchorSet>, is_read: bool) {
         let facts = &visit.facts;
+        let url = visit.link.url.as_str();
+        if !is_read && self.visited.get(url).is_some_and(|known| known.is_read) {
+            return; // a redirect led to a page whose anchors are known
+        }
         let visited = VisitedUrl {
             outcome: facts.outcome,
             status: facts.status,
@@ -57,7 +61,7 @@ impl WebResults {
             is_cut: facts.truncated.is_some(),
             is_read,
         };
-        self.visited.insert(visit.link.url.as_str().into(), visited);
+        self.visited.insert(url.into(), visited);
     }
 
     /// Follows redirects.
