@@ -209,7 +209,7 @@ fn begin<C: VisitConsumer + 'static>(
     let jsonl = config.jsonl.as_deref().map(|jsonl| directory.take_output(jsonl)).transpose()?;
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-    let (frontier, target) = directory.into_parts(jsonl, first_line);
+    let (frontier, target) = directory.into_parts(jsonl, first_line)?;
     begin_on(config, rules, clock, frontier, target, consumer, open)
 }
 

@@ -202,6 +202,60 @@ fn a_changed_byte_is_refused_by_name_or_put_right() {
 }
 
 #[test]
+fn records_that_were_changed_are_refused() {
+    let practice = practice();
+    let bench = Bench::new(&practice.roots, &["-q"]);
+    bench.succeed(&["--max-pages", "20"]);
+    bench.succeed(&["--max-pages", "40"]);
+    let whole = fs::read(bench.path("p.jsonl")).expect("records");
+    for at in [5, whole.len() / 2, whole.len() - 5] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(bench.path("p.jsonl"), &changed).expect("written");
+        let said = bench.fail(1, &[]);
+        assert!(said.contains("p.jsonl was changed") && said.contains("argiope export"), "{said}");
+        assert_eq!(fs::read(bench.path("p.jsonl")).expect("records"), changed, "it is left as it is");
+    }
+    fs::write(bench.path("p.jsonl"), &whole).expect("written");
+    bench.succeed(&[]);
+    practice.check(&bench.records());
+}
+
+/// A pipe in the report's place would be waited for without end.
+#[test]
+fn a_report_that_is_not_a_file_is_refused() {
+    let practice = practice();
+    let bench = Bench::new(&practice.roots, &["-q"]);
+    bench.succeed(&["--max-pages", "20"]);
+    let report = bench.path("d.crawl/report.txt");
+    fs::remove_file(&report).expect("removes");
+    let made = Command::new("mkfifo").arg(&report).status().expect("mkfifo runs");
+    assert!(made.success());
+    let said = bench.fail(1, &[]);
+    assert!(said.contains("not a regular file"), "{said}");
+    fs::remove_file(&report).expect("removes");
+    bench.succeed(&[]);
+    practice.check(&bench.records());
+}
+
+#[test]
+fn an_archive_of_someone_else_is_not_overwritten() {
+    let practice = practice();
+    let bench = Bench::new(&practice.roots, &["-q"]);
+    bench.succeed(&["--max-pages", "20"]);
+    fs::create_dir_all(bench.path("d.crawl/archive")).expect("a folder");
+    // The name that this crawl would choose.
+    let probe = Bench::new(&practice.roots, &["-q"]);
+    probe.succeed(&["--max-pages", "20", "--warc"]);
+    let name = fs::read_dir(probe.path("d.crawl/archive")).expect("a folder").next().expect("a file").expect("a file");
+    let mine = bench.path("d.crawl/archive").join(name.file_name());
+    fs::write(&mine, "mine").expect("written");
+    let said = bench.fail(1, &["--warc"]);
+    assert!(said.contains("was not written by this crawl"), "{said}");
+    assert_eq!(fs::read_to_string(&mine).expect("still there"), "mine");
+}
+
+#[test]
 fn records_that_are_shorter_than_what_is_committed_are_refused() {
     let practice = practice();
     let bench = Bench::new(&practice.roots, &["-q"]);

@@ -47,6 +47,14 @@ impl AtomicFile {
         }
     }
 
+    /// Writes a whole file of a crawl directory. Unlike a name that the user gave, a device or a pipe there is refused.
+    pub fn write_own(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"));
+        }
+        Self::write(path, bytes)
+    }
+
     /// Writes a whole file.
     pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut temporary = Self::create(path)?;

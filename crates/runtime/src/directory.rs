@@ -13,10 +13,10 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::schedule::carryover::Progress;
 use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::Changes;
-use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash};
 
 use crate::atomic_file;
-use crate::writer_thread::{LockedDirectory, OutputTarget};
+use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
 
 /// An open crawl directory.
 pub struct Directory {
@@ -46,8 +46,12 @@ impl Directory {
     }
 
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
-        let disk::OpenedDirectory { frontier, writer, resumed, notes, lock } = opened;
+        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
+        // Earlier formats did not list the report among the files of the crawl.
+        if !upgraded && !frontier.makes(disk::REPORT) {
+            refuse_foreign_report(path)?;
+        }
         let outputs = frontier.outputs().clone();
         for (name, committed) in &outputs {
             // An output outside the directory is touched only if the user names that file today.
@@ -71,8 +75,9 @@ impl Directory {
         let before = self.frontier.note(None)?.and_then(|note| serde_json::from_slice::<Progress>(&note).ok());
         let steering = before.unwrap_or_default().steering;
         let progress = Progress { changes: Some(Changes::default()), steering, ..Progress::default() };
+        let count = self.frontier.begin_round()?;
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
-        self.frontier.begin_round()
+        Ok(count)
     }
 
     /// Queues the roots of a finished crawl again that have given no page; gives how many there are.
@@ -84,16 +89,26 @@ impl Directory {
         self.frontier.counts()
     }
 
-    /// Makes a file the one that gets every record, and returns its name among the outputs. A file written by this
-    /// crawl is continued; any other non-empty file is refused.
-    pub fn take_output(&self, path: &Path) -> Result<Box<str>, StoreError> {
+    /// Makes a file the one that gets every record. A file written by this crawl is continued, unless its committed part
+    /// was changed; any other non-empty file is refused.
+    pub fn take_output(&self, path: &Path) -> Result<OutputFile, StoreError> {
         let fail = |error: &io::Error| {
             StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
         };
         let name = output_name(&self.path, path).map_err(|error| fail(&error))?;
         if let Some(committed) = self.folder.outputs.get(&name) {
             disk::cut_back(&*self.folder.files, &name, *committed)?;
-            return Ok(name);
+            let hash = OutputHash::of(&*self.folder.files, &name, *committed)?;
+            if self.frontier.output_hash(&name).is_some_and(|known| known != hash.value()) {
+                let message = format!(
+                    "{} was changed since this crawl wrote it; name another file: `argiope export {} --format jsonl` \
+                     gives all records",
+                    path.display(),
+                    self.path.display()
+                );
+                return Err(StoreError::new(StoreErrorKind::File, message));
+            }
+            return Ok(OutputFile { name, hash });
         }
         let length = atomic_file::open_new(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
         if length > 0 {
@@ -101,7 +116,7 @@ impl Directory {
                 format!("{} exists and was not written by this crawl; remove it or name another file", path.display());
             return Err(StoreError::new(StoreErrorKind::File, message));
         }
-        Ok(name)
+        Ok(OutputFile { name, hash: OutputHash::default() })
     }
 
     /// Makes everything durable that was put or settled.
@@ -114,9 +129,25 @@ impl Directory {
     }
 
     /// The frontier, and the target of all outputs.
-    pub fn into_parts(self, jsonl: Option<Box<str>>, first_line: Vec<u8>) -> (DiskFrontier, OutputTarget) {
-        (self.frontier, OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) })
+    pub fn into_parts(
+        mut self,
+        jsonl: Option<OutputFile>,
+        first_line: Vec<u8>,
+    ) -> Result<(DiskFrontier, OutputTarget), StoreError> {
+        self.frontier.keep_made(disk::REPORT)?;
+        let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };
+        Ok((self.frontier, target))
     }
+}
+
+/// A report that this crawl did not write is not overwritten.
+fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
+    let report = directory.join(disk::REPORT);
+    if report.symlink_metadata().is_ok_and(|meta| !meta.is_file() || meta.len() > 0) {
+        let message = format!("{} was not written by this crawl; move it, or give another --out", report.display());
+        return Err(StoreError::new(StoreErrorKind::Format, message));
+    }
+    Ok(())
 }
 
 /// A crawl directory is a directory, or does not exist yet.

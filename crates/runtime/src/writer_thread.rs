@@ -28,7 +28,7 @@ use argiope_core::schedule::frontier::{Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
 use argiope_store::MemoryFrontier;
 pub use argiope_store::disk::CommitBatch;
-use argiope_store::disk::{DiskFrontier, File, Files, Lock, LogWriter};
+use argiope_store::disk::{Compaction, DiskFrontier, File, Files, Lock, LogWriter, OutputHash};
 
 use crate::error::Error;
 use crate::keeper_thread::{KeeperMessage, VisitConsumer};
@@ -56,6 +56,14 @@ pub trait CommitFrontier: Frontier {
     /// A commit is durable.
     fn acknowledge(&mut self, _batch: &CommitBatch) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// The hash of an output file as it will be with the next commit.
+    fn keep_output_hash(&mut self, _name: &str, _hash: u64) {}
+
+    /// Work on old parts of the log that is due now. It may run on any thread, beside the crawl.
+    fn take_compaction(&mut self) -> Option<Compaction> {
+        None
     }
 
     /// Approximate memory use.
@@ -89,6 +97,14 @@ impl CommitFrontier for DiskFrontier {
         DiskFrontier::acknowledge(self, batch)
     }
 
+    fn keep_output_hash(&mut self, name: &str, hash: u64) {
+        DiskFrontier::keep_output_hash(self, name, hash);
+    }
+
+    fn take_compaction(&mut self) -> Option<Compaction> {
+        DiskFrontier::take_compaction(self)
+    }
+
     fn bytes(&self) -> usize {
         DiskFrontier::bytes(self)
     }
@@ -102,10 +118,19 @@ impl CommitFrontier for DiskFrontier {
 #[derive(Default)]
 pub struct OutputTarget {
     pub folder: Option<LockedDirectory>,
-    /// The output file that gets every record, by its name in the crawl directory or its absolute path elsewhere.
-    pub jsonl: Option<Box<str>>,
+    /// The output file that gets every record.
+    pub jsonl: Option<OutputFile>,
     /// The first record of a run; if there is one, the run also ends with one.
     pub first_line: Option<Vec<u8>>,
+}
+
+/// An output file that is being continued.
+#[derive(Debug)]
+pub struct OutputFile {
+    /// Its name in the crawl directory, or its absolute path elsewhere.
+    pub name: Box<str>,
+    /// The hash of what it holds.
+    pub hash: OutputHash,
 }
 
 /// A crawl directory whose lock is held.
@@ -139,12 +164,14 @@ pub struct CommitQueue {
     /// When the first event happened that is not sent yet.
     since: Option<Time>,
     in_progress: usize,
-    jsonl: Option<Box<str>>,
+    jsonl: Option<OutputFile>,
     /// The length of each output file with everything collected.
     ends: BTreeMap<Box<str>, u64>,
     /// The first commit, not sent yet.
     first_commit: Option<CommitUnit>,
     is_durable: bool,
+    /// The thread that compacts the log, if one was started.
+    compaction: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
 /// The writer's thread: it starts with the first commit.
@@ -159,13 +186,13 @@ impl CommitQueue {
     pub fn new<T: VisitConsumer + 'static>(target: OutputTarget, consumer: T, inbox: Sender<KeeperMessage>) -> Self {
         let is_durable = target.folder.is_some();
         let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
-        if let Some(name) = &target.jsonl {
+        if let Some(OutputFile { name, .. }) = &target.jsonl {
             ends.entry(name.clone()).or_insert(0);
         }
         let (to_writer, commits) = sync_channel(if is_durable { MAX_IN_PROGRESS } else { MAX_QUEUED });
         let mut writer = Writer {
             target: target.folder.map(OutputFiles::new),
-            jsonl: target.jsonl.clone(),
+            jsonl: target.jsonl.as_ref().map(|output| output.name.clone()),
             consumer,
             inbox: inbox.clone(),
         };
@@ -193,6 +220,7 @@ impl CommitQueue {
             ends,
             first_commit: None,
             is_durable,
+            compaction: None,
         }
     }
 
@@ -243,8 +271,11 @@ impl CommitQueue {
             }
         };
         self.bytes += line.len();
-        if let Some(end) = self.jsonl.as_ref().and_then(|name| self.ends.get_mut(name)) {
+        if let Some(OutputFile { name, hash }) = &mut self.jsonl
+            && let Some(end) = self.ends.get_mut(name)
+        {
             *end += line.len() as u64;
+            hash.add(line);
         }
         self.items.push(item);
     }
@@ -273,7 +304,12 @@ impl CommitQueue {
     /// A commit is durable.
     pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
-        Ok(frontier.acknowledge(batch)?)
+        frontier.acknowledge(batch)?;
+        if let Some(compaction) = frontier.take_compaction() {
+            let thread = thread::Builder::new().name("compaction".into()).spawn(move || compaction.run());
+            self.compaction = Some(thread.map_err(Error::no_thread)?);
+        }
+        Ok(())
     }
 
     /// Makes the last commit.
@@ -290,13 +326,21 @@ impl CommitQueue {
     pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
         match std::mem::replace(&mut self.writer, WriterThread::Over) {
-            WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            WriterThread::Waiting(_) | WriterThread::Over => Ok(()),
+            WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            WriterThread::Waiting(_) | WriterThread::Over => {}
+        }
+        match self.compaction.take().map(JoinHandle::join) {
+            Some(Ok(compacted)) => Ok(compacted?),
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
         }
     }
 
     fn seal<F: CommitFrontier>(&mut self, frontier: &mut F, last: bool) -> Result<(), Error> {
         self.wake()?;
+        if let Some(OutputFile { name, hash }) = &self.jsonl {
+            frontier.keep_output_hash(name, hash.value());
+        }
         let batch = frontier.commit(&ends(&self.ends), last)?;
         self.since = None;
         self.bytes = 0;
@@ -423,6 +467,11 @@ impl OutputFiles {
                 let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let file = if end == 0 {
                     self.files.make_folder(folder)?;
+                    // What this crawl wrote there and did not commit was cut off when the directory was opened.
+                    if self.files.open(name).and_then(|file| file.length()).is_ok_and(|length| length > 0) {
+                        let why = "it was not written by this crawl; move it";
+                        return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, why));
+                    }
                     let file = self.files.create(name)?;
                     self.files.sync_folder(folder)?;
                     file

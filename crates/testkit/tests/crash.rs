@@ -57,6 +57,7 @@ fn play(files: &CrashFiles, history: &mut History, start: Commit, commits: usize
     frontier.set_full_file(1_500);
     let (after, at_end_after, portion) = snapshots_of(history.seed());
     frontier.set_snapshots(after, at_end_after, portion);
+    frontier.keep_made("report.txt").expect("keeps");
     let mut output = played.acknowledged.output;
     if cut_back(files, OUTPUT, output).is_err() {
         return played;

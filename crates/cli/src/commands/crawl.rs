@@ -91,7 +91,7 @@ fn in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Er
     let earlier = if finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
-    let (frontier, target) = directory.into_parts(jsonl, first_line);
+    let (frontier, target) = directory.into_parts(jsonl, first_line)?;
     let started = Box::new(|_: &KeeperHandle| ());
     crawl(
         settings,
@@ -273,7 +273,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         let _ = write!(std::io::stderr(), "{said}");
     }
     if let Some(folder) = folder
-        && let Err(error) = AtomicFile::write(&folder.join(argiope_store::disk::REPORT), &text)
+        && let Err(error) = AtomicFile::write_own(&folder.join(argiope_store::disk::REPORT), &text)
     {
         return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", folder.display())));
     }

@@ -4,10 +4,12 @@
 //! crawl; if not, there is none yet, whatever else an interrupted attempt has left there.
 
 use super::fault::{damaged, failed, failed_to_open};
-use super::files::{Files, OsFiles};
+use super::files::Files;
 use super::frontier::DiskFrontier;
 use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
+use super::os_files::OsFiles;
+use super::record::Record;
 use super::{log, run, snapshot, spill};
 use crate::unpredictable;
 use argiope_core::{StoreError, StoreErrorKind};
@@ -22,6 +24,8 @@ const ASIDE: &str = "crawl.json.new";
 /// The name of `crawl.json` while the crawl is being removed.
 const GONE: &str = "crawl.json.gone";
 const LOCK: &str = "lock";
+/// The settings are in it, with all roots.
+const MAX_CRAWL_FILE: u64 = 1 << 30;
 /// The folder of archives.
 const ARCHIVE: &str = "archive";
 /// The report at the end of the last run.
@@ -83,6 +87,9 @@ impl CrawlFile {
             file => file.map_err(|error| failed_to_open(files, name, "read", &error))?,
         };
         let length = file.length().map_err(|error| failed(files, name, "read", &error))?;
+        if length > MAX_CRAWL_FILE {
+            return Err(damaged(files, name, &format!("it has {length} bytes, more than a crawl writes")));
+        }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, name, "read", &error))?;
         bytes.truncate(read);
@@ -163,6 +170,8 @@ pub struct OpenedDirectory {
     pub writer: LogWriter,
     /// Whether it holds an earlier crawl.
     pub resumed: bool,
+    /// Whether it had an older format.
+    pub upgraded: bool,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
     /// Held as long as the directory is in use.
@@ -227,41 +236,70 @@ pub fn open_within(
     match CrawlFile::find(&*files, NAME)? {
         Some(mut found) => {
             found.compare(&*files, settings)?;
-            if found.format < VERSION {
+            let upgraded = found.format < VERSION;
+            if upgraded {
                 // Before anything is written that an older program cannot read.
                 found.format = VERSION;
                 found.write(&*files)?;
             }
             let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
             let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
-            Ok(OpenedDirectory { frontier, writer, resumed: true, notes, lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, notes, lock: None })
         }
         None => {
             let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), room)?;
-            Ok(OpenedDirectory { frontier, writer, resumed: false, notes: Vec::new(), lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: false, upgraded: false, notes: Vec::new(), lock: None })
         }
     }
 }
 
-/// A directory with other files does not become a crawl directory. Empty files are allowed: one may be an output that
-/// an interrupted attempt had only created.
+/// A directory with other files does not become a crawl directory. What counts is what files hold, not their names:
+/// before the first commit, a crawl leaves an empty log, its lock and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
-    let ours = |name: &String| {
-        [NAME, ASIDE, LOCK, FOLDER, run::FOLDER, ARCHIVE, REPORT, SOCKET, SOCKET_FOLDER].contains(&name.as_str())
-            || name.starts_with(snapshot::NAME)
-            || files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
-    };
-    match names.iter().find(|name| !ours(name)) {
-        Some(other) if !names.iter().any(|name| name == NAME || name == GONE) && !log::is_there(files) => {
+    if names.iter().any(|name| name == NAME || name == GONE) {
+        return Ok(());
+    }
+    for name in &names {
+        let foreign = match name.as_str() {
+            LOCK | SOCKET | SOCKET_FOLDER => None,
+            FOLDER => foreign_in(files, FOLDER, |name| {
+                log::BASE.ends_with(name) || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
+            })?,
+            ARCHIVE | run::FOLDER => foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?,
+            ASIDE => (!is_begun(files, ASIDE)).then(|| ASIDE.to_owned()),
+            other => (!is_empty(files, other)).then(|| other.to_owned()),
+        };
+        if let Some(foreign) = foreign {
             let message = format!(
-                "{} is not a crawl directory and is not empty: {other} is in it; give another --out",
+                "{} is not a crawl directory and is not empty: {foreign} is in it; give another --out",
                 files.describe("")
             );
-            Err(StoreError::new(StoreErrorKind::Format, message))
+            return Err(StoreError::new(StoreErrorKind::Format, message));
         }
-        _ => Ok(()),
     }
+    Ok(())
+}
+
+/// The first name in a folder that is not one of ours.
+fn foreign_in(files: &dyn Files, folder: &str, is_ours: impl Fn(&str) -> bool) -> Result<Option<String>, StoreError> {
+    let names = files.list(folder).map_err(|error| failed_to_open(files, folder, "list", &error))?;
+    Ok(names.iter().find(|name| !is_ours(name)).map(|name| format!("{folder}/{name}")))
+}
+
+fn is_empty(files: &dyn Files, name: &str) -> bool {
+    files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
+}
+
+/// Whether a file may be the beginning of `crawl.json`.
+fn is_begun(files: &dyn Files, name: &str) -> bool {
+    const START: &[u8] = b"{\n  \"format\": ";
+    let mut found = [0; START.len()];
+    let read = files.open(name).and_then(|file| file.read_at(&mut found, 0));
+    read.is_ok_and(|read| {
+        let found = found.get(..read).unwrap_or_default();
+        START.starts_with(found) || found.iter().all(|byte| *byte == 0)
+    })
 }
 
 /// Truncates an output file to its committed length; returns how many bytes were cut off.
@@ -309,16 +347,17 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
         }
     }
     let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", &error));
-    let mut outputs = outputs_of(files, outside);
-    let archives = list(ARCHIVE)?;
-    outputs.extend(archives.iter().filter(|name| name.ends_with(".warc.gz")).map(|name| format!("{ARCHIVE}/{name}")));
-    outputs.sort_unstable();
-    outputs.dedup();
-    let mut others = outputs;
-    others.extend([REPORT, ASIDE, snapshot::NAME, spill::NAME].map(str::to_owned));
-    others.push(format!("{}.new", snapshot::NAME));
+    let mut others = outputs_of(files, outside);
+    others.sort_unstable();
+    others.dedup();
+    let new = format!("{}.new", snapshot::NAME);
+    let snapshots = [snapshot::NAME, &new].into_iter().filter(|name| snapshot::is_ours(&**files, name));
+    others.extend(snapshots.map(str::to_owned));
+    others.extend(is_begun(&**files, ASIDE).then(|| ASIDE.to_owned()));
+    others.extend([spill::NAME, log::BASE].map(str::to_owned));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
+    in_log.retain(|number| log::is_log(&**files, *number) || log::is_begun(&**files, *number));
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
     // Each group only after the removal of the one before is durable: the log names the outputs.
@@ -347,17 +386,22 @@ fn is_being_removed(files: &dyn Files) -> bool {
     files.open(GONE).is_ok()
 }
 
-/// The output files that the log names. If it is damaged there may be more, which cannot be known.
+/// The files that the log lists as made by this crawl. If it is damaged there may be more, which cannot be known.
 fn outputs_of(files: &Arc<dyn Files>, outside: Option<&str>) -> Vec<String> {
     let mut outputs = Vec::new();
     if let Ok(Some(crawl)) = CrawlFile::find(&**files, GONE)
         && let Ok((log, _)) = log::LogReader::open(Arc::clone(files), crawl.crawl)
     {
-        let walked = log.walk(log::LogReader::FIRST, |_, record| {
-            if let super::record::Record::Output { name, .. } = record
-                && (is_inside(name) || outside == Some(name))
-            {
-                outputs.push(name.to_owned());
+        if crawl.format < 2 {
+            // It was not listed then.
+            outputs.push(REPORT.to_owned());
+        }
+        let walked = log.walk(log.first(), |_, record| {
+            match record {
+                Record::Output { name, .. } | Record::Made { name } if is_inside(name) || outside == Some(name) => {
+                    outputs.push(name.to_owned());
+                }
+                _ => {}
             }
             Ok(())
         });

@@ -2,6 +2,7 @@
 //!
 //! Invariant: replaying the log from the beginning gives exactly this state, apart from leases.
 
+use super::compaction::Compaction;
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
@@ -57,12 +58,18 @@ pub struct DiskFrontier {
     page_written: Option<(Url, u64)>,
     /// The page that was last read: the links of a page are taken one after the other.
     page_read: Option<(u64, Url)>,
+    /// Where the last round began, and the one before it: what is older can be compacted away.
+    pub(super) rounds: Option<(u64, u64)>,
+    /// Hashes of output files that belong to the next commit.
+    new_hashes: HashMap<Box<str>, u64>,
     graph: GraphEncoder,
     /// Where the last chunk of the link graph is.
     last_chunk: Option<u64>,
     snapshots: Snapshots,
     /// Where the log ended when memory use was last checked.
     weighed: u64,
+    /// Everything up to this position is on disk.
+    durable: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -142,10 +149,13 @@ impl DiskFrontier {
             is_again: false,
             page_written: None,
             page_read: None,
+            rounds: None,
+            new_hashes: HashMap::new(),
             graph: GraphEncoder::new(key),
             last_chunk: None,
             snapshots: Snapshots::new(0, 0),
             weighed: end,
+            durable: end,
         }
     }
 
@@ -155,6 +165,8 @@ impl DiskFrontier {
         let mut notes = Vec::new();
         spill::clear_away(&*files)?;
         let mut loaded = snapshot::read(&files, crawl, room)?;
+        // Nothing is left of what an older one refers to.
+        loaded.take_if(|found| found.start < log.kept_from());
         if let Some(found) = &loaded
             && !log.has_frame(found.mark.frame, found.mark.end, found.mark.checksum)?
         {
@@ -163,7 +175,7 @@ impl DiskFrontier {
         }
         let (from, seen, mut state, length) = match loaded {
             Some(loaded) => (loaded.start, loaded.seen, loaded.state, loaded.length),
-            None => (LogReader::FIRST, Seen::default(), State::new(&files, crawl, room), 0),
+            None => (log.first(), Seen::default(), State::new(&files, crawl, room), 0),
         };
         if length == 0 {
             snapshot::remove(&*files)?
@@ -203,6 +215,29 @@ impl DiskFrontier {
         &self.state.outputs
     }
 
+    /// The hash of the committed part of an output file, if it is known.
+    pub fn output_hash(&self, name: &str) -> Option<u64> {
+        self.state.output_hashes.get(name).copied()
+    }
+
+    /// The hash of an output file as it will be with the next commit.
+    pub fn keep_output_hash(&mut self, name: &str, hash: u64) {
+        self.new_hashes.insert(name.into(), hash);
+    }
+
+    /// Whether this crawl makes a file of this name, apart from its outputs.
+    pub fn makes(&self, name: &str) -> bool {
+        self.state.made.contains(name)
+    }
+
+    /// Lists a file among those that this crawl makes, so that `--fresh` removes it.
+    pub fn keep_made(&mut self, name: &str) -> Result<(), StoreError> {
+        if self.state.made.insert(name.into()) {
+            self.journal.append(&Record::Made { name })?;
+        }
+        Ok(())
+    }
+
     /// How many stored lines do not belong to an outcome.
     pub fn lines(&self) -> u64 {
         self.state.lines
@@ -212,6 +247,26 @@ impl DiskFrontier {
     pub fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
         self.journal.append(&Record::Line { line })?;
         self.state.lines += 1;
+        Ok(())
+    }
+
+    /// Stores everything again that replaces what was stored before: nothing refers to earlier files then.
+    pub(super) fn keep_all_again(&mut self) -> Result<(), StoreError> {
+        let mut positions: Vec<(u64, LaneId)> =
+            self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
+        positions.sort_unstable();
+        for (_, lane) in positions.into_iter().filter(|(_, lane)| *lane != ROUND_NOTE) {
+            if let Some(state) = self.lane_state(lane)? {
+                self.keep_lane_state(lane, &state)?;
+            }
+        }
+        for (name, position) in &self.state.outputs {
+            let hash = self.state.output_hashes.get(name).copied();
+            self.journal.append(&Record::Output { position: *position, hash, name })?;
+        }
+        for name in &self.state.made {
+            self.journal.append(&Record::Made { name })?;
+        }
         Ok(())
     }
 
@@ -248,9 +303,18 @@ impl DiskFrontier {
             self.append_chunk(&chunk)?;
         }
         for &(name, position) in outputs {
-            if self.state.outputs.get(name) != Some(&position) {
-                self.journal.append(&Record::Output { position, name })?;
+            let is_new = self.state.outputs.get(name) != Some(&position);
+            let hash = match self.new_hashes.remove(name) {
+                None if !is_new => self.state.output_hashes.get(name).copied(),
+                hash => hash,
+            };
+            if is_new || self.state.output_hashes.get(name).copied() != hash {
+                self.journal.append(&Record::Output { position, hash, name })?;
                 self.state.outputs.insert(name.into(), position);
+                match hash {
+                    Some(hash) => self.state.output_hashes.insert(name.into(), hash),
+                    None => self.state.output_hashes.remove(name),
+                };
             }
         }
         if at_end {
@@ -310,7 +374,18 @@ impl DiskFrontier {
         if let Some((_, retired)) = self.snapshots.pending.take_if(in_force) {
             known::remove(&*self.files, &retired)?;
         }
+        self.durable = self.durable.max(batch.end());
         self.journal.acknowledge(batch.end())
+    }
+
+    /// The compaction that is due, if one is: after the commit that begins a round is durable.
+    pub fn take_compaction(&mut self) -> Option<Compaction> {
+        let (_, keep_from) = self.rounds.take_if(|(start, _)| self.durable > *start)?;
+        if !self.journal.needs_compaction(keep_from) {
+            return None;
+        }
+        self.journal.forget_before(keep_from);
+        Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
     }
 
     /// For tests: start a snapshot when the log has grown by this much, at the end of a run by that much, and take it

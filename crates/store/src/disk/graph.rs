@@ -9,10 +9,11 @@
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
-use super::files::{Files, OsFiles};
+use super::files::Files;
 use super::frontier::ROUND_NOTE;
-use super::graph_codec::{GraphDecoder, KeyMap, PageEdges};
+use super::graph_codec::{GraphDecoder, GraphEdge, GraphEncoder, KeyMap, NewEdge, PageEdges};
 use super::log::{FOLDER, LogReader};
+use super::os_files::OsFiles;
 use super::record::Record;
 use crate::lanes::LaneNames;
 use argiope_core::{LinkKind, StoreError};
@@ -177,6 +178,31 @@ impl LinkGraph {
         Ok(found)
     }
 
+    /// Encodes the latest entries that were stored before a position, for a log that begins with them.
+    pub(super) fn encode_again(
+        &mut self,
+        before: u64,
+        mut each: impl FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let latest = self.latest.take().unwrap_or_default();
+        self.chunks.retain(|position| *position < before);
+        let (mut encoder, mut entry, key) = (GraphEncoder::new(self.key), 0, self.key);
+        self.entries(|page| {
+            entry += 1;
+            if page.is_empty() && page.cut == 0 || latest.get(&source_key(&page, key)) != Some(&entry) {
+                return Ok(());
+            }
+            let edges: Vec<NewEdge<'_>> = page
+                .edges()
+                .map(|GraphEdge { target, kind, nofollow, anchor }| NewEdge { target, kind, nofollow, anchor })
+                .collect();
+            let with_texts = edges.iter().any(|edge| edge.anchor.is_some());
+            let chunk = encoder.add(page.source, page.is_sitemap, page.cut, edges.into_iter(), with_texts);
+            chunk.map_or(Ok(()), |chunk| each(&chunk))
+        })?;
+        encoder.take().map_or(Ok(()), |chunk| each(&chunk))
+    }
+
     /// The number of the last entry of each source.
     fn latest_entries(&mut self) -> Result<KeyMap<u64>, StoreError> {
         let (mut latest, mut entry, key) = (KeyMap::default(), 0, self.key);
@@ -233,10 +259,7 @@ impl LinkGraph {
         let mut found: Vec<(String, LinkKind)> = Vec::new();
         let mut ended = Ok(());
         let stop = || StoreError::new(argiope_core::StoreErrorKind::Misuse, "");
-        let walked = log.walk(log.first(), |position, record| {
-            if position >= end {
-                return Err(stop());
-            }
+        let walked = log.walk_until(log.first(), end, |position, record| {
             match record {
                 Record::Lane { name } => {
                     names.intern(name)?;

@@ -3,9 +3,10 @@
 //! Needs no lock: a log only grows. While a crawl runs, the history ends with its last complete commit.
 
 use super::directory::CrawlFile;
-use super::files::{Files, OsFiles};
+use super::files::Files;
 use super::frontier::ROUND_NOTE;
 use super::log::LogReader;
+use super::os_files::OsFiles;
 use super::record::Record;
 use crate::lanes::LaneNames;
 use argiope_core::{LinkKind, Outcome, StoreError};
@@ -42,11 +43,13 @@ pub fn history_in(
 ) -> Result<CrawlFile, StoreError> {
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
+    // In a compacted log, the first round queues URLs again whose first record is gone.
+    let mut is_first_round = log.is_compacted;
     let mut names = LaneNames::default();
     // Links refer to the page that was named last.
     let mut page = (0, String::new());
     let mut text = String::new();
-    log.walk(LogReader::FIRST, |position, record| match record {
+    log.walk(log.first(), |position, record| match record {
         Record::Lane { name } => names.intern(name).map(|_| ()),
         Record::Page { url } => {
             page = (position, url.to_owned());
@@ -58,19 +61,25 @@ pub fn history_in(
             text.push_str(names.name(link.lane).unwrap_or(""));
             text.push_str(link.rest);
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
-            let (depth, tries, kind, again) =
-                (link.depth, link.tries, link.kind, link.replaces.is_some() || link.again);
+            let (depth, tries, kind) = (link.depth, link.tries, link.kind);
+            let again = link.replaces.is_some() || (link.again && !is_first_round);
             each(HistoryEvent::Link { url: &text, via, depth, tries, kind, again })
         }
-        Record::Fate { outcome, status, line, .. } => each(HistoryEvent::Fate { outcome, status, line }),
-        Record::Line { line } => each(HistoryEvent::Line { line }),
+        Record::Fate { outcome, status, line, .. } => {
+            is_first_round = false;
+            each(HistoryEvent::Fate { outcome, status, line })
+        }
+        Record::Line { line } => {
+            is_first_round = false;
+            each(HistoryEvent::Line { line })
+        }
         Record::LaneState { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),
         Record::LaneState { lane, state } => match names.name(lane) {
             Some(host) => each(HistoryEvent::Note { host, note: state }),
             // It belongs to the crawl as a whole.
             None => Ok(()),
         },
-        Record::Output { .. } | Record::Edges { .. } => Ok(()),
+        Record::Output { .. } | Record::Made { .. } | Record::Edges { .. } => Ok(()),
     })?;
     Ok(crawl)
 }

@@ -125,9 +125,19 @@ impl Journal {
         Ok(())
     }
 
+    /// Whether a compaction can remove what is before a position.
+    pub fn needs_compaction(&self, keep_from: u64) -> bool {
+        self.disk.needs_compaction(keep_from).is_some()
+    }
+
+    /// Closes the files before a position: nothing refers to them.
+    pub fn forget_before(&mut self, position: u64) {
+        self.disk.forget_before(position);
+    }
+
     /// Iterates over everything on disk.
     pub fn walk(&self, each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        self.disk.walk(LogReader::FIRST, each).map(|_| ())
+        self.disk.walk(self.disk.first(), each).map(|_| ())
     }
 
     /// Reads the record at a position.

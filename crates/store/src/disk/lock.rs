@@ -4,12 +4,20 @@
 //! the lock is released, and nothing has to be removed. The file's text (process id and machine) is only for the
 //! message.
 
+use super::os_files::OsFile;
 use argiope_core::{StoreError, StoreErrorKind};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Commands that only read look at the lock by taking it for a moment: a lock that is held longer than this is another
+/// crawl's.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(2);
+/// How the text starts.
+const TEXT: &str = "process ";
 
 /// Held as long as it lives.
 #[derive(Debug)]
@@ -23,39 +31,58 @@ impl Lock {
         let failed = |error: std::io::Error| {
             StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
         };
-        let mut options = File::options();
-        options.custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0));
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                // The message works without it.
-                let _ = (&file).take(200).read_to_string(&mut holder);
-                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
-                let directory = path.parent().unwrap_or(path).display();
-                let message = format!("{directory} is being crawled by {holder}; wait for it, or give another --out");
-                return Err(StoreError::new(StoreErrorKind::Locked, message));
+        let mut file = open(path, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    // The message works without it.
+                    let holder = text(&file).unwrap_or_default();
+                    let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+                    let directory = path.parent().unwrap_or(path).display();
+                    let message =
+                        format!("{directory} is being crawled by {holder}; wait for it, or give another --out");
+                    return Err(StoreError::new(StoreErrorKind::Locked, message));
+                }
+                Err(error) => return Err(failed(error.into())),
             }
-            Err(error) => return Err(failed(error.into())),
+        }
+        let found = text(&file).map_err(failed)?;
+        if !found.is_empty() && !found.starts_with(TEXT) {
+            let message = format!("{} is not the lock of a crawl; move it, or give another --out", path.display());
+            return Err(StoreError::new(StoreErrorKind::Format, message));
         }
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         file.set_len(0).map_err(failed)?;
-        file.write_all(format!("process {} on {machine}\n", std::process::id()).as_bytes()).map_err(failed)?;
+        std::io::Seek::rewind(&mut file).map_err(failed)?;
+        file.write_all(format!("{TEXT}{} on {machine}\n", std::process::id()).as_bytes()).map_err(failed)?;
         Ok(Self { _file: file })
     }
 }
 
-/// Who holds the lock now, as far as can be told without taking it: for commands that only read.
+/// Opens the file, if it is an ordinary one with one name.
+fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
+    let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?);
+    OsFile::new(file)?.into_own()
+}
+
+fn text(file: &File) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    file.take(200).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Who holds the lock now, as far as can be told without keeping it: for commands that only read.
 pub fn holder(path: &Path) -> Option<String> {
-    let file = File::open(path).ok()?;
+    let file = open(path, OFlags::RDONLY).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(rustix::io::Errno::WOULDBLOCK) => {}
         _ => return None,
     }
-    let mut text = String::new();
-    (&file).take(200).read_to_string(&mut text).ok()?;
-    Some(text.trim().to_owned())
+    Some(text(&file).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -79,5 +106,38 @@ mod tests {
         drop(held);
         assert_eq!(holder(&path), None);
         Lock::take(&path).expect("free again");
+    }
+
+    #[test]
+    fn a_look_at_the_lock_does_not_keep_a_crawl_from_starting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        drop(Lock::take(&path).expect("free"));
+        let reader = open(&path, OFlags::RDONLY).expect("it is there");
+        flock(&reader, FlockOperation::NonBlockingLockShared).expect("free");
+        let starting = std::thread::spawn({
+            let path = path.clone();
+            move || Lock::take(&path).map(drop)
+        });
+        // The other thread waits for the lock, or has not begun yet: both are what is tested.
+        drop(reader);
+        starting.join().expect("it ends").expect("the lock is free by then");
+    }
+
+    #[test]
+    fn what_is_not_a_lock_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [mine, linked, pipe] = ["mine", "linked", "pipe"].map(|name| folder.path().join(name));
+        std::fs::write(&mine, "my own text").expect("written");
+        assert_eq!(Lock::take(&mine).expect_err("foreign").kind, StoreErrorKind::Format);
+        std::fs::write(folder.path().join("victim"), "process of its own").expect("written");
+        std::fs::hard_link(folder.path().join("victim"), &linked).expect("linked");
+        assert!(Lock::take(&linked).expect_err("linked").message.contains("hard link"));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .expect("a pipe");
+        assert!(Lock::take(&pipe).expect_err("a pipe").message.contains("named pipe"));
+        assert_eq!(holder(&pipe), None);
+        assert_eq!(std::fs::read_to_string(&mine).expect("there"), "my own text");
+        assert_eq!(std::fs::read_to_string(folder.path().join("victim")).expect("there"), "process of its own");
     }
 }

@@ -18,17 +18,25 @@ use super::snapshot::{Portion, SnapshotFile};
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 pub(super) const FOLDER: &str = "log";
 /// The format of what is written. Files of all formats up to it are read.
 pub(super) const VERSION: u32 = 2;
 /// `magic (8) · version (4) · number of the file (4) · number of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const HEADER: usize = 40;
+/// Set in a file's version where the log begins with it: what was before it was compacted away.
+const BEGINS_LOG: u32 = 1 << 31;
+/// The file that the log will begin with, while a compaction writes it.
+pub(super) const BASE: &str = "log/base.new";
 const MAGIC: &[u8; 8] = b"ARGIOPE\n";
 /// The size of a frame's header.
 pub(super) const FRAME: usize = 16;
 const MARK: &[u8; 4] = b"\xA7FRM";
+/// No frame is longer: the journal seals it at a gibibyte and one record.
+const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
+/// How much of a file is looked at in one piece.
+const SCAN: usize = 1 << 20;
 /// How much is read at once for a single record: the links of one page are neighbours.
 const WINDOW: usize = 8 * 1024;
 
@@ -90,6 +98,27 @@ fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; HEADER] 
     header
 }
 
+/// The header of a file that the log begins with. Its position is 0; positions between its end and the next file are
+/// those of what was compacted away.
+pub(super) fn base_header(number: u32, crawl: u64) -> [u8; HEADER] {
+    header(VERSION | BEGINS_LOG, number, crawl, 0)
+}
+
+/// Removes the files before the one that the log begins with.
+pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), StoreError> {
+    let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
+    let mut obsolete: Vec<String> =
+        names.iter().filter_map(|name| file_number(name)).filter(|number| *number < first).map(file_name).collect();
+    obsolete.extend(names.iter().any(|name| BASE.ends_with(&format!("/{name}"))).then(|| BASE.to_owned()));
+    for name in &obsolete {
+        files.remove(name).map_err(|error| failed(files, name, "remove", &error))?;
+    }
+    if !obsolete.is_empty() {
+        files.sync_folder(FOLDER).map_err(|error| failed(files, FOLDER, "sync", &error))?;
+    }
+    Ok(())
+}
+
 pub(super) fn file_name(number: u32) -> String {
     format!("{FOLDER}/{number:06}.log")
 }
@@ -100,11 +129,32 @@ pub(super) fn file_number(name: &str) -> Option<u32> {
     (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
 }
 
+/// Whether a file is a log file of a crawl, by its header.
+pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
+    let mut found = [0; HEADER];
+    let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
+    let (start, sum) = found.split_at(32);
+    read.is_ok_and(|read| read == HEADER)
+        && start.starts_with(MAGIC)
+        && sum == xxh3_64_with_seed(start, 0).to_le_bytes()
+}
+
+/// Whether a file is one that a crawl has only begun: a header, or a part of one.
+pub(super) fn is_begun(files: &dyn Files, number: u32) -> bool {
+    let mut found = [0; HEADER + 1];
+    let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
+    read.is_ok_and(|read| match found.get(..read) {
+        Some(bytes) if read <= HEADER => {
+            bytes.iter().all(|byte| *byte == 0) || bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
+        }
+        _ => false,
+    })
+}
+
 /// Whether there is a log, in any state.
 pub(super) fn is_there(files: &dyn Files) -> bool {
-    let mut magic = [0; MAGIC.len()];
-    let read = files.open(&file_name(1)).and_then(|file| file.read_at(&mut magic, 0));
-    read.is_ok_and(|read| magic.get(..read) == Some(MAGIC))
+    let names = files.list(FOLDER).unwrap_or_default();
+    names.iter().filter_map(|name| file_number(name)).any(|number| is_log(files, number))
 }
 
 /// Writes frames to disk, one after the other. Lives on the thread that may wait for disks.
@@ -214,6 +264,8 @@ pub(super) struct LogReader {
     /// The part of the log that was read last, and its position.
     window: Vec<u8>,
     window_at: u64,
+    /// The first file holds what a compaction kept of the files before.
+    pub is_compacted: bool,
 }
 
 /// Where the complete frames end, and what follows them.
@@ -226,30 +278,64 @@ pub(super) struct Tail {
 impl LogReader {
     /// Opens all files of a log. The second value is the name of a last file that was never used, if there is one.
     pub fn open(files: Arc<dyn Files>, crawl: u64) -> Result<(Self, Option<String>), StoreError> {
-        let names = files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))?;
-        let last = names.iter().filter_map(|name| file_number(name)).max().unwrap_or(0);
-        let mut reader = Self { files, crawl, sections: Vec::new(), window: Vec::new(), window_at: 0 };
+        let numbers = |files: &dyn Files| -> Result<Vec<u32>, StoreError> {
+            let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
+            let mut numbers: Vec<u32> = names.iter().filter_map(|name| file_number(name)).collect();
+            numbers.sort_unstable();
+            Ok(numbers)
+        };
+        loop {
+            let listed = numbers(&*files)?;
+            match Self::open_listed(&files, crawl, &listed) {
+                // A compaction may have removed files meanwhile.
+                Err(error) if numbers(&*files)? == listed => return Err(error),
+                Err(_) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    fn open_listed(files: &Arc<dyn Files>, crawl: u64, listed: &[u32]) -> Result<(Self, Option<String>), StoreError> {
+        let last = listed.last().copied().unwrap_or(0);
+        let begins = |number: &&u32| {
+            let mut found = [0; HEADER];
+            let read = files.open(&file_name(**number)).and_then(|file| file.read_at(&mut found, 0));
+            read.is_ok() && found == base_header(**number, crawl)
+        };
+        let base_file = listed.iter().rev().find(begins).copied();
+        let mut reader = Self {
+            files: Arc::clone(files),
+            crawl,
+            sections: Vec::new(),
+            window: Vec::new(),
+            window_at: 0,
+            is_compacted: base_file.is_some(),
+        };
         let mut base = 0;
-        for number in 1..=last.max(1) {
+        for number in base_file.unwrap_or(1)..=last.max(1) {
             let name = file_name(number);
-            let files = Arc::clone(&reader.files);
             let error = |error: io::Error| match error.kind() {
-                io::ErrorKind::NotFound => damaged(&*files, &name, "it is missing"),
-                _ => failed(&*files, &name, "read", &error),
+                io::ErrorKind::NotFound => damaged(&**files, &name, "it is missing"),
+                _ => failed(&**files, &name, "read", &error),
             };
             let file = files.open(&name).map_err(error)?;
             let mut found = [0; HEADER];
             let read = file.read_at(&mut found, 0).map_err(error)?;
-            let version = (1..=VERSION).find(|version| found == header(*version, number, crawl, base));
+            if base_file.is_some_and(|first| number == first + 1) {
+                let position = found.get(24..32).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+                base = base.max(position);
+            }
+            let versions = if base_file == Some(number) { vec![VERSION | BEGINS_LOG] } else { (1..=VERSION).collect() };
+            let version = versions.into_iter().find(|version| found == header(*version, number, crawl, base));
             let Some(version) = version.filter(|_| read == HEADER) else {
                 let section = Section { number, version: VERSION, base, file };
                 if number == last && number > 1 && !reader.whole_frame_behind(&section, HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
-                return Err(damaged(&*files, &name, "its header does not match the log"));
+                return Err(damaged(&**files, &name, "its header does not match the log"));
             };
             let len = file.length().map_err(error)?;
-            reader.sections.push(Section { number, version, base, file });
+            reader.sections.push(Section { number, version: version & !BEGINS_LOG, base, file });
             base += len;
         }
         Ok((reader, None))
@@ -260,7 +346,24 @@ impl LogReader {
 
     /// The position of the first frame of this log.
     pub fn first(&self) -> u64 {
-        Self::FIRST
+        self.sections.first().map_or(0, |section| section.base) + HEADER as u64
+    }
+
+    /// Where the files begin that were not compacted.
+    pub fn kept_from(&self) -> u64 {
+        self.sections.get(usize::from(self.is_compacted)).map_or(0, |section| section.base)
+    }
+
+    /// Whether a compaction can remove what is before a position; returns the number of the file that replaces it.
+    pub fn needs_compaction(&self, keep_from: u64) -> Option<u32> {
+        let place = self.sections.iter().position(|section| section.base == keep_from)?;
+        let kept = self.sections.get(place)?.number;
+        (place > usize::from(self.is_compacted)).then(|| kept - 1)
+    }
+
+    /// Closes the files before a position.
+    pub fn forget_before(&mut self, position: u64) {
+        self.sections.retain(|section| section.base >= position);
     }
 
     /// Adds a file that the writer starts.
@@ -275,11 +378,24 @@ impl LogReader {
     pub fn walk(
         &self,
         from: u64,
+        each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
+    ) -> Result<Tail, StoreError> {
+        self.walk_until(from, u64::MAX, each)
+    }
+
+    /// The same up to the first frame that starts at `until` or behind it.
+    pub fn walk_until(
+        &self,
+        from: u64,
+        until: u64,
         mut each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
     ) -> Result<Tail, StoreError> {
         let mut at = from;
         let mut records = Vec::new();
         loop {
+            if at >= until {
+                return Ok(Tail { end: at, torn: 0 });
+            }
             let Some((section, next)) = self.section_at(at) else { return Ok(Tail { end: at, torn: 0 }) };
             // Where a file ends, the next one's header starts.
             if at == section.base {
@@ -289,7 +405,12 @@ impl LogReader {
             let name = file_name(section.number);
             let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", &error))?;
             if at == section.base + len {
-                return Ok(Tail { end: at, torn: 0 });
+                // Behind what a compaction kept, positions are missing.
+                match next.filter(|next| self.is_compacted && next.base > at) {
+                    Some(next) => at = next.base,
+                    None => return Ok(Tail { end: at, torn: 0 }),
+                }
+                continue;
             }
             if !self.read_frame(section, at, &mut records)? {
                 let behind = next.is_some() || self.whole_frame_behind(section, at - section.base)?;
@@ -344,7 +465,11 @@ impl LogReader {
         let read = section.file.read_at(&mut head, within).map_err(error)?;
         let Some((length, checksum)) = frame_head(&head).filter(|_| read == FRAME) else { return Ok(false) };
         let left = section.file.length().map_err(error)?.saturating_sub(within + FRAME as u64);
-        if length as u64 > left {
+        if length as u64 > left || length > MAX_RECORDS {
+            return Ok(false);
+        }
+        // Before memory is allocated for what may be a hole in the file.
+        if length > SCAN && self.hash(section, within + FRAME as u64, length, start)? != checksum {
             return Ok(false);
         }
         records.resize(length, 0);
@@ -352,21 +477,66 @@ impl LogReader {
         Ok(read == length && xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
     }
 
-    /// Whether a complete frame follows anywhere after a place of a file.
-    fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
+    /// The checksum of records that are not in memory.
+    fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
         let error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let mut hash = Xxh3::with_seed(self.crawl ^ start);
+        let mut piece = vec![0; SCAN.min(length)];
+        let mut done = 0;
+        while done < length {
+            let wanted = piece.len().min(length - done);
+            let read = section.file.read_at(piece.get_mut(..wanted).unwrap_or_default(), at + done as u64);
+            let read = read.map_err(error)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(piece.get(..read).unwrap_or_default());
+            done += read;
+        }
+        Ok(hash.digest())
+    }
+
+    /// Whether a complete frame follows anywhere after a place of a file.
+    ///
+    /// Memory is constant, and time is linear: a tail that no crash can leave is reported as damage.
+    fn whole_frame_behind(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
+        let name = file_name(section.number);
+        let error = |error| failed(&*self.files, &name, "read", &error);
         let len = section.file.length().map_err(error)?;
-        let mut rest = vec![0; usize::try_from(len.saturating_sub(place + 1)).unwrap_or(0)];
-        let read = section.file.read_at(&mut rest, place + 1).map_err(error)?;
-        rest.truncate(read);
-        let candidates = rest.windows(FRAME).enumerate().filter(|(_, head)| head.starts_with(MARK));
-        Ok(candidates.into_iter().any(|(at, head)| {
-            let start = section.base + place + 1 + at as u64;
-            frame_head(head).is_some_and(|(length, checksum)| {
-                let records = rest.get(at + FRAME..at + FRAME + length);
-                records.is_some_and(|records| xxh3_64_with_seed(records, self.crawl ^ start) == checksum)
-            })
-        }))
+        let tail = len.saturating_sub(place);
+        let refuse = |why: &str| {
+            let what =
+                format!("{tail} bytes behind byte {place} {why}; cut the file to {place} bytes to resume without them");
+            Err(damaged(&*self.files, &name, &what))
+        };
+        if tail > (MAX_RECORDS + FRAME) as u64 {
+            return refuse("are not a commit, and no crash leaves so much");
+        }
+        // What false marks may cost.
+        let mut hashed = 4 * tail + (1 << 20);
+        let mut piece = vec![0; SCAN + FRAME];
+        let mut at = place + 1;
+        while at + (FRAME as u64) <= len {
+            let read = section.file.read_at(&mut piece, at).map_err(error)?;
+            let scanned = piece.get(..read).unwrap_or_default();
+            let candidates = scanned.windows(FRAME).enumerate().take(SCAN).filter(|(_, head)| head.starts_with(MARK));
+            for (offset, head) in candidates {
+                let Some((length, checksum)) = frame_head(head) else { continue };
+                let start = at + (offset + FRAME) as u64;
+                if start + length as u64 > len {
+                    continue;
+                }
+                let Some(left) = hashed.checked_sub(length as u64) else {
+                    return refuse("are full of false marks");
+                };
+                hashed = left;
+                if self.hash(section, start, length, section.base + at + offset as u64)? == checksum {
+                    return Ok(true);
+                }
+            }
+            at += SCAN as u64;
+        }
+        Ok(false)
     }
 
     /// Reads the record at a position that is on disk.
@@ -415,9 +585,10 @@ impl LogReader {
             files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
             files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", &error))?;
         }
-        let Some(last) = self.sections.last() else {
+        let (Some(first), Some(last)) = (self.sections.first(), self.sections.last()) else {
             return Err(damaged(&*files, FOLDER, "it is empty"));
         };
+        remove_obsolete(&*files, first.number)?;
         let name = file_name(last.number);
         let cut = || -> io::Result<Box<dyn File>> {
             let mut file = files.open(&name)?;

@@ -27,6 +27,7 @@
 
 mod blocks;
 mod chains;
+mod compaction;
 mod directory;
 mod fault;
 mod files;
@@ -39,6 +40,8 @@ mod journal;
 mod known;
 mod lock;
 mod log;
+mod os_files;
+mod output_hash;
 mod queue;
 mod record;
 mod replay;
@@ -48,15 +51,18 @@ mod snapshot;
 mod snapshot_writer;
 mod spill;
 
+pub use compaction::Compaction;
 pub use directory::{
     CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, cut_back, is_inside, open,
     open_in, open_within, remove, start_over, start_over_in,
 };
 pub use fault::failed;
-pub use files::{File, Files, OsFiles};
+pub use files::{File, Files};
 pub use frontier::DiskFrontier;
 pub use graph::{GraphRound, Inlinks, LinkGraph, Referrers};
 pub use graph_codec::{GraphEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};
 pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};
+pub use os_files::OsFiles;
+pub use output_hash::OutputHash;

@@ -440,7 +440,8 @@ fn write_link(before: (u32, u64), (depth, position): (u32, u64), out: &mut Vec<u
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::{Files, OsFiles};
+    use super::super::files::Files;
+    use super::super::os_files::OsFiles;
     use super::*;
     use std::sync::Arc;
 

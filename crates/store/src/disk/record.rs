@@ -28,8 +28,11 @@ pub(super) enum Record<'a> {
     Line { line: &'a [u8] },
     /// What a lane stores for the next run; replaces what it stored before.
     LaneState { lane: LaneId, state: &'a [u8] },
-    /// The length of an output file with this commit; replaces the previous one.
-    Output { position: u64, name: &'a str },
+    /// The length of an output file with this commit, and the hash of its bytes if it is known; replaces the previous
+    /// one.
+    Output { position: u64, hash: Option<u64>, name: &'a str },
+    /// This crawl makes a file of this name beside its outputs.
+    Made { name: &'a str },
     /// Links of pages: a chunk of the link graph (see `graph_codec`), and where the chunk before it is.
     Edges { previous: Option<u64>, chunk: &'a [u8] },
 }
@@ -61,6 +64,8 @@ const LANE_STATE: u8 = 6;
 const OUTPUT: u8 = 7;
 const AGAIN: u8 = 8;
 const EDGES: u8 = 9;
+const HASHED_OUTPUT: u8 = 10;
+const MADE: u8 = 11;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
@@ -72,7 +77,9 @@ impl<'a> Record<'a> {
             Self::Fate { .. } => FATE,
             Self::Line { .. } => LINE,
             Self::LaneState { .. } => LANE_STATE,
-            Self::Output { .. } => OUTPUT,
+            Self::Output { hash: None, .. } => OUTPUT,
+            Self::Output { hash: Some(_), .. } => HASHED_OUTPUT,
+            Self::Made { .. } => MADE,
             Self::Edges { .. } => EDGES,
         }
     }
@@ -83,7 +90,9 @@ impl<'a> Record<'a> {
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
         let back = |earlier: Option<u64>| earlier.map_or(0, |earlier| position - earlier);
         match *self {
-            Self::Lane { name: text } | Self::Page { url: text } => out.extend(text.as_bytes()),
+            Self::Lane { name: text } | Self::Page { url: text } | Self::Made { name: text } => {
+                out.extend(text.as_bytes());
+            }
             Self::Link(link) => {
                 out.extend([link.kind as u8 | (u8::from(link.https) << 7), link.redirects, link.tries]);
                 write_number(u64::from(link.lane.0), out);
@@ -104,8 +113,9 @@ impl<'a> Record<'a> {
                 write_number(u64::from(lane.0), out);
                 out.extend(state);
             }
-            Self::Output { position, name } => {
+            Self::Output { position, hash, name } => {
                 write_number(position, out);
+                out.extend(hash.map(u64::to_le_bytes).iter().flatten());
                 out.extend(name.as_bytes());
             }
             Self::Edges { previous, chunk } => {
@@ -170,7 +180,13 @@ impl<'a> Record<'a> {
             }
             LINE => Self::Line { line: body.0 },
             LANE_STATE => Self::LaneState { lane: body.lane()?, state: body.0 },
-            OUTPUT => Self::Output { position: body.number()?, name: text(body.0)? },
+            OUTPUT => Self::Output { position: body.number()?, hash: None, name: text(body.0)? },
+            HASHED_OUTPUT => {
+                let position = body.number()?;
+                let (hash, name) = body.0.split_first_chunk()?;
+                Self::Output { position, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
+            }
+            MADE => Self::Made { name: text(body.0)? },
             EDGES => Self::Edges { previous: earlier(body.number()?)?, chunk: body.0 },
             _ => return None,
         })
@@ -253,7 +269,9 @@ mod tests {
             Record::Fate { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
             Record::Line { line: b"{\"type\":\"run\"}" },
             Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
-            Record::Output { position: u64::MAX, name: "pages.jsonl" },
+            Record::Output { position: u64::MAX, hash: None, name: "pages.jsonl" },
+            Record::Output { position: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
+            Record::Made { name: "report.txt" },
             Record::Edges { previous: None, chunk: &[0, 0] },
             Record::Edges { previous: Some(5), chunk: &[] },
         ]

@@ -53,12 +53,6 @@ impl<'a> Replay<'a> {
                 };
                 match link.replaces {
                     Some(earlier) => self.leaves(link.lane, earlier, position),
-                    None if link.again => {
-                        let Some(settled) = state.settled.checked_sub(1) else {
-                            return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
-                        };
-                        state.settled = settled;
-                    }
                     None => {
                         self.text.clear();
                         self.text.push_str(if link.https { "https://" } else { "http://" });
@@ -67,7 +61,14 @@ impl<'a> Replay<'a> {
                         let Some(url) = UrlRef::from_normal(&self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
-                        state.known.insert(seen_key(url, link.kind, self.key))?;
+                        // In a compacted log, a URL that is queued again may be new.
+                        let is_new = state.known.insert(seen_key(url, link.kind, self.key))?;
+                        if link.again && !is_new {
+                            let Some(settled) = state.settled.checked_sub(1) else {
+                                return Err(damaged(self.files, FOLDER, "more is queued again than was settled"));
+                            };
+                            state.settled = settled;
+                        }
                     }
                 }
                 if !self.seen.includes(link.lane, position) {
@@ -81,8 +82,15 @@ impl<'a> Replay<'a> {
             Record::LaneState { lane, .. } => {
                 state.lane_states.insert(lane, position);
             }
-            Record::Output { position, name } => {
+            Record::Output { position, hash, name } => {
                 state.outputs.insert(name.into(), position);
+                match hash {
+                    Some(hash) => state.output_hashes.insert(name.into(), hash),
+                    None => state.output_hashes.remove(name),
+                };
+            }
+            Record::Made { name } => {
+                state.made.insert(name.into());
             }
             Record::Line { .. } => state.lines += 1,
             Record::Page { .. } | Record::Edges { .. } => {}

@@ -23,11 +23,16 @@ impl DiskFrontier {
         if !self.is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
         }
+        // A round has files of its own, so that earlier ones can be compacted away.
+        self.journal.begin_file();
         let start = self.journal.end();
+        let previous = self.round_note()?.map_or(0, |(start, _)| start);
         let mut settled: Vec<(u64, Settled)> = self.settled_before(start)?.into_iter().collect();
         // In the order in which they were found.
         settled.sort_unstable_by_key(|(_, settled)| settled.link);
-        self.keep_note_of_round(start)?;
+        self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous.to_le_bytes()].concat())?;
+        self.keep_all_again()?;
+        self.rounds = Some((start, previous));
         for (_, Settled { lane, link: position, .. }) in &settled {
             let link = Link { tries: 0, ..self.read_link(*lane, *position)? };
             self.append_again(*lane, LinkRef::from(&link))?;
@@ -76,10 +81,10 @@ impl DiskFrontier {
 
     /// Finds the earlier outcomes again after a restart during a round.
     pub(super) fn recall_round(&mut self) -> Result<(), StoreError> {
-        let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(()) };
+        let Some((start, previous)) = self.round_note()? else { return Ok(()) };
         self.is_again = true;
+        self.rounds = Some((start, previous));
         if !self.is_done() {
-            let start = note.try_into().map_or(0, u64::from_le_bytes);
             self.earlier = self.settled_before(start)?.into_iter().map(|(key, settled)| (key, settled.fate)).collect();
         }
         Ok(())
@@ -119,7 +124,11 @@ impl DiskFrontier {
         })
     }
 
-    fn keep_note_of_round(&mut self, start: u64) -> Result<(), StoreError> {
-        self.keep_lane_state(ROUND_NOTE, &start.to_le_bytes())
+    /// Where the last round began, and the one before it; 0 where that was the first, or is not known.
+    fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
+        let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
+        let number =
+            |at: usize| note.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+        Ok(Some((number(0), number(8))))
     }
 }

@@ -220,7 +220,7 @@ fn numbers_of(bytes: &[u8]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::files::OsFiles;
+    use super::super::os_files::OsFiles;
     use super::*;
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::blocks::BlockReader;
 use super::chains::Chains;
-use super::fault::failed;
+use super::fault::{damaged, failed};
 use super::files::{File, Files};
 use super::known::Known;
 use super::queue::{LaneQueue, QueueStorage};
@@ -19,13 +19,13 @@ use super::spill::Spill;
 use crate::lanes::LaneNames;
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
 const ASIDE: &str = "snapshot.new";
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP4");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
 /// The more there is to sync, the longer it takes, and a commit waits for it.
 const SYNC_AFTER: usize = 8 << 20;
 
@@ -50,6 +50,10 @@ pub(super) struct State {
     pub lane_states: HashMap<LaneId, u64>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
+    /// The hashes of their committed parts, where they are known.
+    pub output_hashes: BTreeMap<Box<str>, u64>,
+    /// The names of files that this crawl makes beside its outputs.
+    pub made: BTreeSet<Box<str>>,
     /// Where the queues keep their bytes.
     pub storage: QueueStorage,
     /// The memory limit for all of this.
@@ -66,6 +70,8 @@ impl State {
             lines: 0,
             lane_states: HashMap::new(),
             outputs: BTreeMap::new(),
+            output_hashes: BTreeMap::new(),
+            made: BTreeSet::new(),
             storage: QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(files), crawl, room / 16) },
             room,
         }
@@ -187,9 +193,25 @@ impl SnapshotFile {
     }
 }
 
-/// Removes all snapshots.
+/// Removes all snapshots. A file of that name that is something else is refused.
 pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
+    if !is_ours(files, NAME) {
+        return Err(damaged(files, NAME, "it is not a snapshot of a crawl"));
+    }
     remove_all(files, &[NAME, ASIDE])
+}
+
+/// Whether a file is a snapshot of any version, empty, or not there.
+pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
+    let file = match files.open(name) {
+        Err(error) => return error.kind() == io::ErrorKind::NotFound,
+        Ok(file) => file,
+    };
+    // The length of a block and its hash come first.
+    let mut start = [0; 20];
+    let read = file.read_at(&mut start, 0).unwrap_or(0);
+    let content = start.get(12..read.max(12)).unwrap_or_default();
+    read == 0 || start.iter().all(|byte| *byte == 0) || content.starts_with(b"ARGSNAP")
 }
 
 /// Removes an incomplete one.
@@ -331,10 +353,17 @@ fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
         state.lane_states.insert(lane, from.u64()?);
     }
     let outputs = from.u64()?;
-    let numbers = from.u64s(outputs.checked_mul(2)?)?;
-    for pair in numbers.chunks_exact(2) {
-        let name = String::from_utf8(from.bytes(pair[1])?).ok()?;
-        state.outputs.insert(name.into(), pair[0]);
+    let numbers = from.u64s(outputs.checked_mul(4)?)?;
+    for output in numbers.chunks_exact(4) {
+        let name: Box<str> = String::from_utf8(from.bytes(output[3])?).ok()?.into();
+        if output[1] == 1 {
+            state.output_hashes.insert(name.clone(), output[2]);
+        }
+        state.outputs.insert(name, output[0]);
+    }
+    let made = from.u64()?;
+    for length in from.u64s(made)? {
+        state.made.insert(String::from_utf8(from.bytes(length)?).ok()?.into());
     }
     Some(mark)
 }

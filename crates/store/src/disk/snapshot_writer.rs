@@ -129,8 +129,13 @@ impl SnapshotWriter {
             Part::Rest => {
                 self.out.u64s([mark.frame, mark.end, mark.checksum]);
                 self.list(state.lane_states.iter().map(|(lane, position)| [lane.0.into(), *position]));
-                self.list(state.outputs.iter().map(|(name, position)| [*position, name.len() as u64]));
+                self.list(state.outputs.iter().map(|(name, position)| {
+                    let hash = state.output_hashes.get(name);
+                    [*position, u64::from(hash.is_some()), hash.copied().unwrap_or(0), name.len() as u64]
+                }));
                 state.outputs.keys().for_each(|name| self.out.write(name.as_bytes()));
+                self.list(state.made.iter().map(|name| [name.len() as u64]));
+                state.made.iter().for_each(|name| self.out.write(name.as_bytes()));
                 return Ok(None);
             }
         }))

@@ -1,0 +1,117 @@
+//! [`Compaction`]: removes what is older than the last two rounds from the log.
+//!
+//! A round begins with a file of its own, in which every known URL is queued again. So the files before the round before
+//! last hold nothing that is needed but the names of the lanes, and links of pages that did not change since. Compaction
+//! writes these to one new file, which takes the place of the last of the old ones and says that the log begins with it.
+//! Positions do not change, so it may run while the crawl does.
+//!
+//! Safe at every call: the new file is complete and synced before it gets its name, and the old ones are removed after
+//! that. Old files that are left behind by a crash are removed when the directory is opened.
+
+use super::fault::failed;
+use super::files::{File, Files};
+use super::graph::{GraphRound, LinkGraph};
+use super::log::{self, FOLDER, FRAME, HEADER, LogReader};
+use super::record::Record;
+use argiope_core::StoreError;
+use std::io;
+use std::sync::Arc;
+
+/// A frame of the new file ends with the record that makes it this long.
+const FULL_FRAME: usize = 1 << 20;
+
+/// A compaction that is to be run, on any thread.
+pub struct Compaction {
+    pub(super) files: Arc<dyn Files>,
+    pub(super) crawl: u64,
+    /// Where the first file begins that is kept.
+    pub(super) keep_from: u64,
+}
+
+impl Compaction {
+    /// Compacts the log. Does nothing if that was done before.
+    pub fn run(self) -> Result<(), StoreError> {
+        let written = self.write();
+        if written.is_err() {
+            // A full disk needs the space. The error says what matters.
+            let _ = self.files.remove(log::BASE);
+        }
+        written
+    }
+
+    fn write(&self) -> Result<(), StoreError> {
+        let (log, _) = LogReader::open(Arc::clone(&self.files), self.crawl)?;
+        let Some(number) = log.needs_compaction(self.keep_from) else { return Ok(()) };
+        let mut base = BaseFile::create(&self.files, self.crawl, number)?;
+        log.walk_until(log.first(), self.keep_from, |_, record| match record {
+            Record::Lane { .. } => base.add(&record).map(drop),
+            _ => Ok(()),
+        })?;
+        let mut previous = None;
+        let mut graph = LinkGraph::open_in(Arc::clone(&self.files), GraphRound::Previous)?;
+        graph.encode_again(self.keep_from, |chunk| {
+            previous = Some(base.add(&Record::Edges { previous, chunk })?);
+            Ok(())
+        })?;
+        let end = base.finish()?;
+        let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
+        if end > self.keep_from {
+            // It would be longer than what it replaces.
+            return self.files.remove(log::BASE).map_err(|error| failed(log::BASE, "remove", error));
+        }
+        let name = log::file_name(number);
+        let replaced = self.files.rename(log::BASE, &name).and_then(|()| self.files.sync_folder(FOLDER));
+        replaced.map_err(|error| failed(&name, "replace", error))?;
+        log::remove_obsolete(&*self.files, number)
+    }
+}
+
+/// The file that the log is to begin with.
+struct BaseFile<'a> {
+    files: &'a dyn Files,
+    crawl: u64,
+    file: Box<dyn File>,
+    frame: Vec<u8>,
+    /// Where the frame being built starts.
+    at: u64,
+}
+
+impl<'a> BaseFile<'a> {
+    fn create(files: &'a Arc<dyn Files>, crawl: u64, number: u32) -> Result<Self, StoreError> {
+        let create = || -> io::Result<Box<dyn File>> {
+            let mut file = files.create(log::BASE)?;
+            file.write_at(&log::base_header(number, crawl), 0)?;
+            Ok(file)
+        };
+        let file = create().map_err(|error| failed(&**files, log::BASE, "make", &error))?;
+        Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME], at: HEADER as u64 })
+    }
+
+    /// Adds a record; returns its position.
+    fn add(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
+        let position = self.at + self.frame.len() as u64;
+        record.encode(self.crawl, position, &mut self.frame);
+        if self.frame.len() > FULL_FRAME {
+            self.write_frame()?;
+        }
+        Ok(position)
+    }
+
+    fn write_frame(&mut self) -> Result<(), StoreError> {
+        if self.frame.len() > FRAME {
+            log::seal(&mut self.frame, self.crawl, self.at);
+            let written = self.file.write_at(&self.frame, self.at);
+            written.map_err(|error| failed(self.files, log::BASE, "write to", &error))?;
+            self.at += self.frame.len() as u64;
+            self.frame.truncate(FRAME);
+        }
+        Ok(())
+    }
+
+    /// Makes it durable; returns its length.
+    fn finish(mut self) -> Result<u64, StoreError> {
+        self.write_frame()?;
+        self.file.sync().map_err(|error| failed(self.files, log::BASE, "sync", &error))?;
+        Ok(self.at)
+    }
+}

@@ -1,0 +1,239 @@
+//! [`OsFiles`]: a directory of the machine's file system.
+//!
+//! Everything is opened relative to the directory, which is opened once. Someone else may have planted files in it: no
+//! symbolic link is followed, only regular files are opened, and a file that has another name (a hard link) is read but
+//! not written to.
+
+use super::files::{File, Files};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A pipe in a file's place must not block.
+const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+
+/// A directory of the machine's file system.
+pub struct OsFiles {
+    path: PathBuf,
+    /// The directory itself, once it exists.
+    root: OnceLock<Arc<OwnedFd>>,
+}
+
+impl OsFiles {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), root: OnceLock::new() }
+    }
+
+    fn root(&self) -> io::Result<Arc<OwnedFd>> {
+        if let Some(root) = self.root.get() {
+            return Ok(Arc::clone(root));
+        }
+        // The directory's own path may lead through links: the user named it.
+        let root = Arc::new(rustix::fs::open(&self.path, FOLDER, Mode::empty())?);
+        Ok(Arc::clone(self.root.get_or_init(|| root)))
+    }
+
+    /// The folder that a name is in, and the name within it. Only an output file outside of the directory has an
+    /// absolute name.
+    fn place<'a>(&self, name: &'a str) -> io::Result<(Arc<OwnedFd>, &'a OsStr)> {
+        let path = Path::new(name);
+        let file = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if path.is_absolute() {
+            return Ok((Arc::new(rustix::fs::open(parent, FOLDER, Mode::empty())?), file));
+        }
+        Ok((self.folder(parent)?, file))
+    }
+
+    /// A folder within the directory.
+    fn folder(&self, path: &Path) -> io::Result<Arc<OwnedFd>> {
+        let mut folder = self.root()?;
+        for part in path.components() {
+            let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let opened = rustix::fs::openat(&*folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+            folder = Arc::new(opened.map_err(|error| not_followed(error, &self.path.join(path)))?);
+        }
+        Ok(folder)
+    }
+
+    fn open_as(&self, name: &str, access: OFlags) -> io::Result<OsFile> {
+        let (folder, file) = self.place(name)?;
+        let opened = rustix::fs::openat(&*folder, file, FILE | access, Mode::from_raw_mode(0o666));
+        OsFile::new(opened.map_err(|error| not_followed(error, &self.path.join(name)))?.into())
+    }
+}
+
+/// The error of an open that would have followed a symbolic link.
+fn not_followed(error: Errno, path: &Path) -> io::Error {
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    if is_link && matches!(error, Errno::LOOP | Errno::NOTDIR) {
+        return io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a crawl never makes");
+    }
+    error.into()
+}
+
+impl Files for OsFiles {
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        // Reports also open directories that are read-only.
+        Ok(Box::new(match self.open_as(name, OFlags::RDWR) {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) =>
+            {
+                self.open_as(name, OFlags::RDONLY)?
+            }
+            file => file?,
+        }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(match self.open_as(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut file = self.open_as(name, OFlags::RDWR)?;
+                // Not with the open: the file may turn out to be one that is not written to.
+                file.set_len(0)?;
+                file
+            }
+            file => file?,
+        }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
+        Ok(rustix::fs::renameat(&*from_folder, from, &*to_folder, to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let (folder, file) = self.place(name)?;
+        Ok(rustix::fs::unlinkat(&*folder, file, AtFlags::empty())?)
+    }
+
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        if name.is_empty() || Path::new(name).is_absolute() {
+            return fs::create_dir_all(self.path.join(name));
+        }
+        let mut made = PathBuf::new();
+        for part in Path::new(name).components() {
+            let parent = self.folder(&made)?;
+            made.push(part);
+            match rustix::fs::mkdirat(&*parent, part.as_os_str(), Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.folder(&made).map(drop)
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let opened = match self.folder(Path::new(folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&*opened)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        if Path::new(folder).is_absolute() {
+            return fs::File::open(folder)?.sync_all();
+        }
+        Ok(rustix::fs::fsync(&*self.folder(Path::new(folder))?)?)
+    }
+
+    fn describe(&self, name: &str) -> String {
+        let path = if name.is_empty() { self.path.clone() } else { self.path.join(name) };
+        path.display().to_string()
+    }
+}
+
+/// An open regular file.
+pub(super) struct OsFile {
+    file: fs::File,
+    /// It has another name too.
+    is_shared: bool,
+}
+
+impl OsFile {
+    pub fn new(file: fs::File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            let what = match FileType::from_raw_mode(meta.mode()) {
+                FileType::Directory => "it is a folder",
+                FileType::Fifo => "it is a named pipe",
+                FileType::Socket => "it is a socket",
+                _ => "it is a device",
+            };
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{what}, not a file")));
+        }
+        Ok(Self { file, is_shared: meta.nlink() > 1 })
+    }
+
+    /// The file itself, if it has one name.
+    pub fn into_own(self) -> io::Result<fs::File> {
+        self.own()?;
+        Ok(self.file)
+    }
+
+    /// Refuses to change a file that has another name.
+    fn own(&self) -> io::Result<&fs::File> {
+        if self.is_shared {
+            let why = "it has another name (a hard link), and what is there is not to be changed; replace it by a copy";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(&self.file)
+    }
+}
+
+/// The file was opened for reading because writing was not allowed: the kernel reports a bad descriptor then.
+fn read_only(error: io::Error) -> io::Error {
+    let words = [Errno::BADF, Errno::INVAL].map(Errno::raw_os_error);
+    match error.raw_os_error() {
+        Some(number) if words.contains(&number) => io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"),
+        _ => error,
+    }
+}
+
+impl File for OsFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(&self.file, rest, position + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.own()?.write_all_at(bytes, position).map_err(read_only)
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        self.own()?.set_len(len).map_err(read_only)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

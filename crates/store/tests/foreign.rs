@@ -1,0 +1,173 @@
+//! Files that a crawl did not write: they are neither overwritten nor removed, and nothing is written through a link.
+
+use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
+use argiope_store::disk::{CrawlSettings, OpenedDirectory, history, open, remove, start_over};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn begin(directory: &Path) -> Result<OpenedDirectory, StoreError> {
+    open(directory, &CrawlSettings::new(), usize::MAX)
+}
+
+/// A directory with one commit, which lists an output and a report.
+fn crawl(directory: &Path) {
+    let mut opened = begin(directory).expect("opens");
+    let root = Link::root(Url::parse("https://h.example/").expect("a URL"), 5);
+    opened.frontier.put(vec![root]).expect("put");
+    opened.frontier.keep_made("report.txt").expect("keeps");
+    let batch = opened.frontier.commit(&[("archive/00001.warc.gz", 0)]).expect("commits").expect("a batch");
+    opened.writer.write(&batch).expect("writes");
+}
+
+fn refused(directory: &Path) -> StoreError {
+    begin(directory).err().expect("it is refused")
+}
+
+#[test]
+fn a_folder_is_judged_by_what_files_hold() {
+    for name in ["report.txt", "log/000001.log", "log/notes.txt", "snapshot", "archive/00001.warc.gz", "crawl.json.new"]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join(name);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+        fs::write(&file, "years of work").expect("written");
+        let error = refused(folder.path());
+        assert!(error.kind == StoreErrorKind::Format && error.message.contains(name), "{name}: {error}");
+        assert!(start_over(folder.path(), &CrawlSettings::new(), None, usize::MAX).is_err(), "{name}");
+        assert!(remove(folder.path(), None).is_err(), "{name}");
+        assert_eq!(fs::read_to_string(&file).expect("still there"), "years of work", "{name}");
+    }
+}
+
+#[test]
+fn what_an_interrupted_start_leaves_is_taken_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(begin(folder.path()).expect("opens"));
+    assert!(folder.path().join("log/000001.log").exists() && !folder.path().join("crawl.json").exists());
+    fs::write(folder.path().join("pages.jsonl"), "").expect("written");
+    fs::write(folder.path().join("crawl.json.new"), "{\n  \"form").expect("written");
+    crawl(folder.path());
+    assert!(begin(folder.path()).expect("opens").resumed);
+}
+
+#[test]
+fn starting_over_removes_what_the_crawl_lists() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    fs::create_dir(folder.path().join("archive")).expect("a folder");
+    let files = ["archive/00001.warc.gz", "archive/mine.warc.gz", "report.txt", "report.html", "log/notes.log"];
+    for name in files {
+        fs::write(folder.path().join(name), "text").expect("written");
+    }
+    let removed = remove(folder.path(), None).expect("removes");
+    assert_eq!(removed, ["archive/00001.warc.gz", "report.txt", "log/000001.log", "crawl.json"]);
+    for name in ["archive/mine.warc.gz", "report.html", "log/notes.log"] {
+        assert_eq!(fs::read_to_string(folder.path().join(name)).expect("still there"), "text", "{name}");
+    }
+}
+
+#[test]
+fn a_foreign_snapshot_in_a_crawl_directory_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    fs::write(folder.path().join("snapshot"), "a picture of the sea, taken in summer").expect("written");
+    assert!(refused(folder.path()).message.contains("snapshot"));
+    let removed = remove(folder.path(), None).expect("removes");
+    assert!(!removed.contains(&"snapshot".to_owned()), "{removed:?}");
+    assert!(fs::read_to_string(folder.path().join("snapshot")).expect("still there").starts_with("a picture"));
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let outside = tempfile::tempdir().expect("a folder");
+    let victim = outside.path().join("victim");
+    let whole = "{\n  \"format\": the user's own text";
+    fs::write(&victim, whole).expect("written");
+    let is_whole = |how: &str| {
+        assert_eq!(fs::read_to_string(&victim).expect("still there"), whole, "{how}");
+        assert_eq!(fs::read_dir(outside.path()).expect("a folder").count(), 1, "{how}");
+    };
+    for name in ["log", "lock", "crawl.json.new", "crawl.json", "archive", "snapshot"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = if matches!(name, "log" | "archive") { outside.path() } else { &victim };
+        symlink(target, folder.path().join(name)).expect("a link");
+        let opened = begin(folder.path());
+        is_whole(name);
+        assert!(opened.is_err(), "{name}");
+    }
+    for name in ["lock", "crawl.json.new"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::hard_link(&victim, folder.path().join(name)).expect("a link");
+        let refused = match begin(folder.path()) {
+            Err(error) => error,
+            Ok(mut opened) => {
+                opened.frontier.keep_line(b"{}").expect("keeps");
+                let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
+                opened.writer.write(&batch).expect_err("it is not written to")
+            }
+        };
+        assert!(refused.message.contains("hard link") || refused.message.contains("not the lock"), "{refused}");
+        is_whole(name);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    let log = folder.path().join("log/000001.log");
+    fs::hard_link(&log, folder.path().join("copy")).expect("a link");
+    history(folder.path(), |_| Ok(())).expect("it can be read");
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    for name in ["lock", "crawl.json", "crawl.json.new", "log/000001.log", "snapshot"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        if name == "snapshot" {
+            crawl(folder.path());
+        }
+        let pipe = folder.path().join(name);
+        fs::create_dir_all(pipe.parent().expect("a folder")).expect("made");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+        assert!(begin(folder.path()).is_err(), "{name}");
+    }
+}
+
+/// Sparse files cost nothing to make. What cannot be a commit is refused without reading all of it.
+#[test]
+fn endless_files_are_refused_in_little_memory() {
+    for name in ["log/000001.log", "crawl.json"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        crawl(folder.path());
+        let file = fs::File::options().write(true).open(folder.path().join(name)).expect("there");
+        file.set_len(16 << 30).expect("a sparse file");
+        let error = refused(folder.path());
+        assert!(error.kind == StoreErrorKind::Damaged && error.message.contains(name), "{error}");
+    }
+    // A short one is what a crash leaves.
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    let file = fs::File::options().write(true).open(folder.path().join("log/000001.log")).expect("there");
+    let whole = file.metadata().expect("metadata").len();
+    file.set_len(whole + (64 << 20)).expect("a sparse file");
+    let opened = begin(folder.path()).expect("opens");
+    assert_eq!(opened.notes.len(), 1, "{:?}", opened.notes);
+    assert_eq!(file.metadata().expect("metadata").len(), whole);
+}
+
+#[test]
+fn false_marks_take_linear_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    let log = folder.path().join("log/000001.log");
+    let whole = fs::read(&log).expect("reads");
+    let mark = [b"\xA7FRM".as_slice(), &(1_u32 << 20).to_le_bytes(), &[7; 8]].concat();
+    fs::write(&log, [&whole[..], &mark.repeat(1 << 17)].concat()).expect("written");
+    let error = refused(folder.path());
+    assert!(
+        error.message.contains("false marks") && error.message.contains(&format!("cut the file to {}", whole.len())),
+        "{error}"
+    );
+    // As the message says.
+    fs::File::options().write(true).open(&log).expect("there").set_len(whole.len() as u64).expect("cut");
+    assert_eq!(begin(folder.path()).expect("opens").frontier.counts().known, 1);
+}

@@ -1,0 +1,211 @@
+//! Compaction of a crawl's log, with an accident at every single call.
+
+use argiope_core::{Fate, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_store::disk::{
+    CrawlSettings, DiskFrontier, Files, GraphRound, HistoryEvent, LinkGraph, LogWriter, history_in, open_in,
+};
+use argiope_testkit::crash_files::{Accident, CrashFiles};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+const PAGES: usize = 12;
+
+fn url(page: usize) -> Url {
+    Url::parse(&format!("https://h{}.example/{page}", page % 3)).expect("a URL")
+}
+
+fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
+    let batch = frontier.commit(&[("pages.jsonl", 7)]).expect("commits").expect("something happened");
+    writer.write(&batch).expect("writes");
+    frontier.acknowledge(&batch).expect("acknowledges");
+}
+
+/// Settles everything that is queued. Of three pages one did not change, one links elsewhere in every round.
+fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
+    for lane in frontier.lanes_with_work() {
+        for link in frontier.take(lane, 100).expect("takes") {
+            let page: usize = link.url.path().trim_start_matches('/').parse().expect("a number");
+            let is_same = round > 0 && page % 3 != 1;
+            if !is_same {
+                let mut links = LinkList::default();
+                links.push(url((page + round + 1) % PAGES).as_str(), LinkKind::Anchor, page % 2 == 0);
+                links.push("https://elsewhere.example/", LinkKind::Asset, false);
+                let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &links, cut: 0 };
+                frontier.keep_edges(&edges).expect("keeps");
+            }
+            let line = format!("{{\"type\":\"page\",\"url\":\"{}\",\"round\":{round}}}", link.url);
+            let outcome = if is_same { Outcome::NotModified } else { Outcome::Ok };
+            let fate = Fate { outcome, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
+            frontier.settle(&link, fate).expect("settles");
+        }
+        frontier.keep_lane_state(lane, format!("note of round {round}").as_bytes()).expect("keeps");
+    }
+    frontier.keep_line(b"{\"type\":\"run\"}").expect("keeps");
+    commit(frontier, writer);
+}
+
+/// A finished crawl with this many rounds, of which the last one is not begun yet.
+fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
+    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
+    let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    frontier.set_full_file(2_000);
+    let links = (0..PAGES).map(|page| Link::root(url(page), 5)).collect();
+    frontier.put(links).expect("put");
+    crawl(&mut frontier, &mut writer, 0);
+    for round in 1..count {
+        frontier.begin_round().expect("a round");
+        commit(&mut frontier, &mut writer);
+        if let Some(compaction) = frontier.take_compaction() {
+            compaction.run().expect("compacts");
+        }
+        crawl(&mut frontier, &mut writer, round);
+    }
+    (frontier, writer)
+}
+
+/// What a reader finds: how many URLs are known, the records of the last two rounds, and the graph of both.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    known: u64,
+    records: Vec<String>,
+    graphs: [Vec<String>; 2],
+}
+
+fn read(files: &CrashFiles) -> Found {
+    let files: Arc<dyn Files> = Arc::new(files.clone());
+    let (mut known, mut records, mut rounds) = (0, Vec::new(), Vec::new());
+    let told = history_in(Arc::clone(&files), |event| {
+        match event {
+            HistoryEvent::Link { again, .. } => known += u64::from(!again),
+            HistoryEvent::Fate { line, .. } => records.push(String::from_utf8_lossy(line).into_owned()),
+            HistoryEvent::Round => rounds.push(records.len()),
+            HistoryEvent::Line { .. } | HistoryEvent::Note { .. } => {}
+        }
+        Ok(())
+    });
+    told.expect("a history");
+    let start = rounds.len().checked_sub(2).and_then(|round| rounds.get(round)).copied().unwrap_or(0);
+    let graphs = [GraphRound::Previous, GraphRound::Latest].map(|round| {
+        let mut edges = Vec::new();
+        let mut graph = LinkGraph::open_in(Arc::clone(&files), round).expect("a graph");
+        let each = graph.pages(|page| {
+            edges.extend(
+                page.edges()
+                    .map(|edge| format!("{} {} {} {}", page.source, edge.target, edge.kind.as_str(), edge.nofollow)),
+            );
+            Ok::<(), argiope_core::StoreError>(())
+        });
+        each.expect("pages");
+        edges.sort_unstable();
+        edges
+    });
+    Found { known, records: records.split_off(start), graphs }
+}
+
+/// Opens the directory and finds everything that a crawl needs.
+fn reopen(files: &CrashFiles, queued: u64) -> DiskFrontier {
+    let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens after every accident");
+    let mut frontier = opened.frontier;
+    let counts = frontier.counts();
+    assert_eq!((counts.known, counts.queued, counts.settled), (PAGES as u64, queued, PAGES as u64 - queued));
+    assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
+    let lane = frontier.lane_of("h0.example").expect("a lane");
+    assert!(frontier.lane_state(lane).expect("reads").is_some_and(|note| note.starts_with(b"note of round")));
+    assert!(frontier.earlier(url(0).as_ref(), LinkKind::Anchor).expect("reads").is_some());
+    frontier
+}
+
+fn log_files(files: &CrashFiles) -> Vec<String> {
+    let mut names = files.list("log").expect("lists");
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_last_two_rounds_are_kept_and_the_log_does_not_grow() {
+    let files = CrashFiles::default();
+    let sizes: Vec<usize> = (3..8)
+        .map(|count| {
+            let files = CrashFiles::default();
+            drop(rounds(&files, count));
+            let found = read(&files);
+            assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES), "{count} rounds");
+            let of_round =
+                |round: usize| found.records.iter().filter(|line| line.ends_with(&format!(":{round}}}"))).count();
+            assert_eq!((of_round(count - 2), of_round(count - 1)), (PAGES, PAGES));
+            assert!(found.graphs.iter().all(|graph| graph.len() == 2 * PAGES), "{:?}", found.graphs);
+            let names = log_files(&files);
+            names
+                .iter()
+                .map(|name| files.open(&format!("log/{name}")).expect("there").length().expect("a length") as usize)
+                .sum()
+        })
+        .collect();
+    assert!(sizes.last() <= sizes.first().map(|size| size + size / 10).as_ref(), "{sizes:?}");
+    drop(files);
+}
+
+#[test]
+fn a_compaction_may_be_cut_off_at_any_call() {
+    let prepare = || {
+        let files = CrashFiles::default();
+        let (mut frontier, mut writer) = rounds(&files, 3);
+        frontier.begin_round().expect("a round");
+        commit(&mut frontier, &mut writer);
+        (files, frontier, writer)
+    };
+    let (files, mut frontier, _writer) = prepare();
+    let expected = read(&files);
+    let before = (files.calls(), log_files(&files));
+    frontier.take_compaction().expect("one is due").run().expect("compacts");
+    assert!(log_files(&files).len() < before.1.len(), "{:?}", log_files(&files));
+    assert_eq!(read(&files), expected);
+    let calls = files.calls() - before.0;
+    assert!(calls > 5, "{calls}");
+
+    let accidents = [Accident::PowerCut, Accident::Once(ErrorKind::StorageFull), Accident::Always(ErrorKind::Other)];
+    for (call, accident) in (0..calls).flat_map(|call| accidents.map(|accident| (call, accident))) {
+        for choice in 0..4 {
+            let (files, mut frontier, _writer) = prepare();
+            files.plan(files.calls() + call, accident);
+            let compacted = frontier.take_compaction().expect("one is due").run();
+            assert!(compacted.is_err(), "call {call} failed");
+            let mut dice = choice * 7 + call;
+            let left = match accident {
+                Accident::PowerCut => files.after_power_cut(|bound| {
+                    dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (dice >> 33) % bound.max(1)
+                }),
+                _ => files.after_kill(),
+            };
+            assert_eq!(read(&left), expected, "before it is opened: call {call}, {accident:?}");
+            let mut frontier = reopen(&left, PAGES as u64);
+            assert_eq!(read(&left), expected, "call {call}, {accident:?}");
+            // It is made up for.
+            if let Some(compaction) = frontier.take_compaction() {
+                compaction.run().expect("compacts");
+            }
+            assert_eq!(read(&left), expected);
+            drop(reopen(&left, PAGES as u64));
+            let names = log_files(&left);
+            assert!(names.len() < before.1.len() && !names.contains(&"base.new".to_owned()), "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn a_crawl_goes_on_while_its_log_is_compacted() {
+    let files = CrashFiles::default();
+    let (mut frontier, mut writer) = rounds(&files, 3);
+    frontier.begin_round().expect("a round");
+    commit(&mut frontier, &mut writer);
+    let compaction = frontier.take_compaction().expect("one is due");
+    crawl(&mut frontier, &mut writer, 3);
+    compaction.run().expect("compacts");
+    assert!(frontier.earlier(url(1).as_ref(), LinkKind::Anchor).expect("reads").is_some());
+    let left = files.after_kill();
+    let found = read(&left);
+    assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES));
+    let opened = open_in(Arc::new(left), &CrawlSettings::new()).expect("opens");
+    assert_eq!(opened.frontier.counts().settled, PAGES as u64);
+}
