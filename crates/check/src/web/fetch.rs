@@ -40,7 +40,7 @@ pub(super) fn crawl(config: &Config, take: impl FnMut(&mut Visit) + Send + 'stat
     };
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-    let (frontier, target) = directory.into_parts(None, first_line);
+    let (frontier, target) = directory.into_parts(None, first_line)?;
     run(config, rules, clock, frontier, target, take)
 }
 
