@@ -28,7 +28,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
             let is_same = round > 0 && page % 3 != 1;
             if !is_same {
                 let mut links = LinkList::default();
-                links.push(url((page + round + 1) % PAGES).as_str(), LinkKind::Anchor, page % 2 == 0);
+                links.push(url((page + round + 1) % PAGES).as_str(), LinkKind::Anchor, page.is_multiple_of(2));
                 links.push("https://elsewhere.example/", LinkKind::Asset, false);
                 let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &links, cut: 0 };
                 frontier.keep_edges(&edges).expect("keeps");
