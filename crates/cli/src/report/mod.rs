@@ -111,7 +111,7 @@ impl<'a> PageSummary<'a> {
             links: visit.findings.links,
             new_links: visit.findings.new_links,
             tries: visit.link.tries,
-            total: visit.facts.timings.total,
+            total: visit.facts.timings.total.map(as_recorded),
         }
     }
 
@@ -132,6 +132,12 @@ impl<'a> PageSummary<'a> {
             (None, None) => BrokenReason::Failure(Failure::new(ErrorKind::Internal, "no reason was recorded")),
         }
     }
+}
+
+/// A duration as records have it, in whole milliseconds: the report at the end and the report of the directory show the
+/// same.
+fn as_recorded(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
 
 /// Whether this is the failed https candidate of a root without a scheme. The user did not write that address, and the
