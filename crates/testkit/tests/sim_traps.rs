@@ -6,11 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::page::sitemap::{Sitemap, SitemapEntry, SitemapFormat};
 use argiope_core::rules::{Breadth, Config, TrapPolicy};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::schedule::trap::TrapRule;
-use argiope_core::{LinkKind, LinkList, Outcome, Time};
+use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimAnswer, SimReply, SimReport, SimWeb};
 
 const ORDINARY: usize = 300;
@@ -204,4 +205,43 @@ fn nothing_is_left_out_where_traps_are_ignored() {
     let (_, rules, trapped) = crawl(say, |config| config.traps = TrapPolicy::Ignore);
     assert_eq!(rules, []);
     assert!(trapped > 15_000, "{trapped}");
+}
+
+/// An index of very many indexes of very many sitemaps, with `--sitemap`.
+#[test]
+fn an_index_of_indexes_of_sitemaps_ends() {
+    let say = |_: &str, target: &str| {
+        let Some(name) = target.strip_suffix(".xml") else {
+            return page(&format!("{TEXT} {target}"), (0..4).map(|page| format!("http://trap.example/{page}")));
+        };
+        let child = |number| SitemapEntry {
+            url: Url::parse(&format!("http://trap.example{name}-{number}.xml")).expect("an address"),
+            lastmod: None,
+            priority: None,
+            changefreq: None,
+        };
+        let children = (0..20_000).map(child).collect();
+        SimAnswer::Sitemap(Sitemap { format: Some(SitemapFormat::Index), children, ..Sitemap::default() })
+    };
+    let (_, rules, trapped) = crawl(say, |config| config.sitemap = true);
+    assert!(rules.contains(&TrapRule::SitemapBytes) || rules.contains(&TrapRule::SitemapFiles), "{rules:?}");
+    assert!(trapped < 200, "{trapped} requests");
+}
+
+/// Pages that each name very many hosts that do not exist.
+#[test]
+fn invented_hosts_end() {
+    let mut last = 0;
+    let say = |host: &str, target: &str| {
+        if host != "trap.example" {
+            return SimAnswer::Status(404);
+        }
+        last += 1;
+        let hosts = (0..500).map(|host| format!("http://invented-{last}-{host}.example/"));
+        let links = hosts.chain([format!("http://trap.example/{}", last % 20)]);
+        page(&format!("{TEXT} {} {target}", word(last)), links)
+    };
+    let (report, rules, _) = crawl(say, |config| (config.scope, config.trap_budget) = (Breadth::Any, 512));
+    assert!(rules.contains(&TrapRule::SourceHosts), "{rules:?}");
+    assert!(report.counts.known < 5_000, "{} URLs", report.counts.known);
 }

@@ -23,6 +23,8 @@ use markup::Markup;
 
 /// Bytes of a sitemap after decoding, by the protocol.
 pub const MAX_BYTES: u64 = 50 << 20;
+/// Length of a listed URL, by the protocol.
+pub const MAX_LOCATION: usize = 2048;
 /// Bytes examined to detect the character encoding.
 const SNIFF: usize = 256;
 /// Bytes of one line, tag or comment.
@@ -40,7 +42,7 @@ pub struct Sitemap {
     pub children: Vec<SitemapEntry>,
     /// When the whole list changed, as feeds say.
     pub lastmod: Option<Timestamp>,
-    /// Entries that are not URLs, or that belong to other sites.
+    /// Entries that are not URLs, are too long, or belong to other sites.
     pub skipped: u32,
     /// Why it was not read to its end, or what could not be parsed.
     pub fault: Option<String>,
@@ -456,6 +458,9 @@ impl Found {
     /// The URL of an entry. The protocol demands absolute URLs; many leave out the scheme, some the host.
     fn locate(&self, text: &str, relative: bool) -> Option<Url> {
         let text = trim(text);
+        if text.len() > MAX_LOCATION {
+            return None;
+        }
         let host = text.split(['/', '?']).next().unwrap_or(text);
         if let Ok(url) = Url::parse(text) {
             Some(url)

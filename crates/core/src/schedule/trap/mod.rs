@@ -12,15 +12,21 @@
 //! | found on a page that links almost only to unknown pages | its host | `endless_host` |
 //! | to an unknown host | its registrable domain | `domain_hosts` |
 //! | any | its host, with `--max-pages-per-host` | `max_pages_per_host` |
+//! | any, by its length | the site of its page, which pays with bytes and pages | `log_bytes` |
+//! | to an unknown host of another domain | the site of its page | `source_hosts` |
+//! | named by a robots.txt or an index of sitemaps | its site | `sitemap_files`, `sitemap_bytes` |
+//! | listed by a sitemap | its site | `sitemap_entries`, `log_bytes` |
 //!
 //! Every other link is free, which on an ordinary site means all of them. Pages with new text refill the budgets. A link
 //! whose budget is spent does not enter the frontier: it has no record and is counted here. Paths that repeat or are
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
-//! Roots, entries of sitemaps and links that the user adds are not charged: someone vouches for them.
+//! Roots and links that the user adds are not charged: someone vouches for them. Entries of sitemaps are charged only to
+//! the budgets of sitemaps and of the log ([`costs`]).
 //!
 //! Each run starts with full budgets. Memory is bounded, whatever the number of hosts and patterns.
 
+mod costs;
 mod domains;
 mod likeness;
 mod pattern;
@@ -33,11 +39,13 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::outcome::Truncated;
 use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{ScopeRule, domain_key};
+use crate::page::sitemap::Sitemap;
 use crate::page::url::{Url, UrlRef};
 use crate::rules::{Breadth, Rules, TrapPolicy};
 use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::visit::Visit;
 
+use costs::{Cost, SiteCosts};
 use domains::Domains;
 pub use likeness::{Likeness, LikenessReader, WordCount};
 pub use pattern::{is_circular, is_deep, pattern};
@@ -102,6 +110,12 @@ pub enum TrapRule {
     QueryVariants,
     EndlessHost,
     DomainHosts,
+    SourceHosts,
+    LogBytes,
+    SitemapFiles,
+    SitemapEntries,
+    SitemapBytes,
+    HostMemory,
     MaxPagesPerHost,
 }
 
@@ -118,6 +132,12 @@ impl TrapRule {
             Self::QueryVariants => "query_variants",
             Self::EndlessHost => "endless_host",
             Self::DomainHosts => "domain_hosts",
+            Self::SourceHosts => "source_hosts",
+            Self::LogBytes => "log_bytes",
+            Self::SitemapFiles => "sitemap_files",
+            Self::SitemapEntries => "sitemap_entries",
+            Self::SitemapBytes => "sitemap_bytes",
+            Self::HostMemory => "host_memory",
             Self::MaxPagesPerHost => "max_pages_per_host",
         }
     }
@@ -132,6 +152,12 @@ impl TrapRule {
             Self::QueryVariants => "yet another combination of parameters",
             Self::EndlessHost => "this host leads to ever more pages, and hardly ever back",
             Self::DomainHosts => "this domain has very many hosts, and few of them are useful",
+            Self::SourceHosts => "this site names very many new hosts, and has few pages with new content",
+            Self::LogBytes => "the links of this site are very long for what it sends",
+            Self::SitemapFiles => "this site has very many sitemaps, and few pages with new content",
+            Self::SitemapEntries => "the sitemaps of this site list very many pages, and few with new content",
+            Self::SitemapBytes => "the sitemaps of this site are very long, and few of its pages have new content",
+            Self::HostMemory => "the names of more hosts do not fit into --max-memory",
             Self::MaxPagesPerHost => "the limit of pages per host",
         }
     }
@@ -141,6 +167,7 @@ impl TrapRule {
         match self {
             Self::PathDepth | Self::PathRepeats => "--traps ignore",
             Self::MaxPagesPerHost => "raise --max-pages-per-host",
+            Self::HostMemory => "raise --max-memory",
             _ => "raise --trap-budget, or --traps ignore",
         }
     }
@@ -174,10 +201,14 @@ impl Cut {
                 TrapRule::PathDepth => is_deep(url.path()),
                 TrapRule::PathRepeats => is_circular(url.path()),
                 TrapRule::QueryVariants => url.query().is_some_and(|query| query.contains('&')),
+                TrapRule::SitemapFiles | TrapRule::SitemapBytes => false,
                 _ => true,
             };
         }
         let at = match self.rule {
+            // Named after the site that the links were found on, which the URL does not tell.
+            TrapRule::SourceHosts | TrapRule::LogBytes | TrapRule::HostMemory => return true,
+            TrapRule::SitemapFiles | TrapRule::SitemapBytes | TrapRule::SitemapEntries => domain_key(url.host()),
             TrapRule::StalePattern | TrapRule::AlikePattern => return *self.at == *pattern(url),
             TrapRule::QueryVariants => return *self.at == *path_of(url),
             TrapRule::DomainHosts => domain_key(url.host()),
@@ -209,6 +240,10 @@ pub struct Judging {
     /// Number of links to the page's own host, and how many of them were unknown.
     links: u32,
     unknown: u32,
+    /// What this answer pays for, what its links took so far, and what they may take in all, in bytes of the log.
+    log_paid: u64,
+    log_spent: u64,
+    log_limit: u64,
 }
 
 /// The budgets and what was charged to them, over all pages.
@@ -229,6 +264,8 @@ pub struct Traps {
     unknown: Vec<u32>,
     /// Present if the scope includes other hosts.
     domains: Option<Domains>,
+    /// What sites cost. Present if budgets are.
+    costs: Option<SiteCosts>,
     max_pages_per_host: Option<u64>,
     /// Links that entered the frontier, by host, with `--max-pages-per-host`.
     pages: HashMap<u64, u64>,
@@ -274,6 +311,7 @@ impl Traps {
             older_variants: HashMap::new(),
             unknown: Vec::new(),
             domains: budgets.filter(|_| is_wide).map(|budgets| Domains::new(budgets.hosts)),
+            costs: budgets.map(|_| SiteCosts::new(rules.trap_budget)),
             max_pages_per_host: rules.max_pages_per_host,
             pages: HashMap::new(),
             cuts: HashMap::new(),
@@ -309,7 +347,16 @@ impl Traps {
     /// Starts judging the links of a page.
     pub fn open(&mut self, visit: &Visit) -> Judging {
         let lane = visit.message.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
-        let mut judging = Judging { host: visit.link.url.clone(), lane, novelty: Novelty::New, links: 0, unknown: 0 };
+        let mut judging = Judging {
+            host: visit.link.url.clone(),
+            lane,
+            novelty: Novelty::New,
+            links: 0,
+            unknown: 0,
+            log_paid: 0,
+            log_spent: 0,
+            log_limit: u64::MAX,
+        };
         let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
         for rejected in &visit.findings.rejected {
             if let Some(rule) = TrapRule::of_scope(rejected.rule) {
@@ -318,6 +365,14 @@ impl Traps {
         }
         judging.novelty = self.novelty(visit, lane);
         self.reward(&judging, visit);
+        if let Some(costs) = &mut self.costs {
+            let is_new = judging.novelty != Novelty::Same && visit.message.likeness.is_some();
+            if is_new {
+                costs.new_page(visit.link.url.host());
+            }
+            judging.log_paid = costs::log_paid(visit.facts.bytes_wire, visit.facts.status.is_some());
+            judging.log_limit = judging.log_paid.saturating_add(costs.left(Cost::Log, visit.link.url.host()));
+        }
         judging
     }
 
@@ -379,16 +434,20 @@ impl Traps {
         let is_endless = is_here && unknown >= budgets.unknown;
         let is_new_host = !is_here && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
         let query = url.query().filter(|query| query.contains('&'));
-        let is_charged = is_stale || is_endless || is_new_host || query.is_some() || self.max_pages_per_host.is_some();
+        let is_costly = judging.log_spent >= judging.log_limit;
+        let is_charged =
+            is_stale || is_endless || is_new_host || is_costly || query.is_some() || self.max_pages_per_host.is_some();
         if !is_charged || is_known()? {
             return Ok(None);
         }
         // The cheapest checks come first; those with permanent effects come last.
         let objection = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
+        let site = domain_key(judging.host.host());
         let objection = objection
+            .or_else(|| if is_costly { self.leave_out(TrapRule::LogBytes, site, url) } else { None })
             .or_else(|| query.and_then(|query| self.charge_variant(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
-            .or_else(|| if is_new_host { self.take_up_host(link) } else { None })
+            .or_else(|| if is_new_host { self.take_up_host(link, site) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
         judging.unknown += u32::from(is_here && objection.is_some());
         Ok(objection)
@@ -397,11 +456,15 @@ impl Traps {
     /// Counts a new link that entered the frontier.
     pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
         judging.unknown += u32::from(link.url.host() == judging.host.host());
+        judging.log_spent += costs::of_link(link.url.as_str());
     }
 
     /// Ends judging the links of a page.
     pub fn close(&mut self, judging: &Judging) {
         let (Some(lane), Some(budgets)) = (judging.lane, self.budgets) else { return };
+        if let Some(costs) = &mut self.costs {
+            costs.settle(Cost::Log, judging.host.host(), judging.log_spent, judging.log_paid);
+        }
         if self.unknown.len() <= lane.index() {
             self.unknown.resize(lane.index() + 1, 0);
         }
@@ -412,6 +475,75 @@ impl Traps {
         } else {
             unknown.saturating_add(judging.unknown).min(budgets.unknown)
         };
+    }
+
+    /// Limits the links of a sitemap, or those to sitemaps, to what the budgets of the site `host` allow. Links that are
+    /// left out are counted.
+    pub fn limit_sitemap(&mut self, host: &str, links: &mut Vec<Link>) {
+        let Some(costs) = &self.costs else { return };
+        let left = |cost| costs.left(cost, host);
+        let (mut files, mut entries, mut log) = (left(Cost::SitemapFiles), left(Cost::SitemapEntries), left(Cost::Log));
+        if left(Cost::SitemapBytes) == 0 {
+            files = 0;
+        }
+        let site = domain_key(host);
+        links.retain(|link| {
+            let text = link.url.as_str();
+            let (cost, left, amount) = match link.kind {
+                LinkKind::SitemapFile => (Cost::SitemapFiles, &mut files, 1),
+                _ if costs::of_entry(text) > log => (Cost::Log, &mut log, u64::MAX),
+                _ => (Cost::SitemapEntries, &mut entries, 1),
+            };
+            let fits = *left >= amount;
+            if fits {
+                *left -= amount;
+                log = log.saturating_sub(costs::of_entry(text));
+            } else {
+                self.cut(cost.rule(), site, 1, text);
+            }
+            fits
+        });
+    }
+
+    /// Charges what a site's sitemap, or the list of its sitemaps, added to the frontier.
+    pub fn charge_sitemap<'a>(&mut self, host: &str, new: impl Iterator<Item = &'a Link>) {
+        let Some(costs) = &mut self.costs else { return };
+        let (mut files, mut entries, mut log) = (0, 0, 0);
+        for link in new {
+            let is_file = link.kind == LinkKind::SitemapFile;
+            files += u64::from(is_file);
+            entries += u64::from(!is_file);
+            log += costs::of_entry(link.url.as_str());
+        }
+        costs.settle(Cost::SitemapFiles, host, files, 0);
+        costs.settle(Cost::SitemapEntries, host, entries, 0);
+        costs.settle(Cost::Log, host, log, 0);
+    }
+
+    /// Counts a sitemap that was read: `bytes` after decoding. Returns whether its site may send no more sitemaps.
+    pub fn sitemap_read(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
+        let Some(costs) = &mut self.costs else { return false };
+        // Bytes that list many pages are well spent.
+        let useful = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
+        costs.settle(Cost::SitemapBytes, host, bytes, useful);
+        costs.left(Cost::SitemapBytes, host) == 0
+    }
+
+    /// Whether the budget for the bytes of sitemaps is spent for the site of a sitemap file.
+    pub fn is_sitemap_spent(&self, host: &str) -> bool {
+        self.costs.as_ref().is_some_and(|costs| !costs.is_empty() && costs.left(Cost::SitemapBytes, host) == 0)
+    }
+
+    /// Counts a link to a host whose name does not fit into memory.
+    pub fn refuse_host(&mut self, url: UrlRef<'_>) -> TrapRule {
+        self.cut(TrapRule::HostMemory, ELSEWHERE, 1, url.as_str());
+        TrapRule::HostMemory
+    }
+
+    /// Counts a sitemap file that left its queue because its site's budget is spent.
+    pub fn drop_sitemap(&mut self, url: UrlRef<'_>) -> TrapRule {
+        self.cut(TrapRule::SitemapBytes, domain_key(url.host()), 1, url.as_str());
+        TrapRule::SitemapBytes
     }
 
     /// Takes the waiting links to hosts that the budget of their domain allows now.
@@ -487,9 +619,17 @@ impl Traps {
         None
     }
 
-    fn take_up_host(&mut self, link: LinkRef<'_>) -> Option<TrapRule> {
+    /// Admits an unknown host that a page of `site` links to, if the budgets of its domain and of that site allow.
+    fn take_up_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
+        let is_other = domain_key(link.url.host()) != site;
+        if is_other && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
+            return self.leave_out(TrapRule::SourceHosts, site, link.url);
+        }
         let domains = self.domains.as_mut()?;
         if domains.admit(link.url.host()) {
+            if let Some(costs) = self.costs.as_mut().filter(|_| is_other) {
+                costs.settle(Cost::Hosts, site, 1, 0);
+            }
             return None;
         }
         domains.wait(link);

@@ -23,6 +23,7 @@ impl Books {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
         visit.message.slot = Some((LaneId(lane), 0));
+        (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
         visit.message.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
         let mut judging = self.traps.open(&visit);
         let mut out = Vec::new();
@@ -309,4 +310,63 @@ fn a_host_that_waits_goes_on_waiting_where_an_earlier_run_took_up_many() {
         domains.take_released().len()
     };
     assert_eq!((useful_host(0), useful_host(1)), (0, 1));
+}
+
+#[test]
+fn long_links_are_followed_as_far_as_the_site_pays_for_them() {
+    let mut books = Books::new(|config| config.trap_budget = 256);
+    let long = "x".repeat(2_000);
+    for number in 0..50 {
+        let links: Vec<String> = (0..100).map(|link| format!("http://h.example/{long}/{number}/{link}")).collect();
+        // Every page says something new.
+        books.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
+    }
+    let each = 2_024 + "http://h.example//10/10".len();
+    let paid = (256 * 4_096 + 50 * (4 * 5_000 + 16_384)) / each;
+    let known = books.known.len();
+    assert!((paid..=paid + 50).contains(&known), "{known} links were followed, {paid} are paid for");
+    let cut = &books.traps.cuts()[0];
+    assert_eq!((cut.rule, cut.left), (TrapRule::LogBytes, 5_000 - known as u64));
+}
+
+#[test]
+fn a_site_may_name_as_many_new_hosts_as_its_pages_pay_for() {
+    let mut books = Books::new(|config| (config.scope, config.trap_budget) = (Breadth::Any, 256));
+    for number in 0..10 {
+        let links: Vec<String> = (0..1_000).map(|host| format!("http://invented-{number}-{host}.example/")).collect();
+        books.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
+    }
+    assert_eq!(books.known.len(), 64 + 9 * 16);
+    assert_eq!(books.traps.cuts()[0].rule, TrapRule::SourceHosts);
+}
+
+#[test]
+fn sitemaps_have_budgets_of_files_entries_and_bytes() {
+    let mut traps = Traps::new(
+        &Config { roots: vec!["http://h.example/".into()], trap_budget: 16, ..Config::default() }
+            .compile(1)
+            .expect("settings"),
+    );
+    let links = |kind, count: usize, length: usize| -> Vec<Link> {
+        let text = |number| format!("http://h.example/{}{number}", "x".repeat(length));
+        let link = |number| Link { kind, ..Link::root(Url::parse(&text(number)).expect("an address"), 1) };
+        (0..count).map(link).collect()
+    };
+    let mut files = links(LinkKind::SitemapFile, 10, 0);
+    traps.limit_sitemap("h.example", &mut files);
+    assert_eq!(files.len(), 4);
+    traps.charge_sitemap("h.example", files.iter());
+    let mut pages = links(LinkKind::Sitemap, 10_000, 0);
+    traps.limit_sitemap("h.example", &mut pages);
+    assert_eq!(pages.len(), 16 * 256);
+    // Long URLs are paid for beyond what is usual.
+    let mut long = links(LinkKind::Sitemap, 1_000, 1_000);
+    traps.limit_sitemap("h.example", &mut long);
+    assert!((60..80).contains(&long.len()), "{}", long.len());
+    let rules: std::collections::BTreeSet<TrapRule> = traps.cuts().iter().map(|cut| cut.rule).collect();
+    assert!(rules.into_iter().eq([TrapRule::LogBytes, TrapRule::SitemapFiles, TrapRule::SitemapEntries]));
+    let empty = Sitemap::default();
+    assert!(!traps.sitemap_read("h.example", 200_000, &empty) && !traps.is_sitemap_spent("h.example"));
+    assert!(traps.sitemap_read("h.example", 100_000, &empty) && traps.is_sitemap_spent("h.example"));
+    assert!(!traps.is_sitemap_spent("other.example"));
 }
