@@ -1,19 +1,91 @@
-//! [`Budget`]: one limit for the bytes of all response bodies in memory.
+//! [`Budget`]: one account for everything in memory that grows.
 //!
-//! Most bodies are not kept: they are examined as they arrive. An archive needs whole bodies until they are written, and
-//! all of them together stay within one budget. When it is used up, reading from sockets pauses: TCP backpressure makes
-//! the hosts wait, and nothing fails.
+//! The account has two halves. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each of these
+//! has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]). *Responses* are
+//! what is on its way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They are charged
+//! as they grow ([`Held`]), and may take what state leaves of the limit. When that is used up, reading from sockets
+//! pauses: TCP backpressure makes the hosts wait, and nothing fails.
 //!
-//! Invariant: at most one holder at a time may exceed the budget, so that one can always finish and release its bytes.
+//! Invariant: at most one holder at a time may exceed the room for responses, so that one can always finish and release
+//! its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// A part of the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(usize)]
+pub enum MemoryPart {
+    /// Host names, queues, fingerprints of known URLs, and the previous round of a recrawl.
+    Frontier,
+    /// Hosts that are being worked on, with the links that are next.
+    Lanes,
+    /// The rules of robots.txt files.
+    Robots,
+    Cookies,
+    /// Connections without a request.
+    Connections,
+    /// Bodies of responses, archive records and sitemaps.
+    Bodies,
+    /// Windows of decoders.
+    Windows,
+    /// Heads of responses.
+    Heads,
+    /// Links of pages, and pages that wait to be written.
+    Pages,
+}
+
+impl MemoryPart {
+    pub const ALL: [Self; 9] = [
+        Self::Frontier,
+        Self::Lanes,
+        Self::Robots,
+        Self::Cookies,
+        Self::Connections,
+        Self::Bodies,
+        Self::Windows,
+        Self::Heads,
+        Self::Pages,
+    ];
+
+    /// The name in JSON and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Frontier => "frontier",
+            Self::Lanes => "lanes",
+            Self::Robots => "robots",
+            Self::Cookies => "cookies",
+            Self::Connections => "connections",
+            Self::Bodies => "bodies",
+            Self::Windows => "windows",
+            Self::Heads => "heads",
+            Self::Pages => "pages",
+        }
+    }
+
+    /// Whether its size is reported by its owner; otherwise it is charged.
+    fn is_state(self) -> bool {
+        matches!(self, Self::Frontier | Self::Lanes | Self::Robots | Self::Cookies | Self::Connections)
+    }
+}
+
+/// State may take all but this part of the limit: responses have at least that much.
+const MIN_RESPONSES: u64 = 8;
 
 /// The limit in bytes, and how many bytes are in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
+    /// Limit on responses, however little state there is.
+    max_responses: u64,
+    /// Bytes of responses.
     held: AtomicU64,
+    /// Bytes of state.
+    state: AtomicU64,
+    parts: [AtomicU64; MemoryPart::ALL.len()],
     /// Whether a holder exceeds the limit to guarantee progress.
     overdrawn: AtomicBool,
 }
@@ -22,22 +94,71 @@ pub struct Budget {
 #[derive(Debug)]
 pub struct Held {
     budget: Arc<Budget>,
+    part: MemoryPart,
     bytes: u64,
     overdraws: bool,
 }
 
 impl Budget {
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, held: AtomicU64::new(0), overdrawn: AtomicBool::new(false) })
+        Self::within(limit, limit)
+    }
+
+    /// A budget with a limit on responses below that of the whole account.
+    pub fn within(limit: u64, max_responses: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            max_responses,
+            held: AtomicU64::new(0),
+            state: AtomicU64::new(0),
+            parts: Default::default(),
+            overdrawn: AtomicBool::new(false),
+        })
+    }
+
+    /// A new holder of zero bytes, for a body.
+    pub fn hold(self: &Arc<Self>) -> Held {
+        self.hold_for(MemoryPart::Bodies)
     }
 
     /// A new holder of zero bytes.
-    pub fn hold(self: &Arc<Self>) -> Held {
-        Held { budget: Arc::clone(self), bytes: 0, overdraws: false }
+    pub fn hold_for(self: &Arc<Self>, part: MemoryPart) -> Held {
+        Held { budget: Arc::clone(self), part, bytes: 0, overdraws: false }
     }
 
+    /// Bytes of responses.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Reports the size of a part of the state. Each part has one owner, which is the only one to call this.
+    pub fn set(&self, part: MemoryPart, bytes: u64) {
+        if let Some(cell) = self.parts.get(part as usize).filter(|_| part.is_state()) {
+            let before = cell.swap(bytes, Ordering::Relaxed);
+            self.state.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes of a part.
+    pub fn part(&self, part: MemoryPart) -> u64 {
+        self.parts.get(part as usize).map_or(0, |cell| cell.load(Ordering::Relaxed))
+    }
+
+    /// The limit of the whole account.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// What responses may take now.
+    fn room(&self) -> u64 {
+        let left = self.limit.saturating_sub(self.state.load(Ordering::Relaxed));
+        left.max(self.limit / MIN_RESPONSES).min(self.max_responses)
+    }
+
+    fn add(&self, part: MemoryPart, bytes: u64) {
+        if let Some(cell) = self.parts.get(part as usize) {
+            cell.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -46,14 +167,33 @@ impl Held {
     pub fn grow(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.budget.held.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.budget.add(self.part, bytes as u64);
+    }
+
+    /// Changes what is held to this many bytes.
+    pub fn resize(&mut self, bytes: usize) {
+        let change = (bytes as u64).wrapping_sub(self.bytes);
+        if change != 0 {
+            self.bytes = bytes as u64;
+            // Atomic additions wrap, so a decrease is the addition of a large number.
+            self.budget.held.fetch_add(change, Ordering::Relaxed);
+            self.budget.add(self.part, change);
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Charges memory before it is allocated. False if there is no room: then nothing is charged.
     pub fn try_grow(&mut self, bytes: usize) -> bool {
-        let bytes = bytes as u64;
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.budget.limit);
+        let (bytes, room) = (bytes as u64, self.budget.room());
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= room);
         let has_room = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
-        self.bytes += if has_room { bytes } else { 0 };
+        if has_room {
+            self.bytes += bytes;
+            self.budget.add(self.part, bytes);
+        }
         has_room
     }
 
@@ -64,7 +204,7 @@ impl Held {
 
     /// Whether more may be read now.
     pub fn may_grow(&mut self) -> bool {
-        if self.overdraws || self.budget.held() < self.budget.limit {
+        if self.overdraws || self.budget.held() < self.budget.room() {
             return true;
         }
         self.overdraw()
@@ -79,7 +219,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.resize(0);
         if self.overdraws {
             self.budget.overdrawn.store(false, Ordering::Release);
         }
@@ -106,5 +246,29 @@ mod tests {
         drop(b);
         drop(c);
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn responses_may_take_what_state_leaves() {
+        let budget = Budget::within(800, 500);
+        let mut body = budget.hold();
+        assert!(!body.try_grow(501) && body.try_grow(500), "never more than their own limit");
+        body.resize(0);
+        budget.set(MemoryPart::Frontier, 400);
+        budget.set(MemoryPart::Lanes, 200);
+        assert!(!body.try_grow(201) && body.try_grow(200));
+        budget.set(MemoryPart::Frontier, 1_000);
+        budget.set(MemoryPart::Frontier, 790);
+        body.resize(0);
+        assert!(!body.try_grow(101) && body.try_grow(100), "an eighth is theirs in any case");
+        budget.set(MemoryPart::Frontier, 0);
+        budget.set(MemoryPart::Pages, 7);
+        assert_eq!(budget.part(MemoryPart::Pages), 0, "what is charged cannot be set");
+        assert_eq!((budget.part(MemoryPart::Lanes), budget.part(MemoryPart::Bodies)), (200, 100));
+        let mut window = budget.hold_for(MemoryPart::Windows);
+        assert!(window.try_grow(400) && !window.try_grow(1));
+        window.resize(30);
+        drop(body);
+        assert_eq!((budget.held(), budget.part(MemoryPart::Windows)), (30, 30));
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::budget::MemoryPart;
 use crate::outcome::{ErrorKind, Outcome};
 use crate::rules::Pace;
 pub use crate::schedule::wait::WaitReason;
@@ -55,6 +56,11 @@ pub struct Status {
     pub excludes: Vec<Box<str>>,
     /// Resident memory of the process; zero where it is unknown.
     pub memory_bytes: u64,
+    /// `--max-memory`, or its default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_memory: Option<u64>,
+    /// The parts of the memory account that are not empty, in bytes.
+    pub memory_parts: BTreeMap<MemoryPart, u64>,
     /// Size of the crawl directory; zero where there is none.
     pub disk_bytes: u64,
     /// The latest URLs that could not be fetched, newest first.
@@ -269,6 +275,8 @@ mod tests {
             max_time: Some(Duration::from_secs(60)),
             rate: Some(2.5),
             excludes: vec!["/private".into()],
+            max_memory: Some(1 << 30),
+            memory_parts: [(MemoryPart::Frontier, 7)].into_iter().collect(),
             errors: vec![RecentError {
                 url: "http://h/".into(),
                 outcome: Outcome::Failed,

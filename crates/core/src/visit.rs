@@ -113,6 +113,8 @@ pub struct VisitMessage {
     pub set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
     pub found: FollowList,
+    /// The share of the memory budget of a visit that is large.
+    pub held: Option<crate::budget::Held>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub likeness: Option<Likeness>,
     /// The exchange encoded for the archive, where there is an archive.
@@ -260,6 +262,23 @@ impl Visit {
         visit.facts.timings.total = Some(now - started);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit
+    }
+
+    /// Heap bytes of its larger parts that are not charged to the budget themselves.
+    pub fn heap_bytes(&self) -> usize {
+        let texts = |pair: &(Box<str>, Box<str>)| pair.0.len() + pair.1.len() + 64;
+        let headers: usize = self.facts.headers.iter().flat_map(|headers| headers.iter()).map(texts).sum();
+        let validators = self.facts.etag.as_ref().map_or(0, |text| text.len())
+            + self.facts.last_modified.as_ref().map_or(0, |text| text.len());
+        let cookies: usize = self.message.set_cookies.iter().map(SetCookie::weight).sum();
+        let links = self.findings.all_links.as_ref().map_or(0, |links| links.bytes());
+        let skipped: usize = self.findings.skipped.iter().map(|(url, _)| url.len() + 40).sum();
+        let alternates: usize = self.findings.hreflang.iter().map(|(_, url)| url.as_str().len() + 64).sum();
+        let robots = match self.message.errand.as_deref() {
+            Some(Errand::Robots(bytes)) => bytes.capacity(),
+            _ => 0,
+        };
+        self.message.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
     }
 
     /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.

@@ -54,8 +54,17 @@ pub fn render(status: Option<&Status>) -> String {
     if status.memory_bytes > 0 {
         single("argiope_resident_memory_bytes", "gauge", "Resident memory.", whole(status.memory_bytes));
     }
+    if let Some(limit) = status.max_memory {
+        single("argiope_memory_limit_bytes", "gauge", "The memory limit.", whole(limit));
+    }
     if status.disk_bytes > 0 {
         single("argiope_directory_bytes", "gauge", "Size of the crawl directory.", whole(status.disk_bytes));
+    }
+    if !status.memory_parts.is_empty() {
+        family(&mut text, "argiope_memory_part_bytes", "gauge", "The parts of the memory account.");
+        for (part, bytes) in &status.memory_parts {
+            let _ = writeln!(text, "argiope_memory_part_bytes{{part=\"{}\"}} {bytes}", part.as_str());
+        }
     }
     text
 }

@@ -9,6 +9,7 @@ pub mod directory;
 mod error;
 mod fair_queue;
 pub mod keeper_thread;
+mod machine_memory;
 mod proxies;
 mod random;
 pub mod run_lines;
@@ -30,18 +31,11 @@ pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
         tls: trust::source(config)?,
         cookies: cookies::initial(config)?,
         proxies: Some(proxies::located(config)?),
-        max_memory: quarter_of_memory(),
+        max_memory: machine_memory::default_limit(),
     })?;
     let reader = content_reader::ContentReader::of(config)?;
     rules.bodies.reader = reader.map(|reader| std::sync::Arc::new(reader) as _);
     Ok(rules)
-}
-
-/// A quarter of the machine's memory: the default of `--max-memory`.
-fn quarter_of_memory() -> Option<u64> {
-    let machine = rustix::system::sysinfo();
-    let total = u64::from(machine.mem_unit).saturating_mul(machine.totalram);
-    Some(total / 4).filter(|quarter| *quarter > 0)
 }
 
 /// The engine of this name.

@@ -10,7 +10,7 @@ use argiope_core::schedule::frontier::Frontier;
 use argiope_core::schedule::keeper::Keeper;
 use argiope_core::schedule::lane::Lane;
 use argiope_core::status::{
-    CrawlState, CurrentFetch, HostStatus, HostWait, OutcomeCounts, RecentError, Status, WaitReason,
+    CrawlState, CurrentFetch, HostStatus, HostWait, MemoryPart, OutcomeCounts, RecentError, Status, WaitReason,
 };
 use argiope_core::visit::Visit;
 use argiope_core::{Time, Url};
@@ -140,7 +140,7 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         bytes: tally.bytes,
         pages_per_second,
         bytes_per_second,
-        hosts: bench.hosts() as u64,
+        hosts: keeper.hosts(),
         waiting: waiting(keeper, busiest.first(), now),
         busiest,
         slowest: slowest.into_iter().filter_map(|(_, id)| host(id)).collect(),
@@ -150,6 +150,8 @@ pub fn take<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rul
         rate: bench.rate(),
         excludes: keeper.steering().excludes.iter().map(|pattern| pattern.as_str().into()).collect(),
         memory_bytes: 0,
+        max_memory: rules.max_memory,
+        memory_parts: memory_parts(rules),
         disk_bytes: 0,
         errors: tally.errors.iter().cloned().collect(),
         current,
@@ -170,10 +172,15 @@ fn current<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<CurrentF
     oldest.iter().map(|(started, url)| CurrentFetch { url: url.as_str().into(), elapsed: now - *started }).collect()
 }
 
+fn memory_parts(rules: &Rules) -> BTreeMap<MemoryPart, u64> {
+    let parts = MemoryPart::ALL.into_iter().map(|part| (part, rules.budget.part(part)));
+    parts.filter(|(_, bytes)| *bytes > 0).collect()
+}
+
 /// Adds what the process and the crawl directory take.
 pub fn measure(status: &mut Status, directory: Option<&Path>) {
     status.memory_bytes = resident_memory();
-    status.disk_bytes = directory.map_or(0, folder_size);
+    status.disk_bytes = directory.map_or(0, argiope_store::disk::folder_size);
 }
 
 /// Keeps the largest entries, the largest first.
@@ -203,22 +210,6 @@ fn resident_memory() -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|number| number.trim().parse().ok());
     kilobytes.map_or(0, |kilobytes: u64| kilobytes << 10)
-}
-
-/// The size of a folder's files; folders in it included, links not followed.
-fn folder_size(folder: &Path) -> u64 {
-    let mut size = 0;
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
-                Ok(metadata) if metadata.is_file() => size += metadata.len(),
-                _ => {}
-            }
-        }
-    }
-    size
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use argiope_core::output::escape::visible;
 
 /// Hosts shown on one line.
 const HOSTS: usize = 3;
+/// Parts of the memory account that are shown.
+const PARTS: usize = 4;
 /// Below this run time, rates are too noisy for an estimate.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -75,6 +77,9 @@ pub fn lines(snapshot: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
     }
     if let Some(waiting) = &snapshot.waiting {
         lines.push(format!("{}{}", label("waiting"), self::waiting(waiting)));
+    }
+    if is_tight(snapshot) {
+        lines.push(format!("{}{}", label("memory"), memory(snapshot)));
     }
     if let Some(estimate) = estimate(snapshot) {
         lines.push(format!("{}{estimate}", label("to go")));
@@ -142,12 +147,34 @@ pub fn status(status: &Status) -> String {
     let mut line = |name: &str, value: String| text.push_str(&format!("\n{name:>9}  {value}"));
     line("pace", status.pace.to_string());
     line("rate", status.rate.map_or_else(|| "no limit".to_owned(), |rate| format!("{rate} pages/s")));
-    line("memory", wording::bytes(status.memory_bytes));
+    line("memory", memory(status));
     line("disk", wording::bytes(status.disk_bytes));
     for pattern in &status.excludes {
         line("excluded", visible(pattern).into_owned());
     }
     text + "\n"
+}
+
+/// Whether the account has reached half of the memory limit: then the live view shows its parts.
+fn is_tight(status: &Status) -> bool {
+    let used: u64 = status.memory_parts.values().sum();
+    status.max_memory.is_some_and(|limit| used >= limit / 2)
+}
+
+/// Resident memory, its limit, and the largest parts of the account.
+fn memory(status: &Status) -> String {
+    let mut text = wording::bytes(status.memory_bytes);
+    if let Some(limit) = status.max_memory {
+        text.push_str(&format!(" of {}", wording::bytes(limit)));
+    }
+    let mut parts: Vec<_> = status.memory_parts.iter().map(|(part, bytes)| (*bytes, part.as_str())).collect();
+    parts.sort_unstable_by(|a, b| b.cmp(a));
+    let parts: Vec<String> =
+        parts.into_iter().take(PARTS).map(|(bytes, part)| format!("{part} {}", wording::bytes(bytes))).collect();
+    if !parts.is_empty() {
+        text.push_str(&format!(" ({})", parts.join(", ")));
+    }
+    text
 }
 
 fn state(state: CrawlState) -> &'static str {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::budget::Held;
+use crate::budget::{Held, MemoryPart};
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, Step, Version, Want, refused_by_proxy};
 use crate::http::cookies::{self, CookieHeader, SetCookie};
@@ -58,6 +58,11 @@ pub enum Finished {
     Again(Box<Job>),
 }
 
+/// Heads up to this length are not charged to the budget, ...
+pub(crate) const FREE_HEAD: usize = 4 << 10;
+/// ... and lists of links up to this size: nearly all pages.
+const FREE_LINKS: usize = 32 << 10;
+
 /// Times of the start of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchStart {
@@ -87,6 +92,10 @@ struct Answer {
     body: Option<Box<HeldBody>>,
     /// The large windows of decoders, charged to the budget.
     windows: Option<Held>,
+    /// A long head and the links of the page, charged to the budget.
+    found: Held,
+    /// The bytes of the head among them.
+    head_bytes: usize,
     /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
     rest: Option<Vec<u8>>,
 }
@@ -144,7 +153,11 @@ impl Fetch {
     }
 
     pub fn step(&mut self) -> Step<'_> {
-        self.0.conn.step()
+        let Exchange { conn, page } = &mut *self.0;
+        if matches!(conn.step(), Step::Done) && !page.reserve_links() {
+            return Step::Pause;
+        }
+        conn.step()
     }
 
     pub fn wrote(&mut self, n: usize, now: Time) {
@@ -224,15 +237,18 @@ impl Fetch {
         let awaits_memory = self.0.conn.awaits_memory();
         let Page { wire, answer, .. } = &mut self.0.page;
         let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(Held::overdraws);
-        let (mut of_reader, mut of_body) = (None, None);
-        if let Some(Answer { reader, body, .. }) = answer.as_deref_mut() {
+        let may_head_grow = self.0.conn.may_head_grow();
+        let (mut of_reader, mut of_body, mut of_links) = (None, None, None);
+        if let Some(Answer { reader, body, found, .. }) = answer.as_deref_mut() {
+            of_links = (found.bytes() > 0).then_some(found);
             of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
             of_body = body.as_mut().map(|body| &mut body.held);
         }
         let of_wire = wire.as_mut().map(|kept| &mut kept.held);
-        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).peekable();
+        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
         // All belong to the same response: if one may overdraw the budget, so may the others.
-        let moves = !yields && !awaits_memory && (overdraws || all.peek().is_none() || all.any(Held::may_grow));
+        let may_grow = overdraws || all.peek().is_none() || all.any(Held::may_grow);
+        let moves = !yields && !awaits_memory && may_head_grow && may_grow;
         self.0.conn.hold(!moves, now);
         moves
     }
@@ -332,7 +348,12 @@ impl Receiver for Page {
             self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
         };
         let body = body.then(|| Box::new(HeldBody::new(self.rules.budget.hold())));
-        self.answer = Some(Box::new(Answer { head: head.clone(), reader, body, windows: None, rest: None }));
+        // The field index and the copy for the visit are about as long as the head itself.
+        let head_bytes = if head.raw().len() > FREE_HEAD { head.raw().len() * 2 } else { 0 };
+        let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
+        found.resize(head_bytes);
+        let head = head.clone();
+        self.answer = Some(Box::new(Answer { head, reader, body, windows: None, found, head_bytes, rest: None }));
         want
     }
 
@@ -350,7 +371,13 @@ impl Receiver for Page {
         }
         match &mut answer.reader {
             Reader::None => {}
-            Reader::Page(examiner) => examiner.feed(decoded),
+            Reader::Page(examiner) => {
+                examiner.feed(decoded);
+                let links = examiner.weight();
+                if links > FREE_LINKS {
+                    answer.found.resize(answer.head_bytes + links);
+                }
+            }
             Reader::Robots(text) => {
                 let bytes = &mut text.bytes;
                 // One byte above the limit distinguishes a file that ends there from a longer one.
@@ -361,9 +388,13 @@ impl Receiver for Page {
         }
     }
 
+    fn hold_head(&self) -> Option<Held> {
+        Some(self.rules.budget.hold_for(MemoryPart::Heads))
+    }
+
     fn reserve(&mut self, bytes: usize) -> bool {
         let Some(answer) = &mut self.answer else { return true };
-        let windows = answer.windows.get_or_insert_with(|| self.rules.budget.hold());
+        let windows = answer.windows.get_or_insert_with(|| self.rules.budget.hold_for(MemoryPart::Windows));
         if windows.try_grow(bytes) {
             return true;
         }
@@ -387,6 +418,30 @@ impl Receiver for Page {
 }
 
 impl Page {
+    /// Charges the links of a complete page to the budget before they are resolved: a long base URL turns a little
+    /// markup into megabytes. False if there is no room for them now.
+    fn reserve_links(&mut self) -> bool {
+        let Some(answer) = &mut self.answer else { return true };
+        let Reader::Page(examiner) = &answer.reader else { return true };
+        let resolved = examiner.resolved_weight();
+        if resolved <= FREE_LINKS {
+            return true;
+        }
+        // All resolved links, and those of them that are followed.
+        let needed = resolved.min(examine::MAX_RESOLVED) + resolved.min(follow::MAX_FOLLOW_BYTES);
+        let more = needed.saturating_sub(usize::try_from(answer.found.bytes()).unwrap_or(usize::MAX));
+        if more == 0 || answer.found.try_grow(more) {
+            return true;
+        }
+        let of_body = answer.body.as_ref().map(|body| &body.held);
+        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_body).chain(&answer.windows);
+        let exceeds = others.any(Held::overdraws) || answer.found.overdraw();
+        if exceeds {
+            answer.found.grow(more);
+        }
+        exceeds
+    }
+
     /// Detaches the consumer of the body.
     fn forget_body(&mut self) {
         if let Some(answer) = &mut self.answer {
@@ -414,7 +469,7 @@ impl Page {
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
         note_end(&mut visit.facts, end, started, connected, now);
-        let Some(Answer { head, reader, body, .. }) = answer.map(|answer| *answer) else {
+        let Some(Answer { head, reader, body, mut found, .. }) = answer.map(|answer| *answer) else {
             visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
             return visit;
         };
@@ -439,6 +494,11 @@ impl Page {
         }
         if !is_useless {
             visit.facts.outcome = outcome(&mut visit, &head, conditional, &rules);
+        }
+        let bytes = visit.heap_bytes();
+        if bytes > FREE_LINKS {
+            found.resize(bytes);
+            visit.message.held = Some(found);
         }
         visit
     }

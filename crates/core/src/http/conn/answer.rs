@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU64;
 
+use crate::http::fetch::FREE_HEAD;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
@@ -75,7 +76,7 @@ impl Conn {
                     self.on_head(&head, now, into);
                     return used;
                 }
-                Ok(ParsedHead::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec() })),
+                Ok(ParsedHead::Partial) => self.partial = Some(Box::new(Partial { bytes: bytes.to_vec(), held: None })),
                 Err(failure) => self.bad_head(failure, bytes),
             }
             return bytes.len();
@@ -83,6 +84,14 @@ impl Conn {
         // Searching for the end first keeps the work linear, however small the pieces are.
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(bytes);
+        if partial.bytes.len() > FREE_HEAD {
+            if partial.held.is_none() {
+                partial.held = into.hold_head();
+            }
+            if let Some(held) = &mut partial.held {
+                held.resize(partial.bytes.capacity());
+            }
+        }
         let Some(end) = head::end_of_head(&partial.bytes, before) else {
             let fault = if partial.bytes.len() > self.limits.max_head {
                 Head::parse(&partial.bytes, &self.limits).err()

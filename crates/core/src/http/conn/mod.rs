@@ -58,6 +58,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use crate::budget::Held;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
@@ -87,6 +88,11 @@ use tls::Tls;
 
 /// Consumes a response.
 pub trait Receiver {
+    /// A holder for the bytes of a head that arrives in pieces, if they are charged to a budget.
+    fn hold_head(&self) -> Option<Held> {
+        None
+    }
+
     /// Called with the head of the final response. Returns whether the body is wanted.
     fn head(&mut self, head: &Head, now: Time) -> Want;
 
@@ -220,6 +226,8 @@ pub struct Conn {
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
+    /// Their share of the budget, if they are many.
+    held: Option<Held>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -321,7 +329,7 @@ impl Conn {
             Phase::Done => Step::Done,
             _ if !pending.is_empty() => Step::Write(pending),
             Phase::Idle if !self.is_handshaking() => Step::Done,
-            Phase::Body(_) if self.is_held() => Step::Pause,
+            Phase::Head | Phase::Body(_) if self.is_held() => Step::Pause,
             Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
         }
     }
@@ -419,6 +427,11 @@ impl Conn {
     /// True if input that was fed already can produce more output.
     pub fn has_more(&mut self) -> bool {
         self.has_more_to_unpack() || self.tls.as_mut().is_some_and(|tls| tls.plaintext().is_some())
+    }
+
+    /// False if a head that arrives in pieces waits for memory.
+    pub fn may_head_grow(&mut self) -> bool {
+        self.partial.as_mut().and_then(|partial| partial.held.as_mut()).is_none_or(Held::may_grow)
     }
 
     /// True if decoding waits for memory that [`Receiver::reserve`] refused. It tries again when bytes are fed, be it none.

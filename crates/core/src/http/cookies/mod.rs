@@ -40,16 +40,14 @@ pub(crate) use set_cookie::{MAX_ATTRIBUTE, MAX_COOKIE};
 pub(crate) const MAX_PER_DOMAIN: usize = 50;
 /// Cookies per registrable domain, all host names below it included.
 pub(crate) const MAX_PER_SITE: usize = 1_000;
-/// Bytes of all cookies.
+/// Bytes of all cookies, unless the jar is given less room.
 pub const MAX_JAR_BYTES: usize = 16 << 20;
-/// Eviction of a full jar continues down to this size.
-const JAR_LOW_WATER: usize = MAX_JAR_BYTES / 8 * 7;
 /// `Cookie: ` and its value, as in curl: servers refuse larger headers.
 pub(crate) const MAX_HEADER: usize = 8_190;
 /// Seconds that a cookie is kept at most: 400 days.
 pub(crate) const MAX_LIFETIME: i64 = 400 * 86_400;
-/// Size of a cookie without its texts.
-const WEIGHT: usize = size_of::<Cookie>();
+/// Size of a cookie without its texts: itself, spare room in the list of its site, and the overhead of four allocations.
+const WEIGHT: usize = size_of::<Cookie>() * 3 / 2 + 4 * 16;
 
 /// The cookies of a crawl. Times are seconds since the Unix epoch.
 #[derive(Clone, Default)]
@@ -59,6 +57,8 @@ pub struct CookieJar {
     bytes: usize,
     /// A logical clock that orders creations and uses.
     ticks: u64,
+    /// A limit below [`MAX_JAR_BYTES`]; zero if there is none.
+    room: usize,
 }
 
 #[derive(Clone)]
@@ -101,6 +101,20 @@ struct Request<'a> {
 }
 
 impl CookieJar {
+    /// Gives the jar this many bytes, if that is less than its usual limit.
+    pub fn set_room(&mut self, bytes: usize) {
+        self.room = bytes.max(1);
+    }
+
+    /// Memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn limit(&self) -> usize {
+        if self.room == 0 { MAX_JAR_BYTES } else { self.room.min(MAX_JAR_BYTES) }
+    }
+
     /// Stores a cookie that a response set. Returns true if that changed the jar.
     pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
         let request = Request::of(url);
@@ -199,7 +213,7 @@ impl CookieJar {
             let key: Box<str> = site_of(&domain).into();
             self.sites.remove(&key);
         }
-        if self.bytes > MAX_JAR_BYTES {
+        if self.bytes > self.limit() {
             self.shrink(now);
         }
         is_new && is_kept
@@ -216,8 +230,10 @@ impl CookieJar {
         order.sort_unstable();
         self.bytes = order.iter().map(|(_, weight)| weight).sum();
         let mut oldest = 0;
+        // Further than to the limit, so that this is rare.
+        let low_water = self.limit() / 8 * 7;
         for (used, weight) in order {
-            if self.bytes <= JAR_LOW_WATER {
+            if self.bytes <= low_water {
                 break;
             }
             self.bytes -= weight;

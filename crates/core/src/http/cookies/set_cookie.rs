@@ -25,6 +25,13 @@ pub struct SetCookie {
     pub(super) same_site_none: bool,
 }
 
+impl SetCookie {
+    /// Heap bytes and its own size.
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.value.len() + self.domain.len() + 64
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CookiePath {
     /// The directory of the page that set it.

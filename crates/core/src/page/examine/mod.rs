@@ -53,6 +53,7 @@ pub(crate) use foreign::MAX_FOREIGN_DEPTH;
 pub use headers::{MediaType, link_header, refresh_header};
 pub use links::{has_word, kind_of_rel, srcset_candidates};
 pub use resolve::BaseUrl;
+pub(crate) use settle::MAX_RESOLVED;
 #[cfg(test)]
 pub(crate) use settle::MAX_TITLE;
 
@@ -183,6 +184,20 @@ impl Examiner {
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
         let kind = DocumentKind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
         self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps)));
+    }
+
+    /// About how many bytes the URLs of its links take once they are resolved.
+    pub fn resolved_weight(&self) -> usize {
+        let Stage::Reading(reading) = &self.stage else { return 0 };
+        let Some((_, collector)) = &reading.markup else { return 0 };
+        let base = collector.base.as_ref().map_or(0, |base| base.len()).max(self.page.as_str().len());
+        collector.links.written() + collector.links.len() * (base + 32)
+    }
+
+    /// Heap bytes of the links found so far.
+    pub fn weight(&self) -> usize {
+        let Stage::Reading(reading) = &self.stage else { return 0 };
+        reading.markup.as_ref().map_or(0, |(_, collector)| collector.links.weight())
     }
 
     /// Ends the body.

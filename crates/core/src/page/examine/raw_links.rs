@@ -93,6 +93,11 @@ impl RawLinks {
         self.text.get(range).unwrap_or(&[])
     }
 
+    /// Heap bytes.
+    pub fn weight(&self) -> usize {
+        self.text.capacity() + self.items.capacity() * size_of::<RawLink>() + self.index.capacity() * 5
+    }
+
     /// Total bytes as received.
     pub fn written(&self) -> usize {
         self.text.len()

@@ -18,6 +18,9 @@ use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 /// Bytes of the longest title that is kept.
 pub(crate) const MAX_TITLE: usize = 2048;
 
+/// Total bytes of the URLs of a page. A long base URL turns a little markup into very many bytes.
+pub(crate) const MAX_RESOLVED: usize = 5 << 20;
+
 /// Upper bound of the capacity reserved for URLs.
 const MAX_RESERVED: usize = 64 << 10;
 
@@ -100,6 +103,10 @@ impl LinkResolution<'_> {
                 _ => Some(&*text),
             };
             let Some(href) = href else { continue };
+            if distinct.list.bytes() > MAX_RESOLVED {
+                findings.capped = true;
+                break;
+            }
             match base.resolve(href, self.queries, &mut out) {
                 Ok(()) if out.len() <= longest => distinct.add(&out, written.kind, written.nofollow),
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
