@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 
 from . import process
 from .programs import Argiope, Task, sampled
@@ -39,6 +40,52 @@ def s13(suite):
     return measures, samples, notes
 
 
+def s13b(suite):
+    """A control host beside hosts that drip, send endless sitemaps, or send pages of long links."""
+    pages = 300 if suite.quick else 4_000
+    flags = ["--hosts", 1, "--pages", pages, "--size", 10240, "--links", 20, "--latency-ms", 10]
+    task = Task(256, 120)
+    kinds = ["drip", "sitemaps", "links"]
+
+    def visit(kind):
+        def run():
+            with contextlib.ExitStack() as stack:
+                roots = stack.enter_context(neighbours(kind)) if kind else []
+                web, work = stack.enter_context(suite.web(flags))
+                sample = Control(suite.binary, roots, ["--scope", "any", "--sitemap"]).visit(web, work, task)
+                if sample.pages != web.pages and not sample.void:
+                    sample.void = f"{sample.pages} of {web.pages} pages of the control host"
+                return sample
+
+        return run
+
+    samples = suite.rounds({"alone": visit(None)} | {f"beside {kind}": visit(kind) for kind in kinds})
+    rates = {name: [speed(run) for run in runs] for name, runs in samples.items()}
+    measures = [Measure(f"control host's pages a second beside {kind} / alone",
+                        ratio(rates[f"beside {kind}"], rates["alone"]), 0.8, 0.95) for kind in kinds]
+    notes = ["drip: 100 hosts, 80 bytes a second; sitemaps: a site of four pages with an index of indexes of sitemaps; "
+             "links: pages of 1,040 links of 4,000 bytes. Pages a second as the control host saw them."]
+    return measures, samples, notes
+
+
+@contextlib.contextmanager
+def neighbours(kind):
+    """The hosts of `neighbours.py`, on the server's core but behind the control host: gives their roots."""
+    def prepare():
+        process.prepare(process.SERVER_CORE)()
+        os.nice(19)
+
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    child = subprocess.Popen([sys.executable, "-m", "suite.neighbours", kind], cwd=folder, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare)
+    try:
+        yield [line for line in iter(lambda: child.stdout.readline().decode().strip(), "-") if line]
+    finally:
+        process.kill_group(child.pid)
+        child.wait()
+        child.stdout.close()
+
+
 def speed(run):
     """Pages per second by the clock of the control host."""
     return run.pages / run.more["span_s"] if not run.void and run.more["span_s"] else None
@@ -47,8 +94,8 @@ def speed(run):
 class Control(Argiope):
     """A crawl of the control host with other roots beside it, measured by the control host."""
 
-    def __init__(self, binary, roots):
-        super().__init__(binary, ["--max-time", "40s"], pace="steady")
+    def __init__(self, binary, roots, flags=()):
+        super().__init__(binary, ["--max-time", "40s", *flags], pace="steady")
         self.roots = roots
 
     def visit(self, web, work, task):

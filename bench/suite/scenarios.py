@@ -16,4 +16,5 @@ SCENARIOS = {
     "S11": speed.s11,
     "S12": speed.s12,
     "S13": beside.s13,
+    "S13b": beside.s13b,
 }

@@ -1,7 +1,8 @@
-//! [`FairQueue`]: a queue that serves hosts round-robin.
+//! [`FairQueue`]: a queue that shares the keeper's time fairly among hosts (deficit round-robin).
 //!
-//! A fast host that delivers six pages at a time must not delay a host that has delivered a single one: after each item
-//! its host goes to the end of the line.
+//! A fast host that delivers six pages at a time must not delay a host that has delivered a single one, and a page with
+//! ten thousand links must not count as much as one with fifty. So hosts take turns, and each turn earns a host some
+//! work. An item that is more work than its host has earned waits for further turns, in which the other hosts are served.
 //!
 //! Invariant: a host is in the line once, exactly as long as it has items; its own items keep their order.
 
@@ -9,9 +10,18 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
+/// The work that a turn earns: most items are less.
+const EARNED: usize = 256;
+
 pub(crate) struct FairQueue<H, T> {
     line: VecDeque<H>,
-    waiting: HashMap<H, VecDeque<T>>,
+    waiting: HashMap<H, HostItems<T>>,
+}
+
+struct HostItems<T> {
+    /// Items and how much work each is.
+    items: VecDeque<(T, usize)>,
+    earned: usize,
 }
 
 impl<H, T> Default for FairQueue<H, T> {
@@ -25,26 +35,39 @@ impl<H: Copy + Eq + Hash, T> FairQueue<H, T> {
         self.line.is_empty()
     }
 
-    pub fn push(&mut self, host: H, item: T) {
+    /// Adds an item that is this much work.
+    pub fn push(&mut self, host: H, item: T, work: usize) {
         match self.waiting.entry(host) {
-            Entry::Occupied(mut entry) => entry.get_mut().push_back(item),
+            Entry::Occupied(mut entry) => entry.get_mut().items.push_back((item, work)),
             Entry::Vacant(entry) => {
-                entry.insert(VecDeque::from([item]));
+                entry.insert(HostItems { items: VecDeque::from([(item, work)]), earned: 0 });
                 self.line.push_back(host);
             }
         }
     }
 
     pub fn pop(&mut self) -> Option<T> {
-        let host = self.line.pop_front()?;
-        let Entry::Occupied(mut entry) = self.waiting.entry(host) else { return None };
-        let item = entry.get_mut().pop_front();
-        if entry.get().is_empty() {
-            entry.remove();
-        } else {
-            self.line.push_back(host);
+        loop {
+            let host = self.line.pop_front()?;
+            let is_alone = self.line.is_empty();
+            let Entry::Occupied(mut entry) = self.waiting.entry(host) else { return None };
+            let HostItems { items, earned } = entry.get_mut();
+            *earned += EARNED;
+            let work = items.front().map_or(0, |(_, work)| *work);
+            if work > *earned && !is_alone {
+                self.line.push_back(host);
+                continue;
+            }
+            let item = items.pop_front().map(|(item, _)| item);
+            if items.is_empty() {
+                entry.remove();
+            } else {
+                // What was not used does not add up: a host is served one item per turn.
+                *earned = 0;
+                self.line.push_back(host);
+            }
+            return item;
         }
-        item
     }
 }
 
@@ -57,13 +80,24 @@ mod tests {
         let mut queue = FairQueue::default();
         assert!(queue.is_empty() && queue.pop().is_none());
         for (host, item) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
-            queue.push(host, item);
+            queue.push(host, item, 1);
         }
         assert_eq!((queue.pop(), queue.pop()), (Some(1), Some(4)));
         // It has just been served and has a new item: behind the others, its own items in their order.
-        queue.push('a', 7);
-        queue.push('d', 8);
+        queue.push('a', 7, 1);
+        queue.push('d', 8, 1);
         assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), [5, 2, 6, 8, 3, 7]);
         assert!(queue.is_empty() && queue.waiting.is_empty());
+    }
+
+    #[test]
+    fn much_work_waits_while_others_have_little() {
+        let mut queue = FairQueue::default();
+        (0..3).for_each(|item| queue.push('h', item, 4 * EARNED));
+        (10..30).for_each(|item| queue.push('g', item, 50));
+        let order: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
+        let heavy: Vec<usize> = (0..3).filter_map(|item| order.iter().position(|other| *other == item)).collect();
+        assert_eq!(heavy, [3, 8, 13], "the others are served before each: {order:?}");
+        assert_eq!(order.len(), 23);
     }
 }

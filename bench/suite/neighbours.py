@@ -1,0 +1,73 @@
+"""A server of costly hosts for S13b: `python3 -m suite.neighbours KIND` prints its roots, one per line, and serves.
+
+drip      100 hosts whose pages arrive at 80 bytes a second
+sitemaps  one host with four pages, whose robots.txt names an index of indexes of sitemaps
+links     one host whose pages have 1,040 links of 4,000 bytes each
+"""
+
+import asyncio
+import sys
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+CHILDREN = 20_000
+
+
+def answer(kind, base, path):
+    """The response to a request, and how it is written: at once, or 8 bytes every 100 ms."""
+    if kind == "sitemaps":
+        if path == "/robots.txt":
+            return plain(b"text/plain", b"Sitemap: %s/0.xml\n" % base)
+        if path.endswith(".xml"):
+            name = path[1:-4].encode()
+            listed = b"".join(b"<sitemap><loc>%s/%s-%d.xml</loc></sitemap>" % (base, name, n) for n in range(CHILDREN))
+            return plain(b"application/xml", b"<sitemapindex>%s</sitemapindex>" % listed)
+        return plain(b"text/html", b"".join(b"<a href=/%d>%d</a>" % (n, n) for n in range(4)))
+    if path == "/robots.txt":
+        return MISSING, False
+    if kind == "links":
+        page = path.strip("/").replace("/", "-")[-12:].encode()
+        links = b"".join(b"<a href=%s-%d>x</a>" % (page, n) for n in range(1_040))
+        return plain(b"text/html", b"<base href='%s/%s/'>%s" % (base, b"b" * 3_900, links))
+    text = b"<p>%s</p>" % (b"drip " * 2_000)
+    return plain(b"text/html", b"".join(b"<a href=%s%d>x</a>" % (path.encode(), n) for n in range(8)) + text)[0], True
+
+
+def plain(kind, body):
+    return HEAD % (kind, len(body)) + body, False
+
+
+async def serve(kind, reader, writer):
+    try:
+        while line := await reader.readline():
+            path, host = line.split(b" ")[1].decode(), b""
+            while (field := await reader.readline()).strip():
+                if field.lower().startswith(b"host:"):
+                    host = field[5:].strip()
+            data, drips = answer(kind, b"http://" + host, path)
+            while drips and data:
+                writer.write(data[:8])
+                data = data[8:]
+                await writer.drain()
+                await asyncio.sleep(0.1)
+            writer.write(data)
+            await writer.drain()
+    except (ConnectionError, IndexError, ValueError):
+        pass
+    finally:
+        writer.close()
+
+
+async def main(kind):
+    server = await asyncio.start_server(lambda r, w: serve(kind, r, w), "0.0.0.0", 0, backlog=1024)
+    port = server.sockets[0].getsockname()[1]
+    hosts = 100 if kind == "drip" else 1
+    for number in range(hosts):
+        print(f"http://127.9.{number // 250}.{1 + number % 250}:{port}/", flush=True)
+    print("-", flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
