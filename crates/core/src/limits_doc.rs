@@ -66,6 +66,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("rules of all hosts in memory", bytes(workbench::ROBOTS_ROOM as u64)),
         ("hosts without work that are held", workbench::IDLE_LANES.to_string()),
         ("sitemap decoded", bytes(sitemap::MAX_BYTES)),
+        ("URL in a sitemap", bytes(sitemap::MAX_LOCATION as u64)),
         ("entries of a sitemap", sitemap::SitemapBounds::default().max_entries.to_string()),
         ("nesting of sitemap indexes", keeper::SITEMAP_DEPTH.to_string()),
         ("name and value of a cookie", bytes(cookies::MAX_COOKIE as u64)),
@@ -79,6 +80,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("reply of a proxy to `CONNECT`", bytes(MAX_PROXY_HEAD as u64)),
         ("fetches in flight", config.concurrency.to_string()),
         ("bodies and sitemaps that are held", bytes(rules::HELD_BODIES)),
+        ("crawl directory", if config.max_disk.is_some() { "some" } else { "none" }.to_owned()),
         ("pages, bytes, time, depth", {
             let set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();
             if set || config.max_time.is_some() { "some" } else { "none" }.to_owned()

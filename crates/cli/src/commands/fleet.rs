@@ -179,6 +179,7 @@ pub fn crawl(settings: &CommandSettings, address: &str, flags: &FleetFlags) -> R
         (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
         (messages.fail_on.is_some(), "--fail-on"),
         (config.max_bytes.is_some(), "--max-bytes"),
+        (config.max_disk.is_some(), "--max-disk"),
         (config.max_time.is_some(), "--max-time"),
         (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
     ] {

@@ -332,6 +332,7 @@ pub fn headline(report: &CrawlReport) -> String {
         End::MaxPages => "Stopped at the page limit",
         End::MaxBytes => "Stopped at the byte limit",
         End::MaxTime => "Stopped at the time limit",
+        End::MaxDisk => "Stopped at the disk limit",
         End::Interrupted => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;

@@ -144,6 +144,9 @@ pub struct ScopeFlags {
     /// Start no new fetch after this many bytes were received
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
+    /// Stop before the crawl directory is larger than this
+    #[arg(long, value_name = "SIZE")]
+    max_disk: Option<Size>,
     /// Stop after this time; fetches in flight stay queued
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
@@ -186,7 +189,7 @@ impl ScopeFlags {
         if self.sitemap || self.no_sitemap {
             (config.sitemap, config.no_sitemap) = (false, false);
         }
-        lay!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_time);
+        lay!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_disk max_time);
         lay!(self, config, sitemap no_sitemap assets strip_param follow_nofollow);
         lay!(self, config, traps trap_budget max_pages_per_host);
     }

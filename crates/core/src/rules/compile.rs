@@ -16,6 +16,14 @@ use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info
 const PER_HOST: usize = 6;
 /// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
 pub(crate) const HELD_BODIES: u64 = 256 << 20;
+/// The account of a crawl without a memory limit.
+const UNLIMITED_ACCOUNT: u64 = 1 << 40;
+
+/// The memory account. An eighth of the limit is left to the allocator and to buffers of fixed size.
+fn account(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
+    let limit = max_memory.map_or(UNLIMITED_ACCOUNT, |limit| limit / 8 * 7);
+    Budget::within(limit, HELD_BODIES.min(limit))
+}
 const PER_IP: usize = 12;
 /// More requests in flight than a machine has ports for; prevents overflow in sums.
 const MOST_FETCHES: usize = 1_000_000;
@@ -67,6 +75,7 @@ impl Config {
             scope,
             max_pages: self.max_pages,
             max_bytes: self.max_bytes.map(|size| size.0),
+            max_disk: self.max_disk.map(|size| size.0),
             max_time: self.max_time.map(|span| span.0),
             sitemaps: self.sitemaps()?,
             assets: self.assets,
@@ -123,7 +132,7 @@ impl Config {
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: environment.tls,
-            budget: Budget::new(self.max_memory.map_or(HELD_BODIES, |size| (size.0 / 4).min(HELD_BODIES))),
+            budget: account(self.max_memory.map(|size| size.0).or(environment.max_memory)),
             lease: crate::lease::Lease::default(),
             fingerprint_key: environment.fingerprint_key,
         })

@@ -52,6 +52,7 @@ pub struct Config {
     pub max_pages: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Size>,
+    pub max_disk: Option<Size>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
     pub sitemap: bool,
@@ -178,6 +179,7 @@ impl Default for Config {
             depth: None,
             max_pages: None,
             max_bytes: None,
+            max_disk: None,
             max_time: None,
             sitemap: false,
             no_sitemap: false,

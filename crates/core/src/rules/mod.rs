@@ -45,6 +45,8 @@ pub struct Rules {
     pub max_pages: Option<u64>,
     /// Bytes received; no fetch starts after that.
     pub max_bytes: Option<u64>,
+    /// Size of the crawl directory; the crawl ends before it is larger.
+    pub max_disk: Option<u64>,
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
     pub assets: bool,

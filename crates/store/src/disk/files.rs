@@ -30,6 +30,10 @@ pub trait Files: Send + Sync {
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
     /// The name as users know it, for messages.
     fn describe(&self, name: &str) -> String;
+    /// The size of all files of the crawl directory together; zero where it is unknown.
+    fn size(&self) -> u64 {
+        0
+    }
 }
 
 /// An open file.

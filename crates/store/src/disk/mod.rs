@@ -64,5 +64,5 @@ pub use graph_codec::{GraphEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};
 pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};
-pub use os_files::OsFiles;
+pub use os_files::{OsFiles, folder_size};
 pub use output_hash::OutputHash;

@@ -158,6 +158,26 @@ impl Files for OsFiles {
         let path = if name.is_empty() { self.path.clone() } else { self.path.join(name) };
         path.display().to_string()
     }
+
+    fn size(&self) -> u64 {
+        folder_size(&self.path)
+    }
+}
+
+/// The size of a folder's files, folders in it included, links not followed.
+pub fn folder_size(folder: &Path) -> u64 {
+    let mut size = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) if metadata.is_file() => size += metadata.len(),
+                _ => {}
+            }
+        }
+    }
+    size
 }
 
 /// An open regular file.

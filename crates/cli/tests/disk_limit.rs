@@ -1,0 +1,30 @@
+//! `--max-disk`: the crawl ends before its directory is larger, and resumes with a higher limit.
+
+mod durable_kit;
+
+use argiope_practice::GraphPlan;
+use argiope_store::disk::folder_size;
+use durable_kit::{Bench, Practice};
+
+#[test]
+fn a_crawl_stops_before_its_directory_is_full_and_resumes_with_more_room() {
+    let practice =
+        Practice::serve(GraphPlan { hosts: 2, pages: 3_000, links: 30, size: 2_000, ..GraphPlan::default() });
+    // Slow enough that the size is checked several times.
+    let bench = Bench::new(&practice.roots, &["-q", "--warc"]);
+    let limit = 2_u64 << 20;
+    bench.succeed(&["--max-disk", "2M", "--rate", "1500/s"]);
+    let last = bench.records().pop().expect("records");
+    assert_eq!(last["reason"], "max_disk", "{last}");
+    assert!(last["queued"].as_u64().is_some_and(|queued| queued > 0), "{last}");
+    let size = folder_size(&bench.path("d.crawl"));
+    assert!(size > limit / 2 && size <= limit, "{size} bytes");
+    // Still too small: nothing is fetched, and that is not an error either.
+    let requests = practice.web.requests();
+    bench.succeed(&["--max-disk", "2M"]);
+    assert!(practice.web.requests() <= requests + 64, "at most what is in flight before the first look");
+    bench.succeed(&["--max-disk", "1G"]);
+    let records = bench.records();
+    assert_eq!(records.last().expect("records")["reason"], "finished");
+    practice.check(&records);
+}
