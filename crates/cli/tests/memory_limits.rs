@@ -1,4 +1,4 @@
-//! `--max-memory` holds for hosts, link lists, heads, cookies and pages on their way, as the kernel counts it.
+//! `--max-memory` holds for hosts, heads, cookies and pages on their way, as the kernel counts it.
 //!
 //! The short forms send what would exceed a small limit several times if it were all in memory at once; with
 //! `ARGIOPE_LONG=1` they are ten times as long.
@@ -66,15 +66,6 @@ fn attack(what: &str, count: usize, answer: impl FnOnce(&Site) -> Response) {
     assert_eq!(last["reason"], "finished", "{last}");
     let pages = bench.records().iter().filter(|record| record["type"] == "page").count();
     assert_eq!(pages, count, "nothing is lost");
-}
-
-#[test]
-fn link_lists_wait_for_memory() {
-    attack("pages of 4 MiB of links", 100, |site| {
-        let base = format!("{}/", site.url(&format!("/{}", "b".repeat(3_900))));
-        let links: String = (0..1_040).map(|number| format!("<a href={number}>")).collect();
-        Response::html(format!("<base href='{base}'>{links}"))
-    });
 }
 
 #[test]

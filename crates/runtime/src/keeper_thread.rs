@@ -8,19 +8,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use argiope_core::budget::MemoryPart;
 use argiope_core::control::{Control, ControlVerdict};
 use argiope_core::output::record::WallClock;
 use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::schedule::job::{Job, SendReporter, SentRequest};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::status::Status;
-use argiope_core::visit::Visit;
+use argiope_core::visit::{Errand, Visit};
 use argiope_core::{LaneId, Link, Time, Url};
 pub use argiope_engine::Clock;
 use argiope_engine::{DnsAnswer, DnsQuery, EngineKind, Resolver, StopMode, VisitSender, WorkerPool};
 pub use argiope_store::MemoryFrontier;
+use argiope_store::disk::Files;
 
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
@@ -30,8 +31,14 @@ use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarge
 
 /// Visits that are processed before new jobs are handed out: with more, fast hosts would delay all others.
 const VISITS_PER_ROUND: usize = 4;
-/// How often the frontier's memory is checked.
-const MEMORY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the sizes of what the crawl knows are reported to the memory account.
+const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Room for host names, however small `--max-memory` is.
+const MIN_HOST_BYTES: u64 = 1 << 20;
+/// How often the size of the crawl directory is checked.
+const DISK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// A crawl ends when less than this part of `--max-disk` is left: pages in flight and the last snapshot need room.
+const DISK_RESERVE: u64 = 16;
 
 /// What can happen to a keeper.
 pub enum KeeperMessage {
@@ -149,6 +156,10 @@ struct KeeperLoop<F> {
     delivered: u64,
     open: bool,
     next_memory_check: Time,
+    /// The crawl directory, with `--max-disk`, when its size is checked again, and its size at the last check.
+    disk: Option<Arc<dyn Files>>,
+    next_disk_check: Time,
+    disk_size: Option<u64>,
     /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
     /// Jobs collected for each worker.
@@ -160,6 +171,15 @@ struct KeeperLoop<F> {
 /// The engine could not be started.
 fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
+}
+
+/// How much work a visit is for the keeper, in links of usual length.
+fn processing_cost(visit: &Visit) -> usize {
+    let listed = match visit.message.errand.as_deref() {
+        Some(Errand::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
+        _ => 0,
+    };
+    1 + listed + visit.message.found.len().max(visit.message.found.bytes() / 128)
 }
 
 /// What [`KeeperLoop::hand_out`] leaves to do.
@@ -196,9 +216,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             keeper.set_fed();
         }
         keeper.begin(clock.now())?;
+        let folder = target.folder.as_ref().filter(|_| rules.max_disk.is_some());
+        let disk = folder.map(|folder| Arc::clone(&folder.files));
         let first_line = target.first_line.take();
         let has_run_records = first_line.is_some();
-        let mut commits = CommitQueue::new(target, consumer, inbox.clone());
+        let mut commits = CommitQueue::new(target, consumer, inbox.clone(), rules.max_memory);
         commits.announce(keeper.frontier_mut())?;
         if let Some(line) = first_line {
             commits.line(line, keeper.frontier_mut(), clock.now())?;
@@ -217,6 +239,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             delivered: 0,
             open,
             next_memory_check: Time::ZERO,
+            disk,
+            next_disk_check: Time::ZERO,
+            disk_size: None,
             visits: FairQueue::default(),
             batches: (0..pool.len()).map(|_| Vec::new()).collect(),
             has_run_records,
@@ -302,12 +327,13 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 self.keeper.note_progress(now)?;
                 self.commits.send(self.keeper.frontier_mut())?;
             }
-            self.check_memory(now)?;
+            self.check_memory(now);
+            self.check_disk(now);
             if self.pool.has_dead_worker() {
                 return Err(Error::engine("a worker thread died; run the same command to resume", None));
             }
             if now >= self.drain_until {
-                return Ok(End::Interrupted);
+                return Ok(self.keeper.ended().unwrap_or(End::Interrupted));
             }
             if self.visits.is_empty() {
                 let until = wait.min(self.deadline).min(self.drain_until).min(self.commits.due());
@@ -356,7 +382,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         match messages {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
-                    self.visits.push(visit.message.slot.map(|(lane, _)| lane), visit);
+                    let cost = processing_cost(&visit);
+                    self.visits.push(visit.message.slot.map(|(lane, _)| lane), visit, cost);
                 }
             }
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
@@ -400,27 +427,47 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Collects what was settled, for the next commit.
     fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
-        for settled in self.keeper.take_settled() {
+        for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
+            if let Some(held) = &mut settled.visit.message.held {
+                // Its record and its links are in the log's buffer too, until they are written.
+                held.grow(settled.line.len() * 2 + settled.visit.message.found.bytes());
+            }
             self.delivered += u64::from(settled.visit.is_page());
             self.commits.visit(settled, self.keeper.frontier_mut(), now)?;
         }
         Ok(())
     }
 
-    /// Checks the memory limit. Links beyond it are on disk, but host names and robots.txt rules are not, so a crawl of
-    /// too many hosts must end.
-    fn check_memory(&mut self, now: Time) -> Result<(), Error> {
-        let Some(limit) = self.rules.max_memory.filter(|_| now >= self.next_memory_check) else { return Ok(()) };
-        self.next_memory_check = now + MEMORY_CHECK_INTERVAL;
-        // The frontier has moved to disk what it can. The rest is for connections, pages and commits.
-        let bytes = self.keeper.frontier().bytes().saturating_add(self.keeper.bench().robots_bytes());
-        if bytes as u64 <= limit / 4 * 3 {
-            return Ok(());
+    /// Checks `--max-disk`. Near the limit the crawl drains: pages in flight are still written.
+    fn check_disk(&mut self, now: Time) {
+        let Some(limit) = self.rules.max_disk.filter(|_| now >= self.next_disk_check) else { return };
+        let Some(files) = &self.disk else { return };
+        self.next_disk_check = now + DISK_CHECK_INTERVAL;
+        let size = files.size().saturating_add(self.commits.outstanding_bytes());
+        // It grows until the next check and while pages in flight are written.
+        let growth = size.saturating_sub(self.disk_size.unwrap_or(size));
+        self.disk_size = Some(size);
+        if size.saturating_add(growth.saturating_mul(2)) >= limit - limit / DISK_RESERVE {
+            self.keeper.stop(End::MaxDisk);
+            self.drain_until = self.drain_until.min(now + self.drain_time);
         }
-        let message = "the names and robots.txt rules of all known hosts do not fit into --max-memory; committed pages are \
-                       safe: run the same command with a higher --max-memory to resume";
-        Err(StoreError::new(StoreErrorKind::Full, message).into())
+    }
+
+    /// Reports the sizes of what the crawl knows to the memory account. Links beyond the frontier's share are on disk,
+    /// but host names are not: near the limit, links to unknown hosts are refused and counted.
+    fn check_memory(&mut self, now: Time) {
+        if now < self.next_memory_check {
+            return;
+        }
+        self.next_memory_check = now + MEMORY_CHECK_INTERVAL;
+        let bytes = self.keeper.frontier().bytes() as u64;
+        self.rules.budget.set(MemoryPart::Frontier, bytes);
+        self.keeper.report_memory();
+        if let Some(limit) = self.rules.max_memory {
+            let hosts = self.keeper.frontier().host_bytes() as u64;
+            self.keeper.set_full_of_hosts(hosts > (limit / 8 * 3).max(MIN_HOST_BYTES));
+        }
     }
 }
 

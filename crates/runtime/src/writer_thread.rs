@@ -37,8 +37,12 @@ use crate::keeper_thread::{KeeperMessage, VisitConsumer};
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
 /// ... or after this many visits, ...
 const COMMIT_VISITS: usize = 256;
-/// ... or after about this many bytes.
+/// ... or after about this many bytes, ...
 const COMMIT_BYTES: usize = 4 << 20;
+/// ... or fewer, if memory is limited: this part of the limit, ...
+const COMMIT_PART: u64 = 64;
+/// ... but not fewer than this.
+const MIN_COMMIT_BYTES: usize = 256 << 10;
 /// Commits in progress. While the writer has this many, the next one grows instead.
 const MAX_IN_PROGRESS: usize = 2;
 /// Backpressure: a commit that has grown to this many times its usual size makes the keeper wait for the writer.
@@ -68,6 +72,11 @@ pub trait CommitFrontier: Frontier {
 
     /// Approximate memory use.
     fn bytes(&self) -> usize {
+        0
+    }
+
+    /// The memory that grows with the number of hosts and cannot be moved to disk.
+    fn host_bytes(&self) -> usize {
         0
     }
 
@@ -107,6 +116,10 @@ impl CommitFrontier for DiskFrontier {
 
     fn bytes(&self) -> usize {
         DiskFrontier::bytes(self)
+    }
+
+    fn host_bytes(&self) -> usize {
+        DiskFrontier::host_bytes(self)
     }
 
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
@@ -161,6 +174,8 @@ pub struct CommitQueue {
     writer: WriterThread,
     items: Vec<Item>,
     bytes: usize,
+    /// A commit is due after about this many bytes.
+    commit_bytes: usize,
     /// When the first event happened that is not sent yet.
     since: Option<Time>,
     in_progress: usize,
@@ -183,7 +198,12 @@ enum WriterThread {
 
 impl CommitQueue {
     /// Prepares the writer. It reports commits and failures to the keeper's inbox.
-    pub fn new<T: VisitConsumer + 'static>(target: OutputTarget, consumer: T, inbox: Sender<KeeperMessage>) -> Self {
+    pub fn new<T: VisitConsumer + 'static>(
+        target: OutputTarget,
+        consumer: T,
+        inbox: Sender<KeeperMessage>,
+        max_memory: Option<u64>,
+    ) -> Self {
         let is_durable = target.folder.is_some();
         let mut ends = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(OutputFile { name, .. }) = &target.jsonl {
@@ -214,6 +234,10 @@ impl CommitQueue {
             writer: WriterThread::Waiting(Box::new(work)),
             items: Vec::new(),
             bytes: 0,
+            commit_bytes: max_memory.map_or(COMMIT_BYTES, |limit| {
+                let part = usize::try_from(limit / COMMIT_PART).unwrap_or(COMMIT_BYTES);
+                part.clamp(MIN_COMMIT_BYTES, COMMIT_BYTES)
+            }),
             since: None,
             in_progress: 0,
             jsonl: target.jsonl,
@@ -280,10 +304,15 @@ impl CommitQueue {
         self.items.push(item);
     }
 
+    /// Bytes that were collected and not sent to the writer yet.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// Whether a commit is due. This implies waiting for the writer only if it is far behind.
     pub fn is_time(&self, now: Time) -> bool {
         let Some(since) = self.since else { return false };
-        let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / COMMIT_BYTES);
+        let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
         let is_ripe = size > 0 || now >= since + COMMIT_AFTER;
         !self.is_durable || (is_ripe && (self.in_progress < MAX_IN_PROGRESS || size >= MAX_GROWTH))
     }

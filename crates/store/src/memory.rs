@@ -112,6 +112,10 @@ impl Frontier for MemoryFrontier {
         self.names.name(lane)
     }
 
+    fn has_lane(&self, host: &str) -> bool {
+        self.names.find(host).is_some()
+    }
+
     fn queued_in(&self, lane: LaneId) -> u64 {
         self.queues.get(lane.index()).and_then(Option::as_ref).map_or(0, |queue| queue.len)
     }

@@ -291,3 +291,55 @@ fn rules_that_find_no_room_are_not_asked_for_again_and_again() {
     let asked = robots(&report).len();
     assert!(asked <= 2 * hosts, "{asked} times for {hosts} hosts");
 }
+
+/// Hosts that take a minute for each page beside one that is quick: it keeps nearly its own pace.
+#[test]
+fn slow_hosts_do_not_hold_all_slots() {
+    struct Drip {
+        pages: Vec<String>,
+    }
+
+    impl SimWeb for Drip {
+        fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
+            let number = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(200);
+            (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, number])], Duration::from_secs(3_600))))
+        }
+
+        fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
+            let url = &job.link.url;
+            let is_slow = url.host().starts_with("slow") && !is_robots(job);
+            let latency = Duration::from_millis(if is_slow { 60_000 } else { 20 });
+            let said = match url.path() {
+                "/robots.txt" => SimAnswer::Status(404),
+                "/0" => {
+                    let pages: Vec<String> =
+                        self.pages.iter().map(|page| format!("http://{}{page}", url.host())).collect();
+                    links(&pages.iter().map(String::as_str).collect::<Vec<_>>())
+                }
+                _ => links(&[]),
+            };
+            SimReply::new(latency, job.addresses.first().copied(), said)
+        }
+    }
+
+    // When the last page of the quick host came.
+    let ended = |slow: usize| {
+        let hosts = (0..slow).map(|host| format!("http://slow{host}.example/0"));
+        let config = Config {
+            // The quick host comes last.
+            roots: hosts.chain(["http://quick.example/0".to_owned()]).collect(),
+            concurrency: 64,
+            max_time: Some(Span::from_secs(600)),
+            ..Config::default()
+        };
+        let pages = (1..=400).map(|page| format!("/{page}")).collect();
+        let mut sim = Sim::new(Arc::new(config.compile(7).expect("settings that make sense")), Drip { pages });
+        let report = sim.run().expect("a crawl that goes on");
+        let quick = report.fetches.iter().filter(|fetched| fetched.url.host() == "quick.example");
+        let ends: Vec<Time> = quick.map(|fetched| fetched.end).collect();
+        assert_eq!(ends.len(), 402);
+        seconds(ends.into_iter().max().expect("pages"))
+    };
+    let (alone, beside) = (ended(0), ended(40));
+    assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside slow hosts");
+}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::rules::{Breadth, Config, Pace, Span};
+use argiope_core::rules::{Breadth, Config, Pace, Size, Span};
+use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
@@ -121,4 +122,51 @@ fn a_broad_crawl_of_very_many_hosts_comes_to_its_end() {
     let (report, eta) = crawl(&web, config);
     tell(&format!("{hosts} hosts, {} pages in {:?}", web.total(), begun.elapsed()), &report, eta);
     assert!(report.orders < 12 * web.total(), "{} orders for {} pages", report.orders, web.total());
+}
+
+/// More hosts than the memory limit has lanes for, on few slots: hosts wait in the frontier, and the slots stay in use.
+#[test]
+fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
+    let web = BroadWeb {
+        seed: 17,
+        sizes: vec![2; 12_000],
+        latency: (Duration::from_millis(100), Duration::from_millis(300)),
+        found_late: 50,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    let config = Config {
+        concurrency: 256,
+        delay: Span::from_millis(500),
+        max_memory: Some(Size(64 << 20)),
+        ..Config::default()
+    };
+    let (report, eta) = crawl(&web, config);
+    tell("12,000 hosts, room for 4,096 lanes", &report, eta);
+    assert!(eta >= 0.9, "eta {eta}");
+}
+
+/// The first page of a host follows its robots.txt while the connection is open, and not after all other robots.txt.
+#[test]
+fn a_page_is_fetched_right_after_its_robots_txt() {
+    let web = BroadWeb {
+        seed: 19,
+        sizes: vec![3; 500],
+        latency: (Duration::from_millis(100), Duration::from_millis(300)),
+        found_late: 0,
+        dns: Duration::from_millis(20),
+        slow: (0, Duration::ZERO),
+    };
+    let (report, _) = crawl(&web, Config { concurrency: 16, ..Config::default() });
+    let mut robots_ended = std::collections::HashMap::new();
+    let mut waits = Vec::new();
+    for fetch in &report.fetches {
+        if fetch.purpose != Purpose::Page {
+            robots_ended.insert(fetch.url.host().to_owned(), fetch.end);
+        } else if let Some(ended) = robots_ended.remove(fetch.url.host()) {
+            waits.push(fetch.start - ended);
+        }
+    }
+    let longest = waits.iter().max().copied().unwrap_or_default();
+    assert_eq!((waits.len(), longest), (500, Duration::ZERO));
 }

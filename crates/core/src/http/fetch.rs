@@ -419,7 +419,7 @@ impl Receiver for Page {
 
 impl Page {
     /// Charges the links of a complete page to the budget before they are resolved: a long base URL turns a little
-    /// markup into megabytes. False if there is no room for them now.
+    /// markup into megabytes. False if they do not fit now.
     fn reserve_links(&mut self) -> bool {
         let Some(answer) = &mut self.answer else { return true };
         let Reader::Page(examiner) = &answer.reader else { return true };

@@ -135,10 +135,21 @@ pub trait Frontier {
     /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
 
+    /// Returns a leased link that was not requested to its place in its queue. Unlike [`Frontier::give_back`] this
+    /// leaves no trace in a durable frontier, where leases are not stored.
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        self.give_back(link)
+    }
+
     /// The lane of a host name; created if there is none.
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError>;
 
     fn lane_name(&self, lane: LaneId) -> Option<&str>;
+
+    /// Whether a host name has a lane; true where the frontier cannot tell.
+    fn has_lane(&self, _host: &str) -> bool {
+        true
+    }
 
     fn queued_in(&self, lane: LaneId) -> u64;
 

@@ -405,7 +405,14 @@ impl DiskFrontier {
 
     /// Approximate memory use in bytes, without commits being written.
     pub fn bytes(&self) -> usize {
-        self.state.bytes() + self.graph.bytes()
+        let earlier = self.earlier.capacity() * (size_of::<(u64, u64)>() + 1);
+        self.state.bytes() + self.graph.bytes() + earlier + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
+    }
+
+    /// The memory that grows with the number of hosts and cannot be moved to disk: names, entries of queues, and where
+    /// the state of each lane is.
+    pub fn host_bytes(&self) -> usize {
+        self.state.host_bytes()
     }
 
     fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
@@ -547,6 +554,21 @@ impl Frontier for DiskFrontier {
         self.append_link(lane, LinkRef::from(&link), Some(position))
     }
 
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        if self.snapshots.taking.is_some() {
+            // The snapshot may have its queue already, without this link, and would not list it as leased.
+            return self.give_back(link);
+        }
+        let Leased { lane, depth, position } = self.end_lease(&link)?;
+        self.state.queue_mut(lane);
+        let State { queues, storage, .. } = &mut self.state;
+        if let Some(queue) = queues.get_mut(lane.index()) {
+            queue.insert(vec![(depth, position)], storage)?;
+        }
+        self.queued += 1;
+        Ok(())
+    }
+
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
         let (lane, new) = self.state.names.intern(host)?;
         if new {
@@ -557,6 +579,10 @@ impl Frontier for DiskFrontier {
 
     fn lane_name(&self, lane: LaneId) -> Option<&str> {
         self.state.names.name(lane)
+    }
+
+    fn has_lane(&self, host: &str) -> bool {
+        self.state.names.find(host).is_some()
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {

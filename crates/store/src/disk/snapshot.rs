@@ -79,15 +79,14 @@ impl State {
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        let queues = self.queues.capacity() * size_of::<LaneQueue>();
         let queued: usize = self.queues.iter().map(LaneQueue::bytes).sum();
-        self.known.bytes()
-            + self.names.bytes()
-            + queues
-            + queued
-            + self.storage.chains.bytes()
-            + self.storage.spill.bytes()
-            + self.lane_states.capacity() * 17
+        self.known.bytes() + self.host_bytes() + queued + self.storage.chains.bytes() + self.storage.spill.bytes()
+    }
+
+    /// The part of it that grows with the number of hosts and cannot be moved to disk.
+    pub fn host_bytes(&self) -> usize {
+        let queues = self.queues.capacity() * size_of::<LaneQueue>();
+        self.names.bytes() + queues + self.lane_states.capacity() * 17
     }
 
     /// By how much the log may grow before memory use is checked again.

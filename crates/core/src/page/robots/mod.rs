@@ -18,6 +18,7 @@ mod pattern;
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hashbrown::HashSet;
@@ -94,6 +95,12 @@ pub fn is_product_token(text: &str) -> bool {
 }
 
 impl Robots {
+    /// The rules of a host without a robots.txt: everything is allowed. Shared, because most hosts have none.
+    pub fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Robots>> = LazyLock::new(Arc::default);
+        Arc::clone(&NONE)
+    }
+
     /// Parses a file for the crawler `agent` (its user agent, or the token alone).
     pub fn parse(bytes: &[u8], agent: &str) -> Self {
         let mut reading = Reading::new(product_token(agent));

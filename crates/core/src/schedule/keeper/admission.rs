@@ -2,8 +2,7 @@
 
 use super::Keeper;
 use crate::page::scope::ScopeRule;
-use crate::page::url::Url;
-use crate::schedule::frontier::{Frontier, LaneId, Put, StoreError};
+use crate::schedule::frontier::{Frontier, LaneId, StoreError};
 use crate::schedule::trap::{Cut, Traps};
 use crate::time::Time;
 use crate::visit::Visit;
@@ -21,6 +20,13 @@ impl<F: Frontier> Keeper<F> {
             if self.is_excluded(link.url.as_str()) {
                 if self.rules.log_skips {
                     visit.findings.skipped.push((link.url.as_str().into(), ScopeRule::Exclude.as_str()));
+                }
+                continue;
+            }
+            if self.is_full_of_hosts && !self.frontier.has_lane(link.url.host()) {
+                let rule = self.traps.refuse_host(link.url);
+                if self.rules.log_skips {
+                    visit.findings.skipped.push((link.url.as_str().into(), rule.as_str()));
                 }
                 continue;
             }
@@ -48,13 +54,6 @@ impl<F: Frontier> Keeper<F> {
     /// Where links were left out, and by which rule.
     pub fn cuts(&self) -> Vec<Cut> {
         self.traps.cuts()
-    }
-
-    /// Counts links that the user or a sitemap vouches for.
-    pub(super) fn vouch(&mut self, links: &[Url], put: &Put) {
-        for (url, _) in links.iter().zip(&put.new).filter(|(_, new)| **new) {
-            self.traps.vouch(url.host());
-        }
     }
 
     /// Adds the links of hosts that the budget of their domain allows now.

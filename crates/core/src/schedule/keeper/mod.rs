@@ -7,6 +7,7 @@
 //! the crawl; the crawl is over exactly when no link is queued, held or in flight, which is a count and not a timer;
 //! `--max-pages` is never exceeded.
 
+mod activation;
 mod admission;
 mod cookies;
 mod edges;
@@ -21,8 +22,11 @@ use std::time::Duration;
 
 use regex::RegexSet;
 
+use activation::WaitingLanes;
+
 pub use crate::schedule::comparison::{Change, ChangeNote, Changes, Comparison};
 
+use crate::budget::MemoryPart;
 use crate::http::cookies::CookieJar;
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::carried;
@@ -47,12 +51,14 @@ use crate::visit::{Errand, Visit};
 
 pub use crate::output::warc::ArchiveChunk;
 
-/// How many links a lane gets from the frontier at a time.
-const LANE_BATCH: usize = 64;
 /// How many robots.txt files are loaded before the driver gets control again.
 const MAX_RECALLS: usize = 256;
 /// Pause after that many loads, so that the driver can handle signals and deadlines.
 const RECALL_PAUSE: Duration = Duration::from_millis(1);
+/// The part of `--max-memory` that cookies may take.
+const COOKIE_PART: u64 = 16;
+/// How many links are added to the frontier in one call.
+const PUT_PORTION: usize = 1_024;
 /// Nesting limit of sitemap indexes.
 pub(crate) const SITEMAP_DEPTH: u32 = 2;
 
@@ -76,15 +82,21 @@ pub struct Keeper<F> {
     fallbacks: HashMap<Url, Url>,
     /// Lanes that another process is to have.
     leaving: HashSet<LaneId>,
+    /// Lanes with queued links that are not on the workbench.
+    waiting: WaitingLanes,
     /// Counts over all runs.
     progress: Progress,
     /// Pages fetched by earlier runs.
     pages_before: u64,
+    /// When the previous run ended, in milliseconds since the Unix epoch; zero if there was none.
+    before: i64,
     /// `--max-time`: requests in flight at this time are abandoned.
     deadline: Time,
     ended: Option<End>,
     /// What was excluded while the crawl was running.
     excludes: Option<RegexSet>,
+    /// Whether the names of further hosts do not fit into memory.
+    is_full_of_hosts: bool,
     /// Whether the user of the library may still add links.
     open: bool,
     /// Whether every settled page sets `open` again.
@@ -129,6 +141,8 @@ pub enum End {
     MaxPages,
     MaxBytes,
     MaxTime,
+    /// `--max-disk`.
+    MaxDisk,
     Interrupted,
 }
 
@@ -139,12 +153,13 @@ impl End {
             Self::MaxPages => "max_pages",
             Self::MaxBytes => "max_bytes",
             Self::MaxTime => "max_time",
+            Self::MaxDisk => "max_disk",
             Self::Interrupted => "interrupted",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::Interrupted];
+        let all = [Self::Finished, Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::MaxDisk, Self::Interrupted];
         all.into_iter().find(|end| end.as_str() == name)
     }
 }
@@ -157,17 +172,25 @@ impl<F: Frontier> Keeper<F> {
             archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             traps: Traps::new(&rules),
-            jar: rules.cookies.clone(),
+            jar: rules.cookies.clone().map(|mut jar| {
+                if let Some(limit) = rules.max_memory {
+                    jar.set_room(usize::try_from(limit / COOKIE_PART).unwrap_or(usize::MAX));
+                }
+                jar
+            }),
             redirects: RedirectGraph::default(),
             rules,
             clock,
             settled: Vec::new(),
             fallbacks: HashMap::new(),
             leaving: HashSet::new(),
+            waiting: WaitingLanes::default(),
             progress: Progress::default(),
+            before: 0,
             pages_before: 0,
             ended: None,
             excludes: None,
+            is_full_of_hosts: false,
             open: false,
             fed: false,
         }
@@ -198,21 +221,14 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         for lane in self.frontier.lanes_with_work() {
-            self.announce_lane(lane, now)?;
-            self.keep_distance(lane, now);
+            self.announce_lane(lane, now);
         }
         self.put(roots, now).map(drop)
     }
 
     /// Adds links to the frontier. Returns how many were new.
     pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
-        let vouched: Vec<Url> = links.iter().map(|link| link.url.clone()).collect();
-        let put = self.frontier.put(links)?;
-        self.vouch(&vouched, &put);
-        for lane in &put.lanes {
-            self.announce_lane(*lane, now)?;
-        }
-        Ok(put.count())
+        self.put_all(&links, now).map(|new| new.into_iter().filter(|new| *new).count())
     }
 
     /// Resumes the archive of an earlier run. `outputs` are the files of the crawl directory and their lengths.
@@ -335,6 +351,7 @@ impl<F: Frontier> Keeper<F> {
         let mut recalls = 0;
         loop {
             self.refill_lanes(now)?;
+            self.activate_lanes(now)?;
             match self.bench.next(now) {
                 Next::Fetch(mut job) => {
                     if self.rules.archive {
@@ -354,7 +371,10 @@ impl<F: Frontier> Keeper<F> {
                         return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
                     }
                 }
+                // A lane that had its turn could not start: another one may.
+                Next::Wait(_) if self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
+                    let until = until.min(self.waiting.due());
                     return Ok(match self.is_over(now) {
                         Some(end) => {
                             self.stop(end);
@@ -381,6 +401,11 @@ impl<F: Frontier> Keeper<F> {
         self.bench.drain();
     }
 
+    /// Why no more work is handed out, once that is so.
+    pub fn ended(&self) -> Option<End> {
+        self.ended
+    }
+
     pub fn frontier(&self) -> &F {
         &self.frontier
     }
@@ -395,6 +420,21 @@ impl<F: Frontier> Keeper<F> {
 
     pub fn bench_mut(&mut self) -> &mut Workbench {
         &mut self.bench
+    }
+
+    /// Reports the sizes of what the keeper holds to the memory account. The frontier is not among them: its owner knows
+    /// its size.
+    pub fn report_memory(&self) {
+        let budget = &self.rules.budget;
+        let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
+        budget.set(MemoryPart::Lanes, (self.bench.lanes_bytes() + self.waiting.bytes()) as u64);
+        budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
+        budget.set(MemoryPart::Cookies, jar as u64);
+    }
+
+    /// Refuses links to unknown hosts, or accepts them again: host names cannot be moved to disk.
+    pub fn set_full_of_hosts(&mut self, is_full: bool) {
+        self.is_full_of_hosts = is_full;
     }
 
     /// Number of links that are known and not settled, including those in flight.
@@ -427,11 +467,14 @@ impl<F: Frontier> Keeper<F> {
             match news {
                 FrontierNews::Work(lane) => {
                     self.leaving.remove(&lane);
-                    self.announce_lane(lane, now)?;
+                    self.announce_lane(lane, now);
                 }
                 FrontierNews::TakenOver(lane) => {
                     self.leaving.remove(&lane);
-                    self.announce_lane(lane, now)?;
+                    self.announce_lane(lane, now);
+                    if !self.bench.holds(lane) {
+                        self.activate(lane, now)?;
+                    }
                     self.bench.keep_distance(lane, Duration::ZERO, now);
                 }
                 FrontierNews::Leaving(lane) => {
@@ -448,22 +491,9 @@ impl<F: Frontier> Keeper<F> {
 
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.wants_refill() {
-            let links = self.take_included(lane, LANE_BATCH)?;
+            let links = self.take_included(lane, self.bench.lane_batch())?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
-        }
-        Ok(())
-    }
-
-    fn announce_lane(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
-        if !self.bench.holds(lane)
-            && let Some(name) = self.frontier.lane_name(lane).map(str::to_owned)
-        {
-            self.recall_lane(lane, &name, now)?;
-        }
-        let backlog = self.frontier.queued_in(lane);
-        if let Some(name) = self.frontier.lane_name(lane) {
-            self.bench.set_backlog(lane, name, backlog, now);
         }
         Ok(())
     }
@@ -471,7 +501,7 @@ impl<F: Frontier> Keeper<F> {
     /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         for lane in self.admit(&mut visit)? {
-            self.announce_lane(lane, now)?;
+            self.announce_lane(lane, now);
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
         if visit.link.kind == LinkKind::Root
@@ -552,7 +582,7 @@ impl<F: Frontier> Keeper<F> {
         };
         match RobotsAnswer::of(visit, bytes, &self.rules.agent_token) {
             RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
-            RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::default(), now),
+            RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::none(), now),
             RobotsAnswer::Unreachable { .. } => {}
         }
         match (visit.facts.outcome, visit.facts.status) {
@@ -589,7 +619,33 @@ impl<F: Frontier> Keeper<F> {
         let named = robots.sitemaps().iter().map(|text| &**text);
         let urls = named.chain(customary).filter_map(|text| page.join(text).ok());
         let links = urls.filter_map(|url| self.sitemap_link(url, &page, 0, self.rules.max_redirects)).collect();
-        self.put(links, now).map(drop)
+        self.put_from_sitemap(&origin.host, links, now)
+    }
+
+    /// Adds sitemaps, or what a sitemap of `host` lists, as far as the budgets of its site allow.
+    fn put_from_sitemap(&mut self, host: &str, mut links: Vec<Link>, now: Time) -> Result<(), StoreError> {
+        self.traps.limit_sitemap(host, &mut links);
+        let new = self.put_all(&links, now)?;
+        let new = links.iter().zip(new).filter(|(_, new)| *new).map(|(link, _)| link);
+        self.traps.charge_sitemap(host, new);
+        Ok(())
+    }
+
+    /// Adds links that the user or a sitemap vouches for. Returns for each whether it was new.
+    fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
+        let mut new = Vec::with_capacity(links.len());
+        // The frontier takes ownership; in portions, because the list of roots may be long.
+        for portion in links.chunks(PUT_PORTION) {
+            let put = self.frontier.put(portion.to_vec())?;
+            for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
+                self.traps.vouch(link.url.host());
+            }
+            for lane in &put.lanes {
+                self.announce_lane(*lane, now);
+            }
+            new.extend(put.new);
+        }
+        Ok(new)
     }
 
     /// Adds a sitemap's entries as links, and its children as sitemaps.
@@ -609,7 +665,13 @@ impl<F: Frontier> Keeper<F> {
             let children = sitemap.children.iter().map(|child| child.url.clone());
             links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
         }
-        self.put(links, now).map(drop)
+        let host = visit.link.url.host();
+        // A gzipped file is longer than the body; each listed URL takes some bytes of it.
+        let listed = (sitemap.entries.len() + sitemap.children.len()) as u64;
+        if self.traps.sitemap_read(host, visit.facts.bytes_body.max(listed * 64), sitemap) {
+            self.drop_sitemaps(host, now)?;
+        }
+        self.put_from_sitemap(host, links, now)
     }
 
     /// Follows the redirect of a sitemap.
@@ -619,7 +681,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         };
         let links = self.sitemap_link(target.clone(), via, *depth, redirects).into_iter().collect();
-        self.put(links, now).map(drop)
+        self.put_from_sitemap(via.host(), links, now)
     }
 
     fn sitemap_link(&self, url: Url, via: &Url, depth: u32, redirects: u8) -> Option<Link> {

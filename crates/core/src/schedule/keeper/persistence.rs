@@ -25,6 +25,7 @@ impl<F: Frontier> Keeper<F> {
         let Ok(progress) = serde_json::from_slice::<Progress>(&note) else { return Ok(()) };
         self.bench.spend_pages(progress.pages);
         self.pages_before = progress.pages;
+        self.before = progress.at;
         self.progress = progress;
         Ok(())
     }
@@ -52,7 +53,7 @@ impl<F: Frontier> Keeper<F> {
         for RobotsNote { https, port, text, until } in note.robots {
             let until = carryover::robots_until(until, self.clock, now);
             if until > now {
-                let rules = Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token));
+                let rules = self.parse_noted(&text);
                 let origin = Origin { https, host: Arc::from(name), port };
                 self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until, kept: now }, now);
             }
@@ -63,6 +64,10 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
+    fn parse_noted(&self, text: &str) -> Arc<Robots> {
+        if text.is_empty() { Robots::none() } else { Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token)) }
+    }
+
     /// Loads an evicted robots.txt again, if it was stored.
     pub(super) fn recall_robots(&mut self, lane: LaneId, origin: &Origin, now: Time) -> Result<(), StoreError> {
         let note = self.lane_note(lane)?.unwrap_or_default();
@@ -70,7 +75,7 @@ impl<F: Frontier> Keeper<F> {
         let until = noted.map_or(now, |noted| carryover::robots_until(noted.until, self.clock, now));
         match noted.filter(|_| until > now) {
             Some(noted) => {
-                let rules = Arc::new(Robots::parse(noted.text.as_bytes(), &self.rules.agent_token));
+                let rules = self.parse_noted(&noted.text);
                 self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, kept: now }, now);
             }
             None => self.bench.robots_not_stored(lane, origin, now),
@@ -81,8 +86,8 @@ impl<F: Frontier> Keeper<F> {
     /// Keeps the delay from the last request of the previous run. The time of each host's last request is not stored, so
     /// all lanes wait.
     pub(super) fn keep_distance(&mut self, lane: LaneId, now: Time) {
-        if self.progress.at > 0 {
-            self.bench.keep_distance(lane, carryover::age(self.progress.at, self.clock, now), now);
+        if self.before > 0 {
+            self.bench.keep_distance(lane, carryover::age(self.before, self.clock, now), now);
         }
     }
 

@@ -7,7 +7,7 @@ use super::Keeper;
 use crate::control::{Control, ControlVerdict};
 use crate::outcome::Outcome;
 use crate::output::record;
-use crate::page::link::Link;
+use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{self, ScopeRule};
 use crate::schedule::carryover::Steering;
 use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
@@ -66,9 +66,30 @@ impl<F: Frontier> Keeper<F> {
         let excludes = self.excludes.clone();
         let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
         for link in self.bench.remove(is_excluded, now) {
-            self.dismiss(&link)?;
+            self.dismiss(&link, ScopeRule::Exclude.as_str())?;
         }
         Ok(ControlVerdict::Done)
+    }
+
+    /// Drops the sitemap files on the workbench of a site whose budget for them is spent. Those in the frontier follow
+    /// when they are taken.
+    pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
+        let site = scope::domain_key(host);
+        let is_meant = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
+        for link in self.bench.remove(is_meant, now) {
+            let rule = self.traps.drop_sitemap(link.url.as_ref());
+            self.dismiss(&link, rule.as_str())?;
+        }
+        Ok(())
+    }
+
+    /// Why a queued link is not to be fetched any more, if so.
+    fn dismissal(&mut self, link: &Link) -> Option<&'static str> {
+        if self.is_excluded(link.url.as_str()) {
+            return Some(ScopeRule::Exclude.as_str());
+        }
+        let is_spent = link.kind == LinkKind::SitemapFile && self.traps.is_sitemap_spent(link.url.host());
+        is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
     }
 
     /// Applies the changes of earlier runs. What the command line says anew wins over a change to what it said before.
@@ -99,18 +120,23 @@ impl<F: Frontier> Keeper<F> {
     /// Leases links of a lane that are not excluded. Those that are leave the queue without having been fetched.
     pub(super) fn take_included(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, room)?;
-        if self.excludes.is_none() {
-            return Ok(links);
-        }
         let mut dismissed = 0;
         loop {
-            let taken = links.len();
-            let (out, kept): (Vec<Link>, Vec<Link>) =
-                links.into_iter().partition(|link| self.is_excluded(link.url.as_str()));
-            for link in &out {
-                self.dismiss(link)?;
+            let is_plain = |link: &Link| link.kind != LinkKind::SitemapFile;
+            if self.excludes.is_none() && links.iter().all(is_plain) {
+                return Ok(links);
             }
-            dismissed += out.len();
+            let taken = links.len();
+            let mut kept = Vec::with_capacity(taken);
+            for link in links {
+                match self.dismissal(&link) {
+                    None => kept.push(link),
+                    Some(rule) => {
+                        self.dismiss(&link, rule)?;
+                        dismissed += 1;
+                    }
+                }
+            }
             if !kept.is_empty() || taken < room || dismissed >= DISMISSED_AT_ONCE {
                 return Ok(kept);
             }
@@ -119,10 +145,10 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// A link leaves its queue without a page record: the frontier keeps the rule for `explain`.
-    fn dismiss(&mut self, link: &Link) -> Result<(), StoreError> {
+    fn dismiss(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
         let mut line = Vec::new();
         let via = link.via.as_ref().map_or("", |via| via.as_str());
-        record::encode_skip(link.url.as_str(), ScopeRule::Exclude.as_str(), via, &mut line);
+        record::encode_skip(link.url.as_str(), rule, via, &mut line);
         let record = line.strip_suffix(b"\n").unwrap_or(&line);
         self.frontier.settle(link, Fate { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
     }

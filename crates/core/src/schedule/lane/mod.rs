@@ -33,6 +33,9 @@ pub const MOST_ORIGINS: usize = 64;
 /// A robots.txt is cached for a day (RFC 9309, 2.4).
 pub const ROBOTS_LIFE: Duration = Duration::from_secs(24 * 3600);
 
+/// A request that holds its slot for longer than this is slow: slots that are short are not for more of them.
+const SLOW_SLOT: Duration = Duration::from_secs(2);
+
 /// One host name and everything that politeness needs to know about it.
 #[derive(Debug)]
 pub struct Lane {
@@ -159,6 +162,18 @@ impl Lane {
         self.slots.free(slot)
     }
 
+    /// Whether its requests hold slots for long: lately, or one of those in flight does.
+    pub fn is_slow(&self, now: Time) -> bool {
+        let is_long = |held: Duration| held > SLOW_SLOT;
+        let oldest = self.slots.all.iter().flatten().map(|taken| taken.flight.started).min();
+        self.pace.slot_time().is_some_and(is_long) || oldest.is_some_and(|started| is_long(now - started))
+    }
+
+    /// Whether its requests are known to hold slots for a short time.
+    pub fn is_fast(&self) -> bool {
+        self.pace.slot_time().is_some_and(|mean| mean <= SLOW_SLOT)
+    }
+
     /// Whether the lane has work on the workbench, now or later.
     pub fn has_work(&self) -> bool {
         !self.queue.is_empty() || !self.retries.is_empty() || !self.errands.is_empty()
@@ -217,7 +232,12 @@ impl Lane {
     pub fn set_robots(&mut self, origin: &Origin, state: RobotsState) {
         match self.robots.iter_mut().find(|(known, _)| known == origin) {
             Some((_, old)) => *old = state,
-            None => self.robots.push((origin.clone(), state)),
+            None => {
+                // Most hosts have one origin; a vector grows to four elements otherwise.
+                self.robots.reserve_exact(1);
+                let host = if *origin.host == *self.name { Arc::clone(&self.name) } else { Arc::clone(&origin.host) };
+                self.robots.push((Origin { host, ..*origin }, state));
+            }
         }
         if self.robots.len() > MOST_ORIGINS {
             // The oldest one, unless its fetch is in flight.
@@ -266,6 +286,7 @@ impl Slots {
             *free = Some(taken);
             return slot;
         }
+        self.all.reserve_exact(1);
         self.all.push(Some(taken));
         // A lane is never wider than 16 bits can count: see the settings.
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)

@@ -45,6 +45,8 @@ pub struct LanePace {
     fastest: Option<Duration>,
     /// Mean of the recent response times: each new one counts an eighth.
     typical: Option<Duration>,
+    /// Mean of the times that requests held their slots, responses and failures alike.
+    slot_time: Option<Duration>,
 }
 
 /// When a request started, and how many were in flight then.
@@ -151,6 +153,7 @@ impl LanePace {
             health: Health::default(),
             fastest: None,
             typical: None,
+            slot_time: None,
         }
     }
 
@@ -200,6 +203,11 @@ impl LanePace {
         self.typical
     }
 
+    /// How long requests hold their slots, lately.
+    pub fn slot_time(&self) -> Option<Duration> {
+        self.slot_time
+    }
+
     /// When the last request started, where there was one.
     pub fn last_start(&self) -> Option<Time> {
         self.gate.last_start
@@ -242,9 +250,9 @@ impl LanePace {
         self.gate.crawl_delay
     }
 
-    /// Whether so little was requested (robots.txt, one page) that the amount of work at this host is unknown.
-    pub fn is_fresh(&self) -> bool {
-        self.gate.starts < 2
+    /// Requests so far, up to 255. With fewer than two (robots.txt, one page) the amount of work at the host is unknown.
+    pub fn starts(&self) -> u8 {
+        self.gate.starts
     }
 
     /// Whether the host has failed or refused for so long that it is given up on.
@@ -309,6 +317,8 @@ impl LanePace {
 
     /// A request ended now.
     pub fn ended(&mut self, sign: Sign, flight: Flight, retry_wait: Duration, now: Time) {
+        let held = now - flight.started;
+        self.slot_time = Some(self.slot_time.map_or(held, |mean| mean.saturating_mul(7).saturating_add(held) / 8));
         if self.mode == Pace::Gentle {
             let pause = match sign {
                 Sign::Answer { whole, .. } => whole.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),

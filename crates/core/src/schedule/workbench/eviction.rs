@@ -7,14 +7,22 @@
 //! their lane is busy, and a lane that needs a new robots.txt waits meanwhile, so no host is asked for its robots.txt
 //! over and over.
 //!
-//! Invariant: a lane is evicted only if it has no request in flight, no link, and no delay to keep.
+//! The number of lanes is limited too. Hosts beyond the limit wait in the frontier ([`Workbench::takes_lane`]). When
+//! it is reached, idle lanes are evicted; then lanes that wait for longer than [`PARK_AFTER`] are parked: their links
+//! return to the frontier.
+//!
+//! Invariant: a lane is evicted only if it has no request in flight and no link. A delay, a back-off or a failure that
+//! is still in force is kept in a compact form ([`Carried`]) and applies when the lane returns.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 
-use super::Workbench;
 use super::queues::WaitState;
+use super::{Entry, Workbench};
+use crate::outcome::Failure;
+use crate::page::link::Link;
 use crate::page::url::Origin;
 use crate::rules::Rules;
 use crate::schedule::job::LaneId;
@@ -25,8 +33,26 @@ use crate::time::Time;
 pub const ROBOTS_ROOM: usize = 64 << 20;
 /// Room for a few robots.txt files, however small `--max-memory` is.
 const MIN_ROBOTS_ROOM: usize = 4 << 20;
-/// Lanes in memory before idle ones are evicted.
+/// Lanes with work that are taken from the frontier at once, and idle lanes that are kept. Beyond it a lane is taken
+/// only if a slot would be empty otherwise.
 pub const IDLE_LANES: usize = 16_384;
+/// A lane and what belongs to it, in bytes: divides the memory for lanes.
+const LANE_BYTES: u64 = 1_024;
+/// A link on the workbench, in bytes: divides the memory for links.
+const LINK_BYTES: u64 = 256;
+/// Lanes, however small `--max-memory` is.
+const MIN_LANES: usize = 1_024;
+/// Links on the workbench over all lanes, if memory allows.
+const MAX_LINKS: usize = 65_536;
+/// Links that a lane takes from the frontier at a time, at most and at least.
+const MAX_BATCH: usize = 64;
+const MIN_BATCH: usize = 2;
+/// Evicted lanes whose delays are kept in memory.
+const MAX_CARRIED: usize = 65_536;
+/// Idle lanes that one call examines.
+const EVICTION_STEPS: usize = 8;
+/// A lane that cannot start a request for this long makes room for another one if lanes are short.
+pub const PARK_AFTER: Duration = Duration::from_secs(60);
 /// Rules are grouped by size in steps of this, and the largest are evicted first: most files are far smaller.
 const WEIGHT_CLASS: usize = 64 << 10;
 /// How long the rules of a busy lane that are not stored on disk stay in memory at least.
@@ -34,28 +60,51 @@ pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
 /// Pause after an eviction that freed nothing: a search visits all lanes.
 const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// What can be evicted from the workbench: sizes and limits of the two caches.
+/// What can be evicted from the workbench: sizes and limits of the caches.
 pub(super) struct Evictable {
     /// Limit and current size of all robots rules, in bytes.
     room: usize,
     taken: usize,
     /// The last eviction freed nothing; the next search is at this time.
     full_until: Time,
-    /// Number of lanes at which idle lanes are searched for.
-    scan_at: usize,
-    /// Lanes that were evicted and not used since.
-    evicted: HashSet<LaneId>,
+    /// Limit on lanes.
+    max_lanes: usize,
+    /// Lanes with work that are taken at once.
+    eager_lanes: usize,
+    /// Limit on links on the workbench, as far as lanes have at least [`MIN_BATCH`] each.
+    max_links: usize,
+    /// Lanes that became idle, earliest first. A lane that is busy again stays here until its turn.
+    idle: VecDeque<LaneId>,
+    idle_lanes: usize,
+    /// What still applies to evicted lanes.
+    carried: HashMap<LaneId, Carried>,
+    carried_until: BTreeSet<(Time, LaneId)>,
+}
+
+/// What still applies to an evicted lane.
+struct Carried {
+    /// No request before this time, or no attempt at an unreachable host.
+    until: Time,
+    /// Why the host was given up on.
+    given_up: Option<Box<(Failure, u8)>>,
 }
 
 impl Evictable {
     pub fn new(rules: &Rules) -> Self {
-        let allowed = rules.max_memory.map_or(ROBOTS_ROOM, |most| usize::try_from(most / 16).unwrap_or(ROBOTS_ROOM));
+        let memory = rules.max_memory.unwrap_or(1 << 30);
+        let share = |part: u64, each: u64| usize::try_from(memory / part / each).unwrap_or(usize::MAX);
+        let max_lanes = share(16, LANE_BYTES).max(MIN_LANES).max(rules.concurrency.saturating_mul(2));
         Self {
-            room: allowed.clamp(MIN_ROBOTS_ROOM, ROBOTS_ROOM),
+            room: share(16, 1).clamp(MIN_ROBOTS_ROOM, ROBOTS_ROOM),
             taken: 0,
             full_until: Time::ZERO,
-            scan_at: IDLE_LANES,
-            evicted: HashSet::new(),
+            max_lanes,
+            eager_lanes: IDLE_LANES.min(max_lanes / 2).max(rules.concurrency),
+            max_links: share(16, LINK_BYTES).min(MAX_LINKS),
+            idle: VecDeque::new(),
+            idle_lanes: 0,
+            carried: HashMap::new(),
+            carried_until: BTreeSet::new(),
         }
     }
 
@@ -69,21 +118,102 @@ impl Evictable {
         self.taken > self.room
     }
 
-    /// A lane is in memory again.
-    pub fn readmitted(&mut self, id: LaneId) {
-        self.evicted.remove(&id);
+    /// A lane is in memory again: applies what was kept of it.
+    pub fn readmitted(&mut self, id: LaneId, lane: &mut Lane) {
+        let Some(Carried { until, given_up }) = self.carried.remove(&id) else { return };
+        self.carried_until.remove(&(until, id));
+        match given_up {
+            Some(given_up) => lane.addresses = Addresses::Failed { failure: given_up.0, tries: given_up.1, until },
+            None => lane.pace.rest_until(until),
+        }
+    }
+
+    /// Keeps what still applies to a lane. Returns false if it does not fit.
+    fn carry(&mut self, id: LaneId, lane: &Lane, now: Time) -> bool {
+        while let Some(first) = self.carried_until.first().copied().filter(|(until, _)| *until <= now) {
+            self.carried_until.remove(&first);
+            self.carried.remove(&first.1);
+        }
+        let carried = match &lane.addresses {
+            Addresses::Failed { failure, tries, until } if *until > now => {
+                Carried { until: *until, given_up: Some(Box::new((failure.clone(), *tries))) }
+            }
+            _ => Carried { until: lane.pace.due(), given_up: None },
+        };
+        if carried.until <= now {
+            return true;
+        }
+        if self.carried.len() >= MAX_CARRIED {
+            return false;
+        }
+        self.carried_until.insert((carried.until, id));
+        self.carried.insert(id, carried);
+        true
     }
 }
 
 impl Workbench {
-    /// Number of hosts that the crawl has dealt with.
-    pub fn hosts(&self) -> usize {
-        self.lanes.len() + self.evictable.evicted.len()
-    }
-
     /// Size of all robots rules in memory, in bytes.
     pub fn robots_bytes(&self) -> usize {
         self.evictable.taken
+    }
+
+    /// Size of all lanes in memory, in bytes, without their robots rules: an estimate, since lanes are not visited.
+    pub fn lanes_bytes(&self) -> usize {
+        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held.count());
+        let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
+        self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
+    }
+
+    /// How many links a lane takes from the frontier at a time: fewer if there are many lanes.
+    pub fn lane_batch(&self) -> usize {
+        (self.evictable.max_links / self.lanes.len().max(1)).clamp(MIN_BATCH, MAX_BATCH)
+    }
+
+    /// Whether one more lane should be taken from the frontier now. Evicts idle lanes if there are too many.
+    pub fn takes_lane(&mut self, now: Time) -> bool {
+        if self.draining || self.paused || self.pages_left == 0 {
+            return false;
+        }
+        self.evict_idle_lanes(now);
+        if self.lanes.len() >= self.evictable.max_lanes {
+            return false;
+        }
+        let active = self.lanes.len() - self.evictable.idle_lanes.min(self.lanes.len());
+        active < self.evictable.eager_lanes || self.is_short_of_lanes()
+    }
+
+    /// Whether slots are free and no lane in memory can use them.
+    fn is_short_of_lanes(&self) -> bool {
+        let is_idle = self.queues.is_nothing_ready() && self.names.is_empty();
+        is_idle && self.decided.is_empty() && self.in_flight + self.resolving < self.concurrency
+    }
+
+    /// Takes the lane off the workbench that waits longest, if slots are free, lanes are short and the wait is long.
+    /// Returns its links, and when it may start again.
+    pub fn park_lane(&mut self, now: Time) -> Option<(LaneId, Time, Vec<Link>)> {
+        if self.lanes.len() < self.evictable.max_lanes || !self.is_short_of_lanes() {
+            return None;
+        }
+        let (due, id) = self.queues.last_later()?;
+        if due < now + PARK_AFTER {
+            return None;
+        }
+        let lane = &self.lanes.get(&id)?.lane;
+        let is_begun = lane.has_begun_pages() || !lane.retries.is_empty() || !lane.errands.is_empty();
+        let has_robots_pending = lane.robots.iter().any(|(_, state)| matches!(state, RobotsState::Asked { .. }));
+        if lane.in_flight() > 0 || is_begun || has_robots_pending || !self.evictable.carry(id, lane, now) {
+            return None;
+        }
+        self.queues.remove_later(due, id);
+        self.wants_refill.retain(|other| *other != id);
+        let Entry { mut lane, is_idle, is_fast, .. } = self.lanes.remove(&id)?;
+        self.evictable.idle_lanes -= usize::from(is_idle);
+        self.fast_lanes -= usize::from(is_fast);
+        self.evictable.adjust(lane.robots_weight(), 0);
+        let links: Vec<Link> = lane.queue.drain(..).collect();
+        self.held.remove(links.len());
+        Some((id, due, links))
     }
 
     /// Evicts robots rules if they exceed their limit: first those of lanes without work, then large ones, then the least
@@ -126,30 +256,58 @@ impl Workbench {
         self.evictable.is_full().then_some(self.evictable.full_until)
     }
 
-    /// Evicts idle lanes, least recently used first, if there are many lanes.
-    pub(super) fn evict_idle_lanes(&mut self, now: Time) {
-        if self.lanes.len() < self.evictable.scan_at {
+    /// Notes whether a lane is idle, after it changed.
+    pub(super) fn note_idle(&mut self, id: LaneId) {
+        let Some(entry) = self.lanes.get_mut(&id) else { return };
+        let is_idle = !entry.lane.is_busy();
+        let is_fast = !is_idle && entry.lane.is_fast();
+        if is_fast != entry.is_fast {
+            entry.is_fast = is_fast;
+            self.fast_lanes = if is_fast { self.fast_lanes + 1 } else { self.fast_lanes - 1 };
+        }
+        if is_idle == entry.is_idle {
             return;
         }
-        let is_idle = |lane: &Lane| {
-            let given_up = matches!(lane.addresses, Addresses::Failed { until, .. } if until > now);
-            !lane.has_work() && lane.in_flight() == 0 && lane.backlog == 0 && lane.pace.due() <= now && !given_up
-        };
-        let idle = self.lanes.iter().filter(|(_, entry)| {
-            entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none() && is_idle(&entry.lane)
-        });
-        let mut idle: Vec<(Option<Time>, LaneId)> =
-            idle.map(|(id, entry)| (entry.lane.pace.last_start(), *id)).collect();
-        idle.sort_unstable();
-        // Half of them stay: recently used hosts are often used again.
-        for (_, id) in idle.iter().take(idle.len().div_ceil(2)) {
-            if let Some(entry) = self.lanes.remove(id) {
+        entry.is_idle = is_idle;
+        let Evictable { idle, idle_lanes, .. } = &mut self.evictable;
+        if !is_idle {
+            *idle_lanes -= 1;
+            return;
+        }
+        *idle_lanes += 1;
+        idle.push_back(id);
+        if idle.len() > 2 * self.lanes.len() + 64 {
+            // Lanes that were idle several times are here several times; the latest counts.
+            let mut latest = hashbrown::HashSet::new();
+            let mut kept: VecDeque<LaneId> = std::mem::take(idle)
+                .into_iter()
+                .rev()
+                .filter(|id| self.lanes.get(id).is_some_and(|entry| entry.is_idle) && latest.insert(*id))
+                .collect();
+            kept.make_contiguous().reverse();
+            self.evictable.idle = kept;
+        }
+    }
+
+    /// Evicts idle lanes, those first that became idle first, while there are many or lanes are short. A call examines
+    /// a few.
+    pub(super) fn evict_idle_lanes(&mut self, now: Time) {
+        for _ in 0..EVICTION_STEPS {
+            let Evictable { idle_lanes, max_lanes, .. } = self.evictable;
+            if idle_lanes == 0 || (idle_lanes <= IDLE_LANES.min(max_lanes / 2) && self.lanes.len() < max_lanes) {
+                return;
+            }
+            let Some(id) = self.evictable.idle.pop_front() else { return };
+            let Some(entry) = self.lanes.get(&id).filter(|entry| entry.is_idle) else { continue };
+            let is_free = entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none();
+            if is_free && self.evictable.carry(id, &entry.lane, now) {
                 self.evictable.adjust(entry.lane.robots_weight(), 0);
-                self.evictable.evicted.insert(*id);
+                self.evictable.idle_lanes -= 1;
+                self.lanes.remove(&id);
+            } else {
+                self.evictable.idle.push_back(id);
             }
         }
-        // A search visits all lanes, so the next one is when there are half as many more.
-        self.evictable.scan_at = IDLE_LANES.max(self.lanes.len() / 2 * 3);
     }
 }
 
@@ -327,27 +485,65 @@ mod tests {
     }
 
     #[test]
-    fn lanes_without_work_are_let_go_and_still_counted() {
+    fn lanes_without_work_are_evicted() {
         let mut bench = bench(|_| {});
         let hosts = 3 * u32::try_from(IDLE_LANES).expect("a few");
-        for host in 0..hosts {
+        bench.set_backlog(LaneId(1), "h1.example", 7, at(0));
+        for host in 2..hosts {
             bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
         }
-        assert!(bench.lanes().count() <= IDLE_LANES, "{}", bench.lanes().count());
-        bench.set_backlog(LaneId(0), "h0.example", 0, at(1));
-        assert_eq!(bench.hosts(), hosts as usize);
+        assert!(bench.lanes().count() <= IDLE_LANES + 2, "{}", bench.lanes().count());
+        assert!(bench.holds(LaneId(1)), "it has links");
+        assert!(bench.holds(LaneId(hosts - 1)) && !bench.holds(LaneId(2)), "the latest are kept");
+        // Lanes that are used over and over are counted once.
+        for _ in 0..3 {
+            for host in hosts - 1_000..hosts {
+                bench.set_backlog(LaneId(host), &format!("h{host}.example"), 1, at(0));
+                bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
+            }
+        }
+        let idle = bench.lanes.values().filter(|entry| entry.is_idle).count();
+        assert_eq!(idle, bench.evictable.idle_lanes);
     }
 
     #[test]
-    fn a_lane_that_owes_its_host_a_pause_stays() {
+    fn what_an_evicted_lane_owes_its_host_applies_when_it_returns() {
         let mut bench = bench(|_| {});
         bench.pause_until(LaneId(0), "h0.example", at(3_600));
-        bench.set_backlog(LaneId(1), "h1.example", 7, at(0));
+        bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
+        bench.set_backlog(LaneId(1), "h1.example", 0, at(0));
+        bench.resolved(LaneId(1), Err(Failure::new(crate::ErrorKind::DnsNxdomain, "no such name")), at(0));
         for host in 2..2 * u32::try_from(IDLE_LANES).expect("a few") {
             bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
         }
-        assert!(bench.holds(LaneId(0)), "its host asked for a rest");
-        assert!(bench.holds(LaneId(1)), "it has links");
+        assert!(!bench.holds(LaneId(0)) && !bench.holds(LaneId(1)), "both are evicted");
+        bench.set_backlog(LaneId(0), "h0.example", 0, at(10));
+        assert_eq!(bench.rests_until(LaneId(0)), at(3_600));
+        bench.set_backlog(LaneId(1), "h1.example", 0, at(10));
+        bench.add_links(LaneId(1), vec![link(&origin(1, 80))], 0, at(10));
+        let Next::Settle(visit) = bench.next(at(10)) else { panic!("it was given up on") };
+        assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(crate::ErrorKind::DnsNxdomain));
+    }
+
+    #[test]
+    fn lanes_that_wait_long_make_room_for_others() {
+        let mut bench = bench(|config| {
+            config.max_memory = Some(Size(64 << 20));
+            config.concurrency = 2;
+        });
+        let most = u32::try_from(bench.evictable.max_lanes).expect("a few");
+        for host in 0..most {
+            bench.pause_until(LaneId(host), &format!("h{host}.example"), at(120 + u64::from(host)));
+            bench.set_backlog(LaneId(host), &format!("h{host}.example"), 1, at(0));
+            bench.add_links(LaneId(host), vec![link(&origin(host, 80))], 0, at(0));
+        }
+        assert!(!bench.takes_lane(at(0)), "lanes are at their limit");
+        let (lane, due, links) = bench.park_lane(at(0)).expect("all of them wait");
+        assert_eq!((lane, due, links.len()), (LaneId(most - 1), at(119 + u64::from(most)), 1));
+        assert_eq!(bench.held(), most as usize - 1);
+        assert!(bench.takes_lane(at(0)) && bench.park_lane(at(0)).is_none());
+        bench.set_backlog(lane, "h.example", 1, at(1));
+        assert_eq!(bench.rests_until(lane), due, "it still waits");
     }
 
     #[test]

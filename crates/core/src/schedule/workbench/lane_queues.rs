@@ -9,8 +9,9 @@ use hashbrown::HashMap;
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
-/// A lane that may start now. New hosts go first, because their first page shows how much work there is; then the lanes
-/// with the longest total delay ahead, because they determine when the crawl ends.
+/// A lane that may start now. A host whose robots.txt was just fetched goes first, while its connection is open; then
+/// new hosts, because their first page shows how much work there is; then the lanes with the longest total delay ahead,
+/// because they determine when the crawl ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
     pub weight: u64,
@@ -32,6 +33,8 @@ pub(super) struct LaneQueues {
     ready: BTreeSet<Ready>,
     /// Lanes that may start when `--rate` allows a page.
     rated: BinaryHeap<Ready>,
+    /// Slow lanes with requests in flight that wait until slots are less short.
+    crowded: VecDeque<LaneId>,
     /// Lanes that may start at a known time.
     later: BTreeSet<(Time, LaneId)>,
     /// Requests in flight and waiting lanes of each address.
@@ -89,6 +92,30 @@ impl LaneQueues {
     /// The lane that waits for the earliest time, with that time.
     pub fn first_later(&self) -> Option<(Time, LaneId)> {
         self.later.first().copied()
+    }
+
+    /// The lane that waits for the latest time, with that time.
+    pub fn last_later(&self) -> Option<(Time, LaneId)> {
+        self.later.last().copied()
+    }
+
+    /// Whether no lane may start now or when `--rate` allows a page.
+    pub fn is_nothing_ready(&self) -> bool {
+        self.ready.is_empty() && self.rated.is_empty()
+    }
+
+    /// Queues a slow lane with requests in flight until slots are less short.
+    pub fn insert_crowded(&mut self, lane: LaneId) {
+        self.crowded.push_back(lane);
+    }
+
+    pub fn has_crowded(&self) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    /// Takes the lanes that wait until slots are less short.
+    pub fn take_crowded(&mut self) -> VecDeque<LaneId> {
+        std::mem::take(&mut self.crowded)
     }
 
     /// Queues a lane until a slot of this address is free.

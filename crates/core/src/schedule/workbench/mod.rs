@@ -73,6 +73,10 @@ pub struct Workbench {
     recalled: Option<LaneId>,
     evictable: Evictable,
     in_flight: usize,
+    /// Lanes whose host name is being resolved.
+    resolving: usize,
+    /// Lanes with work whose requests do not hold slots for long.
+    fast_lanes: usize,
     concurrency: usize,
     /// How many pages may still be requested.
     pages_left: u64,
@@ -105,6 +109,10 @@ struct Entry {
     lane: Lane,
     wait: WaitState,
     awaits_refill: bool,
+    /// Whether it has nothing to do: counted by [`Evictable`].
+    is_idle: bool,
+    /// Whether it is one of `fast_lanes`.
+    is_fast: bool,
     /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane in that address's
     /// queue is woken.
     woken_by: Option<IpAddr>,
@@ -144,6 +152,8 @@ impl Workbench {
             recalls: VecDeque::new(),
             recalled: None,
             in_flight: 0,
+            resolving: 0,
+            fast_lanes: 0,
             next_start: Time::ZERO,
             held: HeldLinks::default(),
             draining: false,
@@ -160,7 +170,7 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// Whether a lane is in memory. An idle lane may have been evicted.
+    /// Whether a lane is in memory. A lane that waits for its turn may not be yet, and an idle one may have been evicted.
     pub fn holds(&self, id: LaneId) -> bool {
         self.lanes.contains_key(&id)
     }
@@ -235,7 +245,10 @@ impl Workbench {
             return;
         };
         let (took, tries) = match entry.lane.addresses {
-            Addresses::Asked { since, tries } => (Some(now - since), tries.saturating_add(1)),
+            Addresses::Asked { since, tries } => {
+                self.resolving -= 1;
+                (Some(now - since), tries.saturating_add(1))
+            }
             _ => (None, 1),
         };
         entry.lane.addresses = match answer {
@@ -505,6 +518,7 @@ impl Workbench {
             if now >= self.next_start {
                 self.queues.release_rated();
             }
+            self.wake_crowded();
             let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
                 let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time);
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
@@ -516,6 +530,14 @@ impl Workbench {
                     *wait = last;
                 }
                 self.queues.insert_ready(last);
+                continue;
+            }
+            let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
+            if self.is_crowded() && self.lanes.get(&lane).is_some_and(is_slow) {
+                if let Some(entry) = self.lanes.get_mut(&lane) {
+                    entry.wait = WaitState::Crowded;
+                    self.queues.insert_crowded(lane);
+                }
                 continue;
             }
             let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
@@ -537,6 +559,7 @@ impl Workbench {
             Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
             Selection::Blocked(until) => {
                 self.request_refill(id);
+                self.note_idle(id);
                 if !until.is_never() {
                     self.enqueue_later(id, until);
                 }
@@ -601,9 +624,16 @@ impl Workbench {
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
         let (rules, evictable) = (&self.rules, &mut self.evictable);
         self.lanes.entry(id).or_insert_with(|| {
-            evictable.readmitted(id);
-            let lane = Lane::new(Arc::from(name), rules);
-            Entry { lane, wait: WaitState::Nowhere, awaits_refill: false, woken_by: None }
+            let mut lane = Lane::new(Arc::from(name), rules);
+            evictable.readmitted(id, &mut lane);
+            Entry {
+                lane,
+                wait: WaitState::Nowhere,
+                awaits_refill: false,
+                is_idle: false,
+                is_fast: false,
+                woken_by: None,
+            }
         })
     }
 }
@@ -619,6 +649,6 @@ pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -
 }
 
 /// The state after a robots.txt was read and before it is stored.
-pub fn robots_rules(rules: Robots, now: Time) -> RobotsState {
-    RobotsState::Rules { rules: Arc::new(rules), until: now + ROBOTS_LIFE, kept: now + MIN_RESIDENCE }
+pub fn robots_rules(rules: impl Into<Arc<Robots>>, now: Time) -> RobotsState {
+    RobotsState::Rules { rules: rules.into(), until: now + ROBOTS_LIFE, kept: now + MIN_RESIDENCE }
 }

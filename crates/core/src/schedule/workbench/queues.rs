@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use super::lane_queues::Ready;
 use super::{Entry, Workbench};
+use crate::rules::RobotsPolicy;
 use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane};
 use crate::schedule::wait::WaitReason;
 use crate::time::Time;
 
-/// A lane with fewer links in memory than this gets more from the frontier.
-const REFILL_BELOW: usize = 16;
+/// A lane with fewer links in memory than its batch divided by this gets more from the frontier.
+const REFILL_PART: usize = 4;
 
 /// Which queue a lane is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,18 +29,28 @@ pub(super) enum WaitState {
     Queued,
     /// Waits until `--rate` allows a page.
     Rated,
+    /// Waits until slots are less short, because its requests hold them for long.
+    Crowded,
 }
+
+/// One slot in this many is for lanes without a request in flight and for lanes that do not hold slots for long.
+const RESERVED_PART: usize = 8;
+
+/// Weight of a host of which only its robots.txt was requested, and of a host of which nothing was.
+const FIRST_PAGE: u64 = u64::MAX;
+const NEW_HOST: u64 = u64::MAX - 1;
 
 impl Workbench {
     /// Puts a lane in the right queue after it changed.
     pub(super) fn place(&mut self, id: LaneId, now: Time) {
         self.fail_all(id, now);
         self.request_refill(id);
+        self.note_idle(id);
         let pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated) {
+        if matches!(entry.wait, WaitState::Ready(_) | WaitState::Queued | WaitState::Rated | WaitState::Crowded) {
             return; // it is looked at again when its turn comes
         }
         let at = entry.lane.due(pages);
@@ -54,10 +65,11 @@ impl Workbench {
         if self.pages_left == 0 {
             return;
         }
+        let refill_below = self.lane_batch().div_ceil(REFILL_PART);
         if let Some(entry) = self.lanes.get_mut(&id)
             && !entry.awaits_refill
             && entry.lane.backlog > 0
-            && entry.lane.queue.len() < REFILL_BELOW
+            && entry.lane.queue.len() < refill_below
         {
             entry.awaits_refill = true;
             self.wants_refill.push(id);
@@ -101,10 +113,12 @@ impl Workbench {
         if self.recalled == Some(id) {
             return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
         }
-        let weight = match lane.pace.is_fresh() {
+        let weight = match lane.pace.starts() {
             _ if lane.is_without_rules() => 0,
-            true => u64::MAX,
-            false => ahead,
+            0 => NEW_HOST,
+            1 if self.rules.robots == RobotsPolicy::Obey => FIRST_PAGE,
+            1 => NEW_HOST,
+            _ => ahead.min(NEW_HOST - 1),
         };
         Some(Ready { weight, seq: order, lane: id })
     }
@@ -122,6 +136,23 @@ impl Workbench {
         } else {
             entry.wait = WaitState::Later(at);
             self.queues.insert_later(at, id);
+        }
+    }
+
+    /// Whether few slots are left and fast lanes have use for them. Then a slow lane that has a slot gets no more:
+    /// hosts that drip would hold all of them.
+    pub(super) fn is_crowded(&self) -> bool {
+        let reserve = self.concurrency / RESERVED_PART;
+        self.fast_lanes > 0 && self.in_flight >= self.concurrency - reserve
+    }
+
+    /// Queues the lanes again that waited for slots, once there are some.
+    pub(super) fn wake_crowded(&mut self) {
+        if !self.queues.has_crowded() || self.is_crowded() {
+            return;
+        }
+        for id in self.queues.take_crowded() {
+            self.enqueue_ready(id);
         }
     }
 
@@ -170,7 +201,7 @@ impl Workbench {
             WaitState::Later(time) => Some((reason(lane, now), *time - now)),
             WaitState::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
             WaitState::Rated => Some((WaitReason::Rate, self.next_start - now)),
-            WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued => None,
+            WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued | WaitState::Crowded => None,
         }
     }
 }

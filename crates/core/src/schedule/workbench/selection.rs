@@ -62,6 +62,7 @@ impl Workbench {
                     return Selection::Blocked(Time::NEVER);
                 }
                 lane.addresses = Addresses::Asked { since: now, tries };
+                self.resolving += 1;
                 self.names.push_back(id);
                 return Selection::Blocked(Time::NEVER);
             }

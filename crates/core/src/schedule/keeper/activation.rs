@@ -1,0 +1,194 @@
+//! Activation of lanes: which hosts with queued links are on the workbench.
+//!
+//! A host that waits for its turn is its entry in the frontier and a number in [`WaitingLanes`]. The workbench takes
+//! lanes at once while it has few, and beyond that only when a slot would be empty otherwise. At its limit it evicts
+//! idle lanes, and parks lanes that cannot start a request for a long time: their links return to the frontier.
+//!
+//! Invariant: a lane with queued links is on the workbench, waiting, parked, or leaving for another process.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Keeper;
+use crate::schedule::frontier::{Frontier, LaneId, StoreError};
+use crate::time::Time;
+
+/// Lanes with queued links that are not on the workbench.
+#[derive(Debug, Default)]
+pub(super) struct WaitingLanes {
+    /// In order of arrival.
+    queue: VecDeque<LaneId>,
+    /// Lanes that were on the workbench, and when they may start again.
+    parked: BTreeSet<(Time, LaneId)>,
+    /// Lanes in `queue` or `parked`.
+    waiting: LaneSet,
+    /// Lanes that ever had work in this run.
+    met: LaneSet,
+}
+
+impl WaitingLanes {
+    /// Adds a lane behind the others, unless it waits already.
+    fn push(&mut self, lane: LaneId) {
+        if self.waiting.insert(lane) {
+            self.queue.push_back(lane);
+        }
+    }
+
+    fn park(&mut self, lane: LaneId, until: Time) {
+        if self.waiting.insert(lane) {
+            self.parked.insert((until, lane));
+        }
+    }
+
+    /// The next lane: one whose pause is over, else the one that waits longest.
+    fn pop(&mut self, now: Time) -> Option<LaneId> {
+        let over = self.parked.first().copied().filter(|(until, _)| *until <= now);
+        let lane = match over {
+            Some(first) => {
+                self.parked.remove(&first);
+                Some(first.1)
+            }
+            None => self.queue.pop_front(),
+        };
+        lane.inspect(|lane| self.waiting.remove(*lane))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.parked.is_empty()
+    }
+
+    /// When the first pause ends.
+    pub fn due(&self) -> Time {
+        self.parked.first().map_or(Time::NEVER, |(until, _)| *until)
+    }
+
+    /// Number of hosts that had work in this run.
+    pub fn hosts(&self) -> u64 {
+        self.met.count
+    }
+
+    /// Memory use in bytes.
+    pub fn bytes(&self) -> usize {
+        let sets = (self.waiting.words.capacity() + self.met.words.capacity()) * 8;
+        self.queue.capacity() * size_of::<LaneId>() + self.parked.len() * 32 + sets
+    }
+}
+
+/// A set of lanes, one bit each.
+#[derive(Debug, Default)]
+struct LaneSet {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl LaneSet {
+    /// Adds a lane; returns whether it was new.
+    fn insert(&mut self, lane: LaneId) -> bool {
+        let (word, bit) = (lane.index() / 64, 1 << (lane.index() % 64));
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        let Some(word) = self.words.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.count += u64::from(is_new);
+        is_new
+    }
+
+    fn remove(&mut self, lane: LaneId) {
+        if let Some(word) = self.words.get_mut(lane.index() / 64) {
+            let bit = 1 << (lane.index() % 64);
+            self.count -= u64::from(*word & bit != 0);
+            *word &= !bit;
+        }
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    /// A lane has got queued links.
+    pub(super) fn announce_lane(&mut self, lane: LaneId, now: Time) {
+        self.waiting.met.insert(lane);
+        if !self.bench.holds(lane) {
+            self.waiting.push(lane);
+        } else if let Some(name) = self.frontier.lane_name(lane) {
+            let backlog = self.frontier.queued_in(lane);
+            self.bench.set_backlog(lane, name, backlog, now);
+        }
+    }
+
+    /// Puts waiting lanes on the workbench as far as it takes any. Returns whether it took one.
+    pub(super) fn activate_lanes(&mut self, now: Time) -> Result<bool, StoreError> {
+        let mut is_any = false;
+        while !self.waiting.is_empty() {
+            if !self.bench.takes_lane(now) && !self.park_lane(now)? {
+                break;
+            }
+            let Some(lane) = self.waiting.pop(now) else { break };
+            self.activate(lane, now)?;
+            // Its links decide whether another lane is needed.
+            self.refill_lanes(now)?;
+            is_any = true;
+        }
+        Ok(is_any)
+    }
+
+    /// Puts a lane on the workbench, with what is known of its host.
+    pub(super) fn activate(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
+        let backlog = self.frontier.queued_in(lane);
+        if backlog == 0 || self.leaving.contains(&lane) {
+            return Ok(());
+        }
+        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        self.recall_lane(lane, &name, now)?;
+        self.bench.set_backlog(lane, &name, backlog, now);
+        self.keep_distance(lane, now);
+        Ok(())
+    }
+
+    /// Takes a lane off the workbench that would wait long, for one that can start. Returns whether there was one.
+    fn park_lane(&mut self, now: Time) -> Result<bool, StoreError> {
+        if self.waiting.queue.is_empty() && self.waiting.due() > now {
+            return Ok(false);
+        }
+        let Some((lane, until, links)) = self.bench.park_lane(now) else { return Ok(false) };
+        for link in links {
+            self.frontier.put_back(link)?;
+        }
+        self.waiting.park(lane, until);
+        Ok(true)
+    }
+
+    /// Number of hosts that had work in this run.
+    pub fn hosts(&self) -> u64 {
+        self.waiting.hosts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn lanes_come_out_in_order_and_once() {
+        let mut lanes = WaitingLanes::default();
+        for number in [3, 70, 3, 1_000_000, 70] {
+            lanes.push(LaneId(number));
+        }
+        lanes.park(LaneId(5), at(10));
+        lanes.park(LaneId(3), at(1));
+        assert_eq!((lanes.due(), lanes.is_empty()), (at(10), false));
+        assert_eq!(
+            (lanes.pop(at(9)), lanes.pop(at(10)), lanes.pop(at(10))),
+            (Some(LaneId(3)), Some(LaneId(5)), Some(LaneId(70)))
+        );
+        lanes.push(LaneId(3));
+        let rest: Vec<_> = std::iter::from_fn(|| lanes.pop(at(0))).collect();
+        assert_eq!(rest, [LaneId(1_000_000), LaneId(3)]);
+        assert!(lanes.is_empty() && lanes.waiting.count == 0);
+    }
+}
