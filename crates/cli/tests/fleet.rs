@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use argiope_practice::{GraphPlan, SeenRequest};
-use argiope_testkit::redis_cluster::RedisCluster;
+use argiope_testkit::redis_cluster::{RedisCluster, ServerGuard};
 use durable_kit::{Dice, PATIENCE, Practice, is_long, records, signal, wait};
 use rustix::process::Signal;
 
@@ -23,19 +23,22 @@ struct Fleet {
     cluster: RedisCluster,
     folder: tempfile::TempDir,
     started: u32,
+    out: String,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Fleet {
     fn new(cluster: RedisCluster) -> Self {
-        Self { cluster, folder: tempfile::tempdir().expect("a folder"), started: 0 }
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { cluster, folder, started: 0, out: "results".to_owned(), environment: Vec::new() }
     }
 
     fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
         let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
         command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
-        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", "results", "--lease", LEASE]);
-        command.args(more).stdin(Stdio::null());
+        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out, "--lease", LEASE]);
+        command.args(more).stdin(Stdio::null()).envs(self.environment.iter().cloned());
         command
     }
 
@@ -51,14 +54,19 @@ impl Fleet {
 
     /// The records as `export` reads them from the segments.
     fn records(&self) -> Vec<serde_json::Value> {
-        let done = self.run(&["export", "results", "--format", "jsonl", "-o", "all.jsonl"]);
+        let done = self.run(&["export", &self.out, "--format", "jsonl", "-o", "all.jsonl"]);
         assert!(done.0, "{}", done.1);
         records(&self.folder.path().join("all.jsonl"))
     }
 
     fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let output = command.current_dir(self.folder.path()).args(arguments).output().expect("it runs");
+        let output = command
+            .current_dir(self.folder.path())
+            .args(arguments)
+            .envs(self.environment.iter().cloned())
+            .output()
+            .expect("it runs");
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
@@ -69,6 +77,15 @@ impl Fleet {
             format!("-- process {number}\n{text}\n")
         });
         logs.collect()
+    }
+
+    /// Waits until a process has said this.
+    fn wait_for_words(&self, words: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.logs().contains(words) {
+            assert!(Instant::now() < until, "no process said {words:?}:\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn finish(&self, mut processes: Vec<Child>) {
@@ -294,10 +311,136 @@ fn a_process_leaves_on_a_signal_and_another_one_goes_on() {
         (vec!["--depth", "3"], "--depth"),
         (vec!["--max-pages", "7"], "--max-pages"),
         (vec!["--jsonl", "x"], "--jsonl is not supported"),
+        (vec!["--rate", "3/s"], "--rate"),
     ] {
         let output = fleet.command(&more).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
         assert!(said.contains(words), "{more:?}: {said}");
     }
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_store_that_is_silent_for_longer_than_a_lease_is_waited_for() {
+    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (20_000, 60_000), ..plan(7, 20, 20) });
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    practice.web.wait_requests(100, PATIENCE);
+    let server = fleet.cluster.pid(0).expect("it runs").to_string();
+    let kill = |name: &str| assert!(Command::new("kill").args([name, &server]).status().expect("kill").success());
+    kill("-STOP");
+    fleet.wait_for_words("joining again");
+    // Nothing is asked for without a lease.
+    let before = practice.web.requests();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(practice.web.requests(), before);
+    kill("-CONT");
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    check_ownership(&practice, 0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_full_store_is_waited_for_and_nothing_is_lost() {
+    let practice = Practice::serve_with_headers(GraphPlan { latency_us: (10_000, 30_000), ..plan(8, 20, 20) });
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    let mut processes = vec![fleet.spawn(&roots)];
+    practice.web.wait_requests(60, PATIENCE);
+    let memory = |most: &str| {
+        let set = fleet.cluster.call(0, &["CONFIG", "SET", "maxmemory", most, "maxmemory-policy", "noeviction"]);
+        assert_eq!(set.as_deref(), Some("OK\n"));
+    };
+    memory("500kb");
+    fleet.wait_for_words("OOM");
+    // Longer than a lease: it is renewed although the store is full.
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(!fleet.logs().contains("joining again"), "{}", fleet.logs());
+    memory("0");
+    processes.push(fleet.spawn(&[]));
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    let most = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were asked for");
+    assert_eq!(most.1, 1, "{} was asked for twice", most.0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_rate_holds_over_all_processes() {
+    let practice = Practice::serve_with_headers(plan(9, 12, 12));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    arguments.extend(["--rate", "60/s"]);
+    let processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
+    fleet.finish(processes);
+    practice.check(&fleet.records());
+    let log = practice.web.log();
+    let mut starts: Vec<Duration> =
+        log.iter().filter(|seen| !seen.path.starts_with("/robots.txt")).map(|seen| seen.start).collect();
+    starts.sort();
+    for (index, start) in starts.iter().enumerate() {
+        let within = starts[index..].iter().take_while(|other| **other < *start + Duration::from_secs(1)).count();
+        assert!(within <= 66, "{within} pages within a second");
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn tls_a_login_and_a_configuration_file_work() {
+    let files = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| files.path().join(name);
+    let authority = argiope_practice::TestAuthority::new().expect("an authority");
+    let (certificate, key) = authority.issue(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    for (name, text) in [("server.pem", certificate), ("key.pem", key), ("ca.pem", authority.pem())] {
+        std::fs::write(path(name), text).expect("written");
+    }
+    let cluster = RedisCluster::guarded(ServerGuard {
+        certificate: path("server.pem"),
+        key: path("key.pem"),
+        authority: path("ca.pem"),
+        user: "worker".to_owned(),
+        password: "s3cr3t".to_owned(),
+    });
+    let practice = Practice::serve_with_headers(plan(10, 4, 5));
+    let address = |login: &str| format!("rediss://{login}@127.0.0.1:{}", cluster.port(0));
+    let config = |login: &str| {
+        let roots = practice.roots.iter().map(|root| format!("{root:?}")).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "roots = [{roots}]\nfrontier = \"{}\"\nname = \"guarded\"\nout = \"results\"\nscope = \"any\"\n\
+             allow-private = true\nca-cert = \"{}\"\n",
+            address(login),
+            path("ca.pem").display()
+        );
+        std::fs::write(path("argiope.toml"), text).expect("written");
+    };
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.current_dir(files.path()).args(arguments).output().expect("it runs");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(!said.contains("s3cr3t"), "{said}");
+        (output.status.code(), said)
+    };
+    config("worker:wrong-s3cr3t-word");
+    let refused = run(&["crawl", "--config", "argiope.toml"]);
+    assert!(refused.0 == Some(1) && refused.1.contains("store"), "{refused:?}");
+    config("worker:s3cr3t");
+    let done = run(&["crawl", "--config", "argiope.toml"]);
+    assert_eq!(done.0, Some(0), "{}", done.1);
+    let exported = run(&["export", "results", "--format", "jsonl", "-o", "all.jsonl"]);
+    assert_eq!(exported.0, Some(0), "{}", exported.1);
+    practice.check(&records(&path("all.jsonl")));
+    let login = address("worker:s3cr3t");
+    let status = run(&["fleet", "status", &login, "--name", "guarded", "--ca-cert", "ca.pem", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.1).expect("JSON");
+    assert_eq!((&status["state"], &status["queued"]), (&"finished".into(), &0.into()), "{status}");
+    let untrusted = run(&["fleet", "status", &login, "--name", "guarded"]);
+    assert_eq!(untrusted.0, Some(1), "{}", untrusted.1);
+    for (file, words) in [("results/fleet.json", "s3cr3t"), ("all.jsonl", "s3cr3t")] {
+        assert!(!std::fs::read_to_string(path(file)).expect("there").contains(words), "{file}");
+    }
+    let alone = run(&["crawl", "http://127.0.0.1/", "--name", "x"]);
+    assert!(alone.0 == Some(2) && alone.1.contains("--frontier"), "{alone:?}");
 }

@@ -64,6 +64,15 @@ impl TestAuthority {
         self.issuer.der().clone()
     }
 
+    /// A certificate for other servers, with its key, both as PEM.
+    pub fn issue(&self, names: Vec<String>) -> io::Result<(String, String)> {
+        let mut params = CertificateParams::new(names).map_err(fault)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&self.key, &self.issuer).map_err(fault)?;
+        Ok((certificate.pem(), self.key.serialize_pem()))
+    }
+
     fn certificate(&self, kind: CertificateKind, names: Vec<String>) -> io::Result<CertificateDer<'static>> {
         let names = if kind == CertificateKind::WrongName { vec!["somebody-else.test".to_owned()] } else { names };
         let mut params = CertificateParams::new(names).map_err(fault)?;

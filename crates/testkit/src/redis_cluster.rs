@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,18 @@ pub struct RedisCluster {
     servers: Vec<Server>,
     folder: tempfile::TempDir,
     is_cluster: bool,
+    /// TLS and a login, where the server asks for them.
+    guard: Option<ServerGuard>,
+}
+
+/// How a server is protected.
+pub struct ServerGuard {
+    /// Files with the certificate, its key and the authority, as PEM.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub authority: PathBuf,
+    pub user: String,
+    pub password: String,
 }
 
 struct Server {
@@ -20,7 +33,7 @@ struct Server {
 impl RedisCluster {
     /// Three primaries with one replica each.
     pub fn start() -> Self {
-        let cluster = Self::launch(6, true);
+        let cluster = Self::launch(6, true, None);
         // `redis-cli --cluster create` does the same and takes several seconds longer.
         for index in 0..6 {
             cluster.order(index, &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
@@ -54,13 +67,18 @@ impl RedisCluster {
 
     /// One server without cluster mode.
     pub fn single() -> Self {
-        Self::launch(1, false)
+        Self::launch(1, false, None)
     }
 
-    fn launch(count: usize, is_cluster: bool) -> Self {
+    /// One server that takes TLS connections of one user only.
+    pub fn guarded(guard: ServerGuard) -> Self {
+        Self::launch(1, false, Some(guard))
+    }
+
+    fn launch(count: usize, is_cluster: bool, guard: Option<ServerGuard>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let servers = free_ports(count).into_iter().map(|port| Server { port, child: None }).collect();
-        let mut cluster = Self { servers, folder, is_cluster };
+        let mut cluster = Self { servers, folder, is_cluster, guard };
         for index in 0..count {
             cluster.spawn_node(index);
         }
@@ -68,6 +86,11 @@ impl RedisCluster {
             cluster.wait_for_node(index);
         }
         cluster
+    }
+
+    /// The port of a server.
+    pub fn port(&self, index: usize) -> u16 {
+        self.servers[index].port
     }
 
     /// `redis://host:port,...` with all servers.
@@ -95,7 +118,19 @@ impl RedisCluster {
         let folder = self.folder.path().join(port.to_string());
         std::fs::create_dir_all(&folder).expect("a folder");
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+        match &self.guard {
+            None => command.args(["--port", &port.to_string()]),
+            Some(ServerGuard { certificate, key, authority, user, password }) => command
+                .args(["--port", "0", "--tls-auth-clients", "no", "--tls-port", &port.to_string()])
+                .arg("--tls-cert-file")
+                .arg(certificate)
+                .arg("--tls-key-file")
+                .arg(key)
+                .arg("--tls-ca-cert-file")
+                .arg(authority)
+                .args(["--user", "default", "off", "--user", user, "on", &format!(">{password}"), "~*", "&*", "+@all"]),
+        };
         command.arg("--dir").arg(&folder).args(["--logfile", "log", "--repl-diskless-sync-delay", "0"]);
         if self.is_cluster {
             command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
@@ -107,7 +142,12 @@ impl RedisCluster {
     fn wait_for_node(&self, index: usize) {
         let port = self.servers[index].port;
         let until = Instant::now() + Duration::from_secs(20);
-        while self.call(index, &["PING"]).is_none() {
+        // A guarded server accepts connections, and answers only its user.
+        let answers = || match self.guard {
+            None => self.call(index, &["PING"]).is_some(),
+            Some(_) => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+        };
+        while !answers() {
             assert!(Instant::now() < until, "redis-server on port {port} does not answer");
             std::thread::sleep(Duration::from_millis(20));
         }

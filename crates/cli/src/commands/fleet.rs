@@ -18,10 +18,11 @@ use argiope_store::cluster::{
     FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, Members, Nodes, QueuedLink, SessionSetup,
     Unreachable, bucket_of,
 };
-use argiope_store::segments::SegmentStore;
+use argiope_store::segments::{SegmentStore, is_object_storage};
 use clap::{Args, Subcommand};
 
 use super::crawl::{self, CrawlParts};
+use super::interrupt::Interrupt;
 use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
@@ -69,25 +70,39 @@ const LOCAL: &[&str] = &[
 pub struct FleetFlags {
     /// Share the crawl with other processes: the servers of a Redis or Valkey cluster, or one server,
     /// as redis://HOST:PORT,HOST:PORT (rediss:// for TLS). Without roots, join a crawl that exists
-    #[arg(long, value_name = "ADDRESS", requires = "name", requires = "out")]
+    #[arg(long, value_name = "ADDRESS")]
     frontier: Option<String>,
     /// The name of the shared crawl
-    #[arg(long, value_name = "NAME", requires = "frontier")]
+    #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Units of ownership that hosts are divided into
-    #[arg(long, value_name = "N", requires = "frontier", hide = true, default_value_t = 4096,
+    #[arg(long, value_name = "N", hide = true, default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     buckets: u32,
     /// How long a lease lasts, in seconds
-    #[arg(long, value_name = "SECONDS", requires = "frontier", hide = true, default_value_t = 30,
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     lease: u64,
 }
 
 impl FleetFlags {
-    /// The address of the store, where the crawl is shared.
-    pub fn address(&self) -> Option<&str> {
-        self.frontier.as_deref()
+    /// Whether the crawl is shared.
+    pub fn is_set(&self) -> bool {
+        self.frontier.is_some()
+    }
+
+    /// Takes over a key of the configuration file, unless its flag is there.
+    pub fn set_default(&mut self, key: &str, value: &str) {
+        let place = if key == "frontier" { &mut self.frontier } else { &mut self.name };
+        place.get_or_insert_with(|| value.to_owned());
+    }
+
+    pub fn check(&self) -> Result<(), UsageError> {
+        match (&self.frontier, &self.name) {
+            (Some(_), None) => Err(UsageError("--frontier needs --name, the name of the shared crawl".into())),
+            (None, Some(_)) => Err(UsageError("--name is the name of a shared crawl and needs --frontier".into())),
+            _ => Ok(()),
+        }
     }
 
     fn times(&self) -> LeaseTimes {
@@ -105,7 +120,7 @@ pub struct FleetArgs {
 #[derive(Subcommand, Debug)]
 enum FleetAction {
     /// Show the processes and the progress of a shared crawl
-    Status(FleetPlace),
+    Status(FleetStatusArgs),
     /// Remove a shared crawl from the store; its results stay
     Remove(FleetRemoval),
 }
@@ -121,6 +136,15 @@ struct FleetPlace {
     /// Trust the certificates in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct FleetStatusArgs {
+    #[command(flatten)]
+    place: FleetPlace,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -148,12 +172,15 @@ pub struct MergeArgs {
 /// Why a process cannot take part, with the exit code.
 enum Refusal {
     Failed(String),
+    /// The store does not answer now.
+    Unreachable(String),
     Usage(String),
 }
 
 impl From<Unreachable> for Refusal {
     fn from(fault: Unreachable) -> Self {
-        Self::Failed(format!("the store of the fleet: {}", fault.message))
+        let why = format!("the store of the fleet: {}", fault.message);
+        if fault.is_final { Self::Failed(why) } else { Self::Unreachable(why) }
     }
 }
 
@@ -164,9 +191,17 @@ impl From<StoreError> for Refusal {
 }
 
 /// Takes part in a crawl that other processes share.
-pub fn crawl(settings: &CommandSettings, address: &str, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
+pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, messages } = settings;
+    let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
+    match &config.out {
+        None => return Err(UsageError("--frontier needs --out, the folder for the results of all processes".into())),
+        Some(out) if is_object_storage(out) => {
+            return Err(UsageError("--out: object storage is not supported yet; name a shared folder".into()));
+        }
+        Some(_) => {}
+    }
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
     }
@@ -175,12 +210,10 @@ pub fn crawl(settings: &CommandSettings, address: &str, flags: &FleetFlags) -> R
         (config.warc, "--warc"),
         (config.recrawl, "--recrawl"),
         (config.fresh, "--fresh"),
-        (config.rate.is_some(), "--rate"),
         (config.per_ip.is_some_and(|most| most > 0), "--per-ip"),
         (messages.fail_on.is_some(), "--fail-on"),
         (config.max_bytes.is_some(), "--max-bytes"),
         (config.max_disk.is_some(), "--max-disk"),
-        (config.max_time.is_some(), "--max-time"),
         (config.max_pages_per_host.is_some(), "--max-pages-per-host"),
     ] {
         if is_set {
@@ -189,7 +222,7 @@ pub fn crawl(settings: &CommandSettings, address: &str, flags: &FleetFlags) -> R
     }
     match take_part(settings, address, &name, flags) {
         Ok(code) => Ok(code),
-        Err(Refusal::Failed(why)) => Ok(crawl::fail(*messages, &why)),
+        Err(Refusal::Failed(why) | Refusal::Unreachable(why)) => Ok(crawl::fail(*messages, &why)),
         Err(Refusal::Usage(why)) => {
             crawl::fail(*messages, &why);
             Ok(ExitCode::from(USAGE))
@@ -222,44 +255,36 @@ fn take_part(own: &CommandSettings, address: &str, name: &str, flags: &FleetFlag
     let settings = settings(own, &mut client, flags)?;
     let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
     let out = PathBuf::from(&settings.out);
-    let mut sessions = 0;
     let about = serde_json::json!({ "fleet": name, "key": settings.key, "config": settings.config }).to_string();
     let segments =
         SegmentStore::create(&out, &about).map_err(|error| Refusal::Failed(format!("{}: {error}", out.display())))?;
+    let part = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
+    let mut signals =
+        Interrupt::listen().map_err(|error| Refusal::Failed(format!("signals could not be watched: {error}")))?;
+    let (mut sessions, mut is_waiting) = (0, false);
     loop {
-        match FleetState::read(&mut client)? {
-            state @ (FleetState::Finished | FleetState::MaxPages) => {
-                finish(&mut client, &settings, &segments)?;
-                let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
-                crawl::say(*messages, &format!("{name}: this crawl is {why}; argiope report {}", out.display()));
-                return Ok(ExitCode::SUCCESS);
-            }
-            FleetState::Created | FleetState::Running => {}
-        }
-        let session = Part { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings };
-        sessions += 1;
-        match session.run(segments.clone(), flags.times(), sessions)? {
-            SessionEnd::Code(code) => {
-                let is_over = matches!(FleetState::read(&mut client)?, FleetState::Finished | FleetState::MaxPages);
-                if is_over {
-                    finish(&mut client, &settings, &segments)?;
-                    return Ok(ExitCode::SUCCESS);
+        match part.take_turn(&mut client, &segments, flags.times(), &mut sessions) {
+            Ok(Some(code)) => return Ok(code),
+            Ok(None) => is_waiting = false,
+            // A process that took part waits for the store as long as it takes.
+            Err(Refusal::Unreachable(why)) if sessions > 0 => {
+                if !std::mem::replace(&mut is_waiting, true) {
+                    crawl::tell(*messages, "note", &format!("{why}; waiting until it answers"));
                 }
-                return Ok(code);
             }
-            SessionEnd::LeaseLost(error) => {
-                // Everything that was not settled is forgotten, as after a crash.
-                crawl::tell(*messages, "note", &format!("{error}; joining again"));
-                std::thread::sleep(PAUSE);
-            }
-            SessionEnd::Failed(error) => return Ok(crawl::refuse(*messages, &error)),
+            Err(refusal) => return Err(refusal),
         }
+        if let Some(code) = Interrupt::pending(&mut signals) {
+            return Ok(ExitCode::from(code));
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
 /// Which records count is written beside them, once that cannot change any more.
 fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &SegmentStore) -> Result<(), Refusal> {
-    if segments.is_final() {
+    let unreadable = |error: std::io::Error| Refusal::Failed(format!("{segments} cannot be read: {error}"));
+    if segments.is_final().map_err(unreadable)? {
         return Ok(());
     }
     let positions = client.positions(settings.buckets)?;
@@ -272,7 +297,8 @@ fn finish(client: &mut FleetClient, settings: &FleetSettings, segments: &Segment
 fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFlags) -> Result<FleetSettings, Refusal> {
     let config = &own.crawl;
     let out = config.out.clone().unwrap_or_default();
-    let absolute = std::path::absolute(&out).unwrap_or(out).display().to_string();
+    let absolute = if is_object_storage(&out) { out } else { std::path::absolute(&out).unwrap_or(out) };
+    let absolute = absolute.display().to_string();
     let name = client.name().to_owned();
     let found = if config.roots.is_empty() && config.input.is_none() {
         let until = Instant::now() + JOIN;
@@ -299,6 +325,8 @@ fn settings(own: &CommandSettings, client: &mut FleetClient, flags: &FleetFlags)
             key: argiope_runtime::unpredictable(),
             buckets: flags.buckets,
             max_pages: config.max_pages,
+            rate: config.rate.map(|rate| rate.per_second),
+            created: 0,
             out: absolute.clone(),
             config: shared_part(config).to_string(),
         };
@@ -351,8 +379,8 @@ fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, Re
         merged[key] = value;
     }
     let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
-    // The limit holds over all processes, and the store keeps it.
-    merged.max_pages = None;
+    // These limits hold over all processes: the store keeps one, and each process gets its part of the other.
+    (merged.max_pages, merged.rate) = (None, None);
     merged.input = None;
     Ok(merged)
 }
@@ -378,7 +406,47 @@ enum SessionEnd {
 }
 
 impl Part<'_> {
-    fn run(&self, segments: SegmentStore, times: LeaseTimes, session: u64) -> Result<SessionEnd, Refusal> {
+    /// One session, unless the crawl is over. `None`: the lease was lost, and this process is to join again.
+    fn take_turn(
+        &self,
+        client: &mut FleetClient,
+        segments: &SegmentStore,
+        times: LeaseTimes,
+        sessions: &mut u64,
+    ) -> Result<Option<ExitCode>, Refusal> {
+        let Part { shared, settings, name, .. } = self;
+        let state = FleetState::read(client)?;
+        if let FleetState::Finished | FleetState::MaxPages = state {
+            finish(client, settings, segments)?;
+            let why = if state == FleetState::Finished { "finished" } else { "at its limit of pages" };
+            crawl::say(shared.messages, &format!("{name}: this crawl is {why}; argiope report {}", settings.out));
+            return Ok(Some(ExitCode::SUCCESS));
+        }
+        let number = *sessions + 1;
+        match self.run(segments.clone(), times, number, sessions)? {
+            SessionEnd::Code(code) => {
+                if let FleetState::Finished | FleetState::MaxPages = FleetState::read(client)? {
+                    finish(client, settings, segments)?;
+                    return Ok(Some(ExitCode::SUCCESS));
+                }
+                Ok(Some(code))
+            }
+            SessionEnd::LeaseLost(error) => {
+                // Everything that was not settled is forgotten, as after a crash.
+                crawl::tell(shared.messages, "note", &format!("{error}; joining again"));
+                Ok(None)
+            }
+            SessionEnd::Failed(error) => Ok(Some(crawl::refuse(shared.messages, &error))),
+        }
+    }
+
+    fn run(
+        &self,
+        segments: SegmentStore,
+        times: LeaseTimes,
+        session: u64,
+        sessions: &mut u64,
+    ) -> Result<SessionEnd, Refusal> {
         let Part { shared, settings, .. } = self;
         let mut rules = shared.rules().map_err(|error| Refusal::Usage(error.to_string()))?;
         rules.fingerprint_key = settings.key;
@@ -395,6 +463,14 @@ impl Part<'_> {
             client.put(&batches)?;
             FleetState::set_running(&mut client)?;
         }
+        if let Some(most) = rules.max_time {
+            let left = most.saturating_sub(settings.age(&mut client)?);
+            if left.is_zero() {
+                crawl::say(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
+                return Ok(SessionEnd::Code(ExitCode::SUCCESS));
+            }
+            rules.max_time = Some(left);
+        }
         let clock = Clock::start();
         rules.lease = Lease::until(Time::ZERO + times.lease);
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
@@ -408,6 +484,7 @@ impl Part<'_> {
             lease: rules.lease.clone(),
             notice: Box::new(move |words| notice(words, quiet, json)),
         };
+        *sessions = session;
         let (session, frontier) = FleetSession::start(setup)
             .map_err(|error| Refusal::Failed(format!("the threads of the fleet could not be started: {error}")))?;
         let parts = CrawlParts {
@@ -453,12 +530,12 @@ fn notice(words: &str, quiet: bool, json: bool) {
 /// `argiope fleet status` and `argiope fleet remove`.
 pub fn run(args: &FleetArgs) -> Result<ExitCode, UsageError> {
     let done = match &args.action {
-        FleetAction::Status(place) => status(place),
+        FleetAction::Status(args) => status(args),
         FleetAction::Remove(removal) => remove(removal),
     };
     Ok(match done {
         Ok(code) => code,
-        Err(Refusal::Failed(why)) => {
+        Err(Refusal::Failed(why) | Refusal::Unreachable(why)) => {
             print_error(&visible(&why));
             ExitCode::from(FAILED)
         }
@@ -477,7 +554,8 @@ fn open(place: &FleetPlace) -> Result<(FleetClient, FleetSettings), Refusal> {
     }
 }
 
-fn status(place: &FleetPlace) -> Result<ExitCode, Refusal> {
+fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
+    let place = &args.place;
     let (mut client, settings) = open(place)?;
     let state = match FleetState::read(&mut client)? {
         FleetState::Created => "being started",
@@ -488,6 +566,34 @@ fn status(place: &FleetPlace) -> Result<ExitCode, Refusal> {
     let states = client.survey(settings.buckets)?;
     let sum = |of: fn(&argiope_store::cluster::BucketState) -> u64| states.iter().map(of).sum::<u64>();
     let owned = states.iter().filter(|state| !state.owner.is_empty()).count();
+    let members = Members::all(&mut client)?;
+    let leased_by = |id: &str| states.iter().filter(|state| state.owner == id).map(|state| state.leased).sum::<u64>();
+    if args.json {
+        let processes: Vec<_> = members
+            .iter()
+            .map(|member| {
+                let (id, version, buckets) = (&member.id, &member.version, member.buckets);
+                let leased = leased_by(id);
+                serde_json::json!({ "id": id, "version": version, "buckets": buckets, "leased": leased, "seen_ms": member.at })
+            })
+            .collect();
+        let json = serde_json::json!({
+            "name": place.name,
+            "state": state,
+            "known": sum(|state| state.known),
+            "queued": sum(|state| state.queued),
+            "leased": sum(|state| state.leased),
+            "settled": sum(|state| state.settled),
+            "pages": sum(|state| state.pages),
+            "buckets": settings.buckets,
+            "owned": owned,
+            "single_copy": client.nodes.single_copy,
+            "out": settings.out,
+            "processes": processes,
+        });
+        let _ = writeln!(std::io::stdout(), "{json}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut text = format!("{}: {state}\n", place.name);
     text += &format!(
         "URLs: {} known, {} queued, {} leased, {} settled, {} of them pages\n",
@@ -498,10 +604,10 @@ fn status(place: &FleetPlace) -> Result<ExitCode, Refusal> {
         sum(|state| state.pages)
     );
     text += &format!("buckets: {owned} of {} have an owner\nresults: {}\n", settings.buckets, settings.out);
-    for member in Members::all(&mut client)? {
+    for member in &members {
         let (id, version, buckets) = (&member.id, &member.version, member.buckets);
-        let stuck: u64 = states.iter().filter(|state| state.owner == *id).map(|state| state.leased).sum();
-        text += &format!("process {id}: {buckets} buckets, {stuck} URLs leased, version {version}\n");
+        let leased = leased_by(id);
+        text += &format!("process {id}: {buckets} buckets, {leased} URLs leased, version {version}\n");
     }
     // Ignored: if standard output is closed, the text has no reader.
     let _ = write!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(&text));
@@ -539,7 +645,7 @@ pub fn merge(args: &MergeArgs) -> Result<ExitCode, UsageError> {
             let _ = writeln!(std::io::stderr(), "{records} records in {}", args.directory.display());
             ExitCode::SUCCESS
         }
-        Err(Refusal::Failed(why) | Refusal::Usage(why)) => {
+        Err(Refusal::Failed(why) | Refusal::Unreachable(why) | Refusal::Usage(why)) => {
             print_error(&visible(&why));
             ExitCode::from(FAILED)
         }
@@ -555,8 +661,8 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
         return Err(Refusal::Failed(format!("{} exists already; name another directory", args.directory.display())));
     }
     let failed = |error: &dyn std::fmt::Display| Refusal::Failed(format!("{results}: {error}"));
-    let about = std::fs::read_to_string(args.results.join(argiope_store::segments::FLEET_FILE))
-        .map_err(|error| failed(&error))?;
+    let segments = SegmentStore::open(&args.results);
+    let about = segments.about().map_err(|error| failed(&error))?;
     let about: serde_json::Value = serde_json::from_str(&about).map_err(|error| failed(&error))?;
     let config: Config =
         serde_json::from_str(about["config"].as_str().unwrap_or_default()).map_err(|error| failed(&error))?;
@@ -564,7 +670,7 @@ fn merged(args: &MergeArgs) -> Result<u64, Refusal> {
     let mut directory = Directory::open(&args.directory, &rules, &config)?;
     let mut records = 0_u64;
     let mut fault = None;
-    let read = SegmentStore::open(&args.results).read(|line| {
+    let read = segments.read(|line| {
         records += 1;
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let added = add(&mut directory, line)

@@ -45,6 +45,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The exit code of a signal to end that has arrived, for a process that is waiting outside of a crawl.
+    pub fn pending(signals: &mut Signals) -> Option<u8> {
+        let signal = signals.pending().find(|signal| *signal != SIGUSR1)?;
+        u8::try_from(exit_code(signal)).ok()
+    }
+
     /// The exit code of an interrupted crawl: 130 or 143, as shells do.
     pub fn code(&self) -> Option<u8> {
         match self.0.load(Ordering::SeqCst) {

@@ -60,9 +60,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let done = match &arguments.command {
-        Command::Crawl(args) => config_file::of_crawl(args).and_then(|settings| match args.fleet.address() {
-            Some(address) => fleet::crawl(&settings, address, &args.fleet),
-            None => crawl::run(&settings),
+        Command::Crawl(args) => config_file::of_crawl(args).and_then(|settings| match config_file::fleet_of(args)? {
+            flags if flags.is_set() => fleet::crawl(&settings, &flags),
+            _ => crawl::run(&settings),
         }),
         Command::Fetch(args) => config_file::of_fetch(args).and_then(fetch::run),
         Command::Robots(args) => robots::run(args),

@@ -10,8 +10,9 @@ use toml::de::DeTable;
 
 #[cfg(feature = "demo")]
 use super::DemoArgs;
-use super::settings::{CommandSettings, MessageSettings};
+use super::settings::{CommandSettings, FLEET_KEYS, MessageSettings};
 use super::{CrawlArgs, FetchArgs};
+use crate::commands::fleet::FleetFlags;
 use argiope_core::output::escape::visible;
 
 /// Bad usage: the message to print before exit code 2.
@@ -69,6 +70,28 @@ fn from_file(path: &Path) -> Result<CommandSettings, UsageError> {
     from_text(&text, &shown)
 }
 
+/// Which crawl this process shares, if any: flags override the configuration file.
+pub fn fleet_of(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
+    let mut flags = args.fleet.clone();
+    if let Some(path) = &args.place.config {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        // `of_crawl` has complained about what cannot be read.
+        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
+        for key in FLEET_KEYS {
+            match table.get(key) {
+                None => {}
+                Some(toml::Value::String(value)) => flags.set_default(key, value),
+                Some(_) => {
+                    let shown = visible(&path.display().to_string()).into_owned();
+                    return Err(UsageError(format!("{shown}: {key}: expected a text in quotes")));
+                }
+            }
+        }
+    }
+    flags.check()?;
+    Ok(flags)
+}
+
 /// Parses TOML; `name` is the file's name in messages.
 fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
     let complain = |error: toml::de::Error| complaint(text, name, &error);
@@ -83,6 +106,9 @@ fn from_text(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
             None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
         };
         return Err(UsageError(format!("{name}{at}: unknown key `{}`; {hint}", visible(unknown))));
+    }
+    for key in FLEET_KEYS {
+        table.remove(key);
     }
     // Two structures share the table. Each rejects unknown keys, so each gets only its own.
     let mut of_messages = DeTable::new();

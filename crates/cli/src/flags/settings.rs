@@ -13,6 +13,10 @@ pub struct CommandSettings {
     pub messages: MessageSettings,
 }
 
+/// The keys of a configuration file that say which crawl this process shares. They are in no record: an address may
+/// hold a password.
+pub const FLEET_KEYS: [&str; 2] = ["frontier", "name"];
+
 /// What the command prints on standard error, and when it exits with code 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -50,7 +54,7 @@ impl CommandSettings {
 
     /// Every key that a configuration file may have.
     pub fn keys() -> impl Iterator<Item = &'static str> {
-        Config::keys().iter().copied().chain(MessageSettings::KEYS)
+        Config::keys().iter().copied().chain(MessageSettings::KEYS).chain(FLEET_KEYS)
     }
 }
 

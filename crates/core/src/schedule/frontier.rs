@@ -104,7 +104,7 @@ pub struct Counts {
 }
 
 /// What changed in a frontier that others write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrontierNews {
     /// A lane was given work.
     Work(LaneId),
@@ -114,6 +114,8 @@ pub enum FrontierNews {
     Leaving(LaneId),
     /// The limit on pages is reached.
     MaxPages,
+    /// This process's part of the limit on pages a second.
+    Rate(f64),
 }
 
 /// The set of known URLs and the queues of pending ones.

@@ -9,7 +9,7 @@ use super::client::{FleetClient, bytes};
 use super::connection::Unreachable;
 
 /// What holds for all processes of a crawl.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetSettings {
     /// The program that created the crawl.
     pub version: String,
@@ -17,6 +17,10 @@ pub struct FleetSettings {
     pub key: u64,
     pub buckets: u32,
     pub max_pages: Option<u64>,
+    /// Pages a second, over all processes.
+    pub rate: Option<f64>,
+    /// When the crawl was created, in milliseconds since the Unix epoch by the clock of the store.
+    pub created: u64,
     /// Where results go.
     pub out: String,
     /// The settings of the first process, as JSON, without what each process decides for itself.
@@ -48,13 +52,22 @@ impl FleetSettings {
     /// Creates the crawl, unless another process has: the settings that hold.
     pub fn create(&self, client: &mut FleetClient) -> Result<Self, Unreachable> {
         let key = client.crawl_key("meta");
-        let text = serde_json::to_vec(self).unwrap_or_default();
+        let created = store_time(client, &key)?;
+        let text = serde_json::to_vec(&Self { created, ..self.clone() }).unwrap_or_default();
         if let Some(most) = self.max_pages {
             let pool = client.crawl_key("pool");
             client.plain(&pool, &[b"HSETNX", pool.as_bytes(), b"left", most.to_string().as_bytes()], true)?;
         }
         client.plain(&key, &[b"HSETNX", key.as_bytes(), b"crawl", &text], true)?;
         Ok(Self::read(client)?.unwrap_or_else(|| self.clone()))
+    }
+}
+
+impl FleetSettings {
+    /// How long ago the crawl was created.
+    pub fn age(&self, client: &mut FleetClient) -> Result<Duration, Unreachable> {
+        let key = client.crawl_key("meta");
+        Ok(Duration::from_millis(store_time(client, &key)?.saturating_sub(self.created)))
     }
 }
 

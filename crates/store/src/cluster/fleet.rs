@@ -195,6 +195,7 @@ impl FleetFrontier {
                 self.release_if_idle(bucket);
             }
             LeaseEvent::Totals(totals) => self.totals = totals,
+            LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
             LeaseEvent::Over { max_pages } => {
                 self.is_over = true;
                 if max_pages {

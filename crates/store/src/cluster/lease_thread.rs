@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,10 @@ pub struct LeaseThread {
     silent_since: Option<Instant>,
     is_over: bool,
     told_single_copy: bool,
+    /// When the other processes could first know of this one.
+    first_beat: Option<Instant>,
+    /// Processes among which the limit on pages a second is divided.
+    sharers: usize,
 }
 
 struct Held {
@@ -109,6 +114,8 @@ impl LeaseThread {
             silent_since: None,
             is_over: false,
             told_single_copy: false,
+            first_beat: None,
+            sharers: 0,
         }
     }
 
@@ -219,7 +226,7 @@ impl LeaseThread {
     }
 
     fn take(&mut self) -> Result<(), Unreachable> {
-        if self.ahead >= AHEAD_IN_ALL {
+        if self.ahead >= AHEAD_IN_ALL || self.shared.stalled.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut requests = Vec::new();
@@ -300,6 +307,7 @@ impl LeaseThread {
     /// Looks at all buckets and all processes: what to acquire, what to release, and whether the crawl is over.
     fn survey(&mut self) -> Result<(), Unreachable> {
         let members = Members::beat(&mut self.client, self.held.len(), self.times.silent())?;
+        let since = *self.first_beat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
         let sum = |of: fn(&BucketState) -> u64| states.iter().map(of).sum::<u64>();
         let totals = FleetTotals {
@@ -320,6 +328,16 @@ impl LeaseThread {
         }
         if !self.is_over {
             self.look_for_end(states.clone())?;
+        }
+        // The limit on pages a second is divided equally. A process that is new takes hosts once the others have seen it
+        // and have slowed down.
+        if let Some(rate) = self.settings.rate {
+            if since.elapsed() < self.times.survey_every() * 2 {
+                return Ok(());
+            }
+            if std::mem::replace(&mut self.sharers, members.live) != members.live {
+                self.shared.tell(LeaseEvent::Rate(rate / members.live as f64));
+            }
         }
         if !self.is_over {
             self.balance(&states, &members)?;

@@ -5,6 +5,8 @@
 //! reader keeps exactly the records that were settled.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,10 @@ use crate::segments::{SegmentGroup, SegmentStore};
 const SEGMENT_BYTES: usize = 64 << 20;
 /// ... or when its first record is this old.
 pub const SEGMENT_AGE: Duration = Duration::from_secs(10);
+/// How long until results that could not be written are written again.
+const WRITE_AGAIN: Duration = Duration::from_millis(500);
+/// How long a process that is to end waits for a place that does not take its results.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 /// Links wait for others at most this long before they are put.
 const PUT_AFTER: Duration = Duration::from_millis(20);
 
@@ -34,6 +40,8 @@ pub struct SettleThread {
     /// Segments that this session wrote.
     number: u64,
     is_silent: bool,
+    /// Since when this process is to end.
+    closing: Option<Instant>,
 }
 
 impl SettleThread {
@@ -50,6 +58,7 @@ impl SettleThread {
             session,
             number: 0,
             is_silent: false,
+            closing: None,
         }
     }
 
@@ -81,6 +90,9 @@ impl SettleThread {
             drop(outgoing);
             if abandon {
                 return Ok(());
+            }
+            if close {
+                self.closing.get_or_insert_with(Instant::now);
             }
             self.put(links.into_iter().collect())?;
             self.notes.extend(notes);
@@ -148,9 +160,7 @@ impl SettleThread {
         self.number += 1;
         let owner = self.client.owner().to_owned();
         let name = format!("{owner}-{:03}-{:06}", self.session, self.number);
-        self.segments
-            .write(&owner, &name, &segment)
-            .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
+        self.write(|segments| segments.write(&owner, &name, &segment))?;
         let answers = self.repeat(|client| client.settle(&requests))?;
         for (request, answer) in requests.iter().zip(answers) {
             answer.map_err(|why| format!("the store refused a settle of bucket {}: {why}", request.token.bucket))?;
@@ -160,9 +170,7 @@ impl SettleThread {
             .iter()
             .map(|request| (request.token.bucket, request.token.epoch, owner.clone(), request.sequence))
             .collect();
-        self.segments
-            .write_positions(&name, &positions)
-            .map_err(|error| format!("{} cannot be written: {error}", self.segments))?;
+        self.write(|segments| segments.write_positions(&name, &positions))?;
         for (bucket, count) in counts {
             self.shared.tell(LeaseEvent::Settled { bucket, count });
         }
@@ -177,21 +185,57 @@ impl SettleThread {
         loop {
             match call(&mut self.client) {
                 Ok(result) => {
-                    self.is_silent = false;
+                    self.resume();
                     return Ok(result);
                 }
                 Err(fault) if fault.is_final => return Err(fault.message),
-                Err(fault) if self.shared.has_ended() || self.shared.outgoing().abandon => return Err(fault.message),
-                Err(fault) => {
-                    if !std::mem::replace(&mut self.is_silent, true) {
-                        let words = format!(
-                            "the store does not take results ({}): they are kept and sent again",
-                            fault.message
-                        );
-                        self.shared.say(&words);
+                Err(fault) => self.stall(format!("the store does not take results ({})", fault.message))?,
+            }
+        }
+    }
+
+    /// Writes results, and repeats that while it fails, for as long as the lease lasts.
+    fn write(&mut self, write: impl Fn(&SegmentStore) -> io::Result<()>) -> Result<(), String> {
+        loop {
+            match write(&self.segments) {
+                Ok(()) => {
+                    self.resume();
+                    return Ok(());
+                }
+                Err(error) => {
+                    let why = format!("{} cannot be written: {error}", self.segments);
+                    // Other content under the same name does not go away.
+                    if error.kind() == io::ErrorKind::AlreadyExists {
+                        return Err(why);
                     }
+                    self.stall(why)?;
+                    std::thread::sleep(WRITE_AGAIN);
                 }
             }
+        }
+    }
+
+    /// Results cannot be stored: says so once, and that nothing more is leased. An error where waiting is over.
+    fn stall(&mut self, why: String) -> Result<(), String> {
+        self.shared.stalled.store(true, Ordering::Release);
+        if !std::mem::replace(&mut self.is_silent, true) {
+            self.shared.say(&format!("{why}: results are kept, and stored when that is possible again"));
+        }
+        let (close, abandon) = {
+            let outgoing = self.shared.outgoing();
+            (outgoing.close, outgoing.abandon)
+        };
+        if close {
+            self.closing.get_or_insert_with(Instant::now);
+        }
+        let has_waited = self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE);
+        if has_waited || abandon || self.shared.has_ended() { Err(why) } else { Ok(()) }
+    }
+
+    fn resume(&mut self) {
+        if std::mem::take(&mut self.is_silent) {
+            self.shared.stalled.store(false, Ordering::Release);
+            self.shared.say("results are stored again");
         }
     }
 }

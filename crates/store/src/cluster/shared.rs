@@ -1,6 +1,7 @@
 //! What the threads of a fleet's process share, and how they hand work to each other.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +20,8 @@ pub struct Shared {
     outgoing: Mutex<Outgoing>,
     /// Told when there is something to put or to settle.
     pub outgoing_changed: Condvar,
+    /// Whether results cannot be stored at the moment. Nothing more is leased in advance then.
+    pub stalled: AtomicBool,
     events: Mutex<Vec<LeaseEvent>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     to_leases: Mutex<Sender<LeaseCommand>>,
@@ -75,6 +78,8 @@ pub enum LeaseEvent {
         count: u64,
     },
     Totals(FleetTotals),
+    /// This process's part of the limit on pages a second.
+    Rate(f64),
     /// The crawl is over.
     Over {
         max_pages: bool,
@@ -118,6 +123,7 @@ impl Shared {
             now,
             outgoing: Mutex::default(),
             outgoing_changed: Condvar::new(),
+            stalled: AtomicBool::new(false),
             events: Mutex::default(),
             waker: Mutex::default(),
             to_leases: Mutex::new(to_leases),

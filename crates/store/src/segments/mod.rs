@@ -4,12 +4,14 @@
 //! with the index at the end. A reader keeps a group where its sequence number is at or below the last settled one of
 //! its bucket, epoch and owner: what a process wrote and never settled is left out, and what it settled is there once.
 
+mod folder;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use folder::ResultFolder;
 use serde::{Deserialize, Serialize};
 
 const RECORDS: &str = "records";
@@ -17,7 +19,7 @@ const SETTLED: &str = "settled";
 /// The name of the positions that are written when the crawl is over.
 const FINAL: &str = "final";
 /// The file that makes a folder a fleet's results.
-pub const FLEET_FILE: &str = "fleet.json";
+const FLEET_FILE: &str = "fleet.json";
 /// A skippable frame of zstd.
 const SKIPPABLE: u32 = 0x184D_2A50;
 const LEVEL: i32 = 3;
@@ -51,40 +53,62 @@ struct SegmentIndex {
 /// The last settled sequence number of a bucket, an epoch and an owner.
 pub type Position = (u32, u64, String, u64);
 
-/// A folder with the results of a fleet. Nothing in it is ever changed or overwritten.
+/// Where results are.
+#[derive(Clone, Debug)]
+enum ResultPlace {
+    Folder(ResultFolder),
+    /// Why it cannot be used.
+    Unusable(String),
+}
+
+/// The results of a fleet. Nothing in them is ever changed or overwritten.
 #[derive(Clone, Debug)]
 pub struct SegmentStore {
-    folder: PathBuf,
+    place: ResultPlace,
 }
 
 impl fmt::Display for SegmentStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.folder.display())
+        match &self.place {
+            ResultPlace::Folder(folder) => folder.fmt(f),
+            ResultPlace::Unusable(_) => f.write_str("object storage"),
+        }
     }
 }
 
+/// Whether this names object storage: `s3://BUCKET/PREFIX`, `gs://`, `az://`.
+pub fn is_object_storage(place: &Path) -> bool {
+    let place = place.to_str().unwrap_or_default();
+    ["s3://", "gs://", "az://"].iter().any(|scheme| place.starts_with(scheme))
+}
+
 impl SegmentStore {
-    /// Opens the folder of a crawl, or makes it. `about` is what the crawl is; another crawl's folder is refused.
-    pub fn create(folder: &Path, about: &str) -> io::Result<Self> {
-        let store = Self { folder: folder.to_owned() };
-        for part in [RECORDS, SETTLED] {
-            fs::create_dir_all(folder.join(part))?;
-        }
+    /// Opens the results of a crawl, or makes them. `about` is what the crawl is; those of another crawl are refused.
+    pub fn create(place: &Path, about: &str) -> io::Result<Self> {
+        let store = Self::open(place);
         store.create_new(FLEET_FILE, about.as_bytes())?;
-        let found = fs::read_to_string(folder.join(FLEET_FILE))?;
-        if found != about {
+        if store.about()? != about {
             return Err(io::Error::other("it holds the results of another crawl"));
         }
         Ok(store)
     }
 
-    /// Whether a folder holds the results of a fleet.
-    pub fn is_there(folder: &Path) -> bool {
-        folder.join(FLEET_FILE).is_file()
+    /// What the crawl is, as it was created with.
+    pub fn about(&self) -> io::Result<String> {
+        String::from_utf8(self.get(FLEET_FILE)?).map_err(io::Error::other)
     }
 
-    pub fn open(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+    /// Whether this holds the results of a fleet. Object storage holds nothing else; reading it says what is wrong.
+    pub fn is_there(place: &Path) -> bool {
+        if is_object_storage(place) { true } else { place.join(FLEET_FILE).is_file() }
+    }
+
+    /// Opens a folder or a prefix. What is wrong with it is said by the first operation.
+    pub fn open(place: &Path) -> Self {
+        if !is_object_storage(place) {
+            return Self { place: ResultPlace::Folder(ResultFolder::new(place)) };
+        }
+        Self { place: ResultPlace::Unusable("object storage is not supported yet; name a folder".into()) }
     }
 
     /// Writes one segment. A segment of this name with other content is an error: its records would be lost.
@@ -100,27 +124,31 @@ impl SegmentStore {
     /// The positions of the whole crawl, once it is over. Every process knows the same ones; the first one writes them.
     pub fn write_final_positions(&self, positions: &[Position]) -> io::Result<()> {
         let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
-        self.create_new(&format!("{SETTLED}/{FINAL}.json"), &text)
+        self.create_new(&format!("{SETTLED}/{FINAL}.json"), &text).map(drop)
     }
 
     /// Whether the crawl is over and all positions are written.
-    pub fn is_final(&self) -> bool {
-        self.folder.join(SETTLED).join(format!("{FINAL}.json")).is_file()
+    pub fn is_final(&self) -> io::Result<bool> {
+        match self.get(&format!("{SETTLED}/{FINAL}.json")) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Hands every record that counts to `each`, segment by segment.
     pub fn read(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
-        for path in files(&self.folder.join(SETTLED), "json")? {
-            let positions: Vec<Position> = serde_json::from_slice(&fs::read(path)?).map_err(io::Error::other)?;
+        for name in self.list(SETTLED, ".json")? {
+            let positions: Vec<Position> = serde_json::from_slice(&self.get(&name)?).map_err(io::Error::other)?;
             for (bucket, epoch, owner, last) in positions {
                 let known = settled.entry((bucket, epoch, owner)).or_default();
                 *known = last.max(*known);
             }
         }
-        for path in files(&self.folder.join(RECORDS), "zst")? {
-            let bytes = fs::read(&path)?;
-            let damaged = || io::Error::other(format!("{} is damaged", path.display()));
+        for name in self.list(RECORDS, ".zst")? {
+            let bytes = self.get(&name)?;
+            let damaged = || io::Error::other(format!("{name} is damaged"));
             let index = index_of(&bytes).ok_or_else(damaged)?;
             for group in index.groups {
                 let key = (group.bucket, group.epoch, index.owner.clone());
@@ -141,45 +169,37 @@ impl SegmentStore {
 
     /// Creates a file with this content. One that exists must have the same.
     fn create_same(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.create_new(name, content)?;
-        if fs::read(self.folder.join(name))? == content {
+        if self.create_new(name, content)? || self.get(name)? == content {
             return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} exists with other content")))
     }
 
-    /// Creates a file with this content, all of it or nothing. One that exists is left as it is.
-    fn create_new(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let path = self.folder.join(name);
-        if path.exists() {
-            return Ok(());
+    /// Creates a file with this content, all of it or nothing. Says whether it is new; one that exists is left as it is.
+    fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        match &self.place {
+            ResultPlace::Folder(folder) => folder.create_new(name, content),
+            ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
         }
-        let mut partial = path.clone().into_os_string();
-        partial.push(format!(".{}.partial", std::process::id()));
-        let partial = PathBuf::from(partial);
-        let mut file = File::create(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        let linked = fs::hard_link(&partial, &path);
-        fs::remove_file(&partial)?;
-        match linked {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     }
-}
 
-fn files(folder: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|found| found == extension) {
-            found.push(path);
+    fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        match &self.place {
+            ResultPlace::Folder(folder) => folder.get(name),
+            ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
         }
     }
-    found.sort();
-    Ok(found)
+
+    /// The names below a folder that end like this, sorted.
+    fn list(&self, folder: &str, end: &str) -> io::Result<Vec<String>> {
+        let mut names = match &self.place {
+            ResultPlace::Folder(results) => results.list(folder)?,
+            ResultPlace::Unusable(why) => return Err(io::Error::other(why.clone())),
+        };
+        names.retain(|name| name.ends_with(end));
+        names.sort();
+        Ok(names)
+    }
 }
 
 fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
@@ -227,7 +247,7 @@ mod tests {
         store.write("two", "two-1", &[group(1, 2, 1, "c")]).expect("written again");
         assert!(store.write("two", "two-1", &[group(1, 2, 1, "another")]).is_err(), "records would be lost");
         store.write_positions("one-1", &[(1, 1, "one".into(), 1), (2, 1, "one".into(), 1)]).expect("written");
-        assert!(!store.is_final());
+        assert!(!store.is_final().expect("read"));
         store.write_final_positions(&[(1, 2, "two".into(), 1), (1, 1, "one".into(), 1)]).expect("written");
         let mut lines = Vec::new();
         store
@@ -237,11 +257,11 @@ mod tests {
             })
             .expect("read");
         assert_eq!(lines, ["a\n", "b\n", "c\n"]);
-        assert!(store.is_final() && SegmentStore::is_there(folder.path()));
+        assert!(store.is_final().expect("read") && SegmentStore::is_there(folder.path()));
         assert!(SegmentStore::create(folder.path(), "another crawl").is_err());
         // Any zstd tool reads a segment.
         let path = folder.path().join("records/one-1.jsonl.zst");
-        let text = zstd::decode_all(File::open(path).expect("there")).expect("zstd");
+        let text = zstd::decode_all(std::fs::File::open(path).expect("there")).expect("zstd");
         assert_eq!(text, b"a\nb\n");
     }
 }

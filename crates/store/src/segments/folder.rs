@@ -1,0 +1,65 @@
+//! [`ResultFolder`]: results in a folder that all processes can write to.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug)]
+pub struct ResultFolder {
+    path: PathBuf,
+}
+
+impl fmt::Display for ResultFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}
+
+impl ResultFolder {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// A file appears under its name when all of it is durable.
+    pub fn create_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        let path = self.path.join(name);
+        if path.exists() {
+            return Ok(false);
+        }
+        let folder = path.parent().unwrap_or(&self.path);
+        fs::create_dir_all(folder)?;
+        let mut partial = path.clone().into_os_string();
+        partial.push(format!(".{}.partial", std::process::id()));
+        let partial = PathBuf::from(partial);
+        let mut file = File::create(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        let linked = fs::hard_link(&partial, &path);
+        fs::remove_file(&partial)?;
+        let is_new = match linked {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
+        };
+        File::open(folder)?.sync_all()?;
+        Ok(is_new)
+    }
+
+    pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+        fs::read(self.path.join(name))
+    }
+
+    pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.path.join(folder)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry?.file_name().to_str().map(|name| format!("{folder}/{name}")));
+        }
+        Ok(names)
+    }
+}
