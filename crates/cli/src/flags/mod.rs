@@ -376,8 +376,7 @@ mod tests {
         let mut flags: Vec<&str> = crawl
             .get_arguments()
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
-            // A file of settings is shared between crawls; where one crawl is shared is said on the command line.
-            .filter(|long| !matches!(*long, "help" | "config" | "frontier" | "name" | "buckets" | "lease"))
+            .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
             .collect();
         // Several logins cannot be written as one flag.
         let in_files_only = |key: &&str| !matches!(*key, "roots" | "auth");

@@ -33,12 +33,13 @@ struct Scripts {
     grant: Script,
     granted: Script,
     accept: Script,
+    keep: Script,
 }
 
 impl Scripts {
     fn new() -> Self {
         let of_bucket = |source: &str| Script::new([RUNS_WHEN_FULL, include_str!("lua/prelude.lua"), source].concat());
-        let of_pool = |source: &str| Script::new(source.to_owned());
+        let of_pool = |source: &str| Script::new([RUNS_WHEN_FULL, source].concat());
         Self {
             acquire: of_bucket(include_str!("lua/acquire.lua")),
             renew: of_bucket(include_str!("lua/renew.lua")),
@@ -55,6 +56,7 @@ impl Scripts {
             grant: of_pool(include_str!("lua/grant.lua")),
             granted: of_pool(include_str!("lua/granted.lua")),
             accept: of_pool(include_str!("lua/accept.lua")),
+            keep: of_pool(include_str!("lua/keep.lua")),
         }
     }
 }
@@ -518,6 +520,14 @@ impl FleetClient {
         let command = plain(key, parts.iter().map(|part| part.to_vec()).collect());
         let mut answers = self.nodes.run(&[command], is_write);
         answers.pop().unwrap_or_else(|| Ok(Value::Nil))
+    }
+
+    /// Sets a field of a hash of the crawl, also where the store is full. It is not waited for to be replicated.
+    pub fn keep_field(&mut self, what: &str, field: &str, value: Vec<u8>) -> Result<(), Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let key = self.crawl_key(what);
+        let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), value]);
+        self.read(StoreCommand { key, kind: Kind::Script { script: &scripts.keep, keys, arguments } }).map(drop)
     }
 
     /// Removes everything of the crawl from the store.

@@ -122,7 +122,7 @@ impl Members {
             buckets,
         };
         let text = serde_json::to_vec(&info).unwrap_or_default();
-        client.plain(&key, &[b"HSET", key.as_bytes(), info.id.as_bytes(), &text], false)?;
+        client.keep_field("members", &info.id, text)?;
         let all = Self::all(client)?;
         let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + silent_ms > now_ms).collect();
         let place = live.iter().position(|member| member.id == info.id).unwrap_or(0);
