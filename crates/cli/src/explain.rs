@@ -1,7 +1,7 @@
 //! Why a URL was or was not fetched, from the log of a crawl directory.
 //!
-//! The log is read once for the URL itself and once for each page on the discovery path to it, each time only as far as
-//! needed. Memory use is constant.
+//! The index of the log says where the records are. The results of many machines have none: they are read from front to
+//! back, once for the URL itself and once for each page on the discovery path to it.
 
 use std::path::Path;
 
@@ -12,12 +12,16 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::schedule::trap::Cut;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
-use argiope_store::disk::{self, HistoryEvent};
+use argiope_store::disk::{self, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer};
+use argiope_store::segments::SegmentStore;
 use regex::Regex;
 use serde::Deserialize;
 
 use crate::flags::settings::of_record;
 use crate::records::{self, ReadError, StoredRecord};
+
+/// Pages that link to the URL and are named.
+const SHOWN_REFERRERS: usize = 10;
 
 /// Everything that is known about one URL.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub struct Explanation {
     /// The discovery path from a root to the URL, both included; empty if the URL was never seen.
     pub chain: Vec<DiscoveryStep>,
     pub fate: UrlState,
+    /// The pages that link to it.
+    pub referrers: Referrers,
     /// The process that is crawling now, if any: the explanation may change.
     pub crawled_by: Option<String>,
     /// If the URL was never seen: places where similar links were skipped as endless.
@@ -107,12 +113,13 @@ pub enum ExplainError {
 
 /// Explains one URL.
 pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError> {
+    let mut source = Source::open(directory)?;
     let candidates = match text.starts_with('/') {
-        true => at_path(&first_roots(directory)?, text),
+        true => at_path(&source.first_roots()?, text),
         false => candidates(text),
     };
     let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
-    let mut found = search(directory, candidates)?;
+    let mut found = source.search(candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(0).ok();
     let kind = found.step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
@@ -125,15 +132,27 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
         (None, None) => UrlState::NeverSeen,
     };
     let chain = match found.step {
-        Some(step) => chain(directory, step)?,
+        Some(step) => source.chain(step)?,
         None => Vec::new(),
     };
     let lane = HostExplanation { rest: note.rest, crawl_delay, ..found.lane };
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
+    let mut graph = LinkGraph::open(directory, GraphRound::Latest).map_err(ReadError::from)?;
+    let referrers = graph.referrers(&[found.url.as_str()], SHOWN_REFERRERS).map_err(ReadError::from)?.pop();
     let crawled_by = disk::crawled_by(directory);
     let mut cuts = found.cuts;
     cuts.retain(|cut| fate == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
-    Ok(Explanation { url: found.url, scope, robots, lane, chain, fate, crawled_by, cuts })
+    Ok(Explanation {
+        url: found.url,
+        scope,
+        robots,
+        lane,
+        chain,
+        fate,
+        referrers: referrers.unwrap_or_default(),
+        crawled_by,
+        cuts,
+    })
 }
 
 /// The URLs that the text may stand for: one, or https and http if it has no scheme, as with roots.
@@ -142,6 +161,103 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
         return Ok(vec![Url::parse(text)?]);
     }
     Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
+}
+
+/// Where explanations come from: a crawl directory with an index, or the results of many machines, which are read from
+/// front to back.
+enum Source<'a> {
+    Directory(UrlTracer),
+    Segments(&'a Path),
+}
+
+impl<'a> Source<'a> {
+    fn open(directory: &'a Path) -> Result<Self, ReadError> {
+        if SegmentStore::is_there(directory) {
+            return Ok(Self::Segments(directory));
+        }
+        Ok(Self::Directory(UrlTracer::open(directory)?))
+    }
+
+    /// The roots on the first root's host: one, or one with https and one with http.
+    fn first_roots(&self) -> Result<Vec<Url>, ReadError> {
+        match self {
+            Self::Directory(tracer) => {
+                let first = tracer.roots().first().map_or("", String::as_str);
+                Ok(first.split(" or ").filter_map(|url| Url::parse(url).ok()).collect())
+            }
+            Self::Segments(directory) => first_roots(directory),
+        }
+    }
+
+    fn search(&mut self, candidates: Vec<Url>) -> Result<Found, ReadError> {
+        match self {
+            Self::Directory(tracer) => search_index(tracer, candidates),
+            Self::Segments(directory) => search(directory, candidates),
+        }
+    }
+
+    /// The discovery path from a root. Every page was found before the pages that it links to.
+    fn chain(&mut self, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
+        let tracer = match self {
+            Self::Directory(tracer) => tracer,
+            Self::Segments(directory) => return chain(directory, last),
+        };
+        let mut chain = vec![last];
+        while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
+            // A redirect may lead back to its origin.
+            if chain.iter().any(|step| step.url == via) {
+                break;
+            }
+            let first = tracer.url(&via)?.links.into_iter().next();
+            // robots.txt leads to sitemaps and was not found as a link.
+            let (before, kind, depth) =
+                first.map_or((None, LinkKind::Other, 0), |link| (link.via, link.kind, link.depth));
+            chain.push(DiscoveryStep { url: via, via: before, kind, depth });
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+}
+
+/// Finds everything about a URL by the index of the log.
+fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<Found, ReadError> {
+    let (mut config, mut cuts) = (None, Vec::new());
+    for line in tracer.runs()? {
+        let run = StoredRecord::read(&line)?;
+        if !run.traps.is_empty() {
+            cuts = run.traps;
+        }
+        config = run.settings.or(config);
+    }
+    let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
+    let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
+    // If no scheme was given, the URL that the crawl has seen is meant.
+    let mut traces = Vec::new();
+    for url in &candidates {
+        let mut trace = tracer.url(url.as_str())?;
+        trace.links.retain(|link| link.kind != LinkKind::SitemapFile);
+        traces.push(trace);
+    }
+    let seen = traces.iter().position(|trace| !trace.links.is_empty()).unwrap_or(0);
+    let (url, trace) = (candidates.swap_remove(seen), traces.swap_remove(seen));
+    let tries = trace.links.last().map_or(0, |link| link.tries);
+    let step = trace.links.into_iter().next().map(|link| {
+        let TracedLink { via, depth, kind, .. } = link;
+        DiscoveryStep { url: url.as_str().to_owned(), via, kind, depth }
+    });
+    let (mut line, mut records): (Option<StoredRecord>, u64) = (None, 0);
+    for record in &trace.records {
+        let record = StoredRecord::read(record)?;
+        // Page records take precedence over robots.txt and sitemap records of the same URL.
+        if record.is_page() || line.as_ref().is_none_or(|line| !line.is_page()) {
+            line = Some(record);
+            records += 1;
+        }
+    }
+    let host = url.host().to_owned();
+    let HostTrace { known, settled, note } = tracer.host(&host)?;
+    let lane = HostExplanation { host, known, settled, ..HostExplanation::default() };
+    Ok(Found { url, step, tries, line, records, lane, note, config, cuts })
 }
 
 /// The roots on the first root's host: one, or one with https and one with http.

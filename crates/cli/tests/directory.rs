@@ -197,3 +197,74 @@ fn manners_are_kept_from_run_to_run() {
     );
     assert_eq!(records.last().expect("records")["queued"], 1);
 }
+
+/// Scope, depth and patterns may be changed: known links are judged again.
+#[test]
+fn a_crawl_is_widened_and_narrowed_by_the_same_command() {
+    let site = argiope_practice::Site::http("127.0.0.1:0").expect("a port").robots("");
+    let page = |links: &[&str]| argiope_practice::Response::links(links.iter().copied());
+    let site = site
+        .page("/", page(&["/a", "/b", "/nofollow"]))
+        .page("/a", page(&["/a/1", "/"]))
+        .page("/a/1", page(&["/a/2"]))
+        .page("/a/2", page(&["/b/1"]))
+        .page("/b", page(&["/b/1"]))
+        .page("/nofollow", argiope_practice::Response::html("<meta name=robots content=nofollow><a href=/never>n</a>"))
+        .fallback(argiope_practice::Response::html("<p>end"));
+    let root = site.url("/");
+    let web = argiope_practice::PracticeWeb::new().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress"]);
+    let fetched = || {
+        let mut paths: Vec<String> =
+            web.log().into_iter().map(|seen| seen.path).filter(|path| path != "/robots.txt").collect();
+        paths.sort_unstable();
+        paths
+    };
+    bench.succeed(&["--depth", "1"]);
+    assert_eq!(fetched(), ["/", "/a", "/b", "/nofollow"]);
+    // Wider: the links at the old limit are followed, and nothing is fetched twice.
+    let said = bench.succeed(&["--depth", "2", "--exclude", "b/1"]);
+    assert!(said.contains("--depth is changed: it was 1, and is 2"), "{said}");
+    assert!(said.contains("--exclude is changed: it was none, and is b/1"), "{said}");
+    assert!(said.contains("1 more are queued"), "{said}");
+    assert_eq!(fetched(), ["/", "/a", "/a/1", "/b", "/nofollow"]);
+    // The same command again has nothing to do, and says nothing about changes.
+    let said = bench.succeed(&["--depth", "2", "--exclude", "b/1"]);
+    assert!(said.contains("is finished") && !said.contains("is changed"), "{said}");
+    // The pattern goes, and with it what kept a link out.
+    bench.succeed(&["--depth", "2"]);
+    assert_eq!(fetched(), ["/", "/a", "/a/1", "/b", "/b/1", "/nofollow"]);
+    bench.succeed(&[]);
+    assert_eq!(fetched(), ["/", "/a", "/a/1", "/a/2", "/b", "/b/1", "/nofollow"]);
+    let records = bench.records().iter().filter(|record| record["type"] == "page").count();
+    assert_eq!(records, 7);
+}
+
+#[test]
+fn queued_links_that_no_longer_qualify_leave_the_queue() {
+    let links: Vec<String> =
+        (0..20).map(|number| format!("/{}/{number}", if number < 10 { "low" } else { "high" })).collect();
+    let site = argiope_practice::Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .page("/", argiope_practice::Response::links(links.iter().map(String::as_str)))
+        .fallback(argiope_practice::Response::html("<p>end"));
+    let root = site.url("/");
+    let web = argiope_practice::PracticeWeb::new().site(site).start().expect("a server");
+    let bench = Bench::new(std::slice::from_ref(&root), &["--no-progress"]);
+    bench.succeed(&["--max-pages", "1"]);
+    let said = bench.succeed(&["--exclude", "/high/"]);
+    assert!(said.contains("--exclude is changed"), "{said}");
+    let high = || web.log().iter().filter(|seen| seen.path.starts_with("/high")).count();
+    let pages = || bench.records().iter().filter(|record| record["type"] == "page").count();
+    assert_eq!((high(), pages()), (0, 11));
+    let explain = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"))
+        .args(["explain", "d.crawl", &format!("{root}high/15")])
+        .current_dir(bench.folder.path())
+        .output();
+    let explained = String::from_utf8(explain.expect("it runs").stdout).expect("UTF-8");
+    assert!(explained.contains("exclude"), "{explained}");
+    // Admitted again, they are queued again.
+    let said = bench.succeed(&[]);
+    assert!(said.contains("10 more are queued"), "{said}");
+    assert_eq!((high(), pages()), (10, 21));
+}

@@ -56,6 +56,7 @@ fn every_part_of_an_answer_is_there() {
         format!("            {base}/two: redirects to\n"),
         format!("            {base}/three: links (anchor) to\n"),
         format!("            {base}/missing: this URL\n"),
+        format!("linked from 1 page\n            {base}/three\n"),
     ] {
         assert!(missing.contains(&part), "{part:?} is missing:\n{missing}");
     }

@@ -2,8 +2,8 @@
 //! it.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
-//! (roots, scope, robots) are stored with the first commit, and a command with other values is refused; all other
-//! settings may change between runs.
+//! are stored with the first commit. A command with other roots, robots policy or the like is refused; with another scope,
+//! depth, include or exclude, known links are judged again; all other settings may change between runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::schedule::carryover::Progress;
 use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::Changes;
-use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash, SettingChange};
 
-use crate::atomic_file;
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
+use crate::{atomic_file, rejudge};
 
 /// An open crawl directory.
 pub struct Directory {
@@ -34,7 +34,34 @@ impl Directory {
     /// is truncated.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
         check_is_directory(path)?;
-        Self::of(path, disk::open(path, &settings(rules, config), room(rules))?)
+        let mut opened = disk::open(path, &settings(rules, config), room(rules))?;
+        let changes = std::mem::take(&mut opened.changes);
+        let mut directory = Self::of(path, opened)?;
+        if !changes.is_empty() {
+            directory.judge_again(rules, config, &changes)?;
+        }
+        Ok(directory)
+    }
+
+    /// Judges known links by other settings than those of the last run. The notes say what was changed.
+    fn judge_again(&mut self, rules: &Rules, config: &Config, changes: &[SettingChange]) -> Result<(), StoreError> {
+        let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
+        let mut progress = self.progress()?;
+        progress.scope_changed = true;
+        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        let said = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
+        for SettingChange { name, before, now } in changes {
+            self.notes.push(format!("--{name} is changed: it was {}, and is {}", said(before), said(now)));
+        }
+        self.notes.push(format!(
+            "known links are judged again: {queued} more are queued; queued ones that are out of scope now are not fetched"
+        ));
+        Ok(())
+    }
+
+    fn progress(&mut self) -> Result<Progress, StoreError> {
+        let note = self.frontier.note(None)?;
+        Ok(note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default())
     }
 
     /// The same, after removing the files of an earlier crawl; returns their names.
@@ -46,7 +73,7 @@ impl Directory {
     }
 
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
-        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock } = opened;
+        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, notes, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
         // Earlier formats did not list the report among the files of the crawl.
         if !upgraded && !frontier.makes(disk::REPORT) {
@@ -72,9 +99,9 @@ impl Directory {
     /// pages and bytes start from zero.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
         // What was excluded while the crawl was running stays so.
-        let before = self.frontier.note(None)?.and_then(|note| serde_json::from_slice::<Progress>(&note).ok());
-        let steering = before.unwrap_or_default().steering;
-        let progress = Progress { changes: Some(Changes::default()), steering, ..Progress::default() };
+        let Progress { steering, scope_changed, .. } = self.progress()?;
+        let changes = Some(Changes::default());
+        let progress = Progress { changes, steering, scope_changed, ..Progress::default() };
         let count = self.frontier.begin_round()?;
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         Ok(count)

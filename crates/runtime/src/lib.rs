@@ -12,6 +12,7 @@ pub mod keeper_thread;
 mod machine_memory;
 mod proxies;
 mod random;
+mod rejudge;
 pub mod run_lines;
 pub mod status;
 mod trust;

@@ -334,6 +334,10 @@ impl CommitQueue {
     pub fn durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
         frontier.acknowledge(batch)?;
+        if self.compaction.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(());
+        }
+        self.join_compaction()?;
         if let Some(compaction) = frontier.take_compaction() {
             let thread = thread::Builder::new().name("compaction".into()).spawn(move || compaction.run());
             self.compaction = Some(thread.map_err(Error::no_thread)?);
@@ -358,6 +362,10 @@ impl CommitQueue {
             WriterThread::Runs(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
             WriterThread::Waiting(_) | WriterThread::Over => {}
         }
+        self.join_compaction()
+    }
+
+    fn join_compaction(&mut self) -> Result<(), Error> {
         match self.compaction.take().map(JoinHandle::join) {
             Some(Ok(compacted)) => Ok(compacted?),
             Some(Err(panic)) => std::panic::resume_unwind(panic),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::explain::{DiscoveryStep, ExplainError, Explanation, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
 use argiope_core::LinkKind;
+use argiope_store::disk::Referrers;
 use clap::Args;
 
 use super::control_socket::{self, ControlRequest};
@@ -89,6 +90,11 @@ pub fn render(explanation: &Explanation) -> String {
     for (number, step) in explanation.chain.iter().enumerate() {
         line(if number == 0 { "found" } else { "" }, found(step, explanation.chain.get(number + 1)));
     }
+    let Referrers { count, first } = &explanation.referrers;
+    if *count > 0 {
+        line("linked from", wording::plural(*count, "page"));
+        first.iter().for_each(|page| line("", visible(page).into_owned()));
+    }
     if let Some(holder) = &explanation.crawled_by {
         line(
             "note",
@@ -105,9 +111,10 @@ fn state(state: &UrlState) -> String {
         }
         UrlState::Queued { tries: 0 } => "queued: found, not requested yet".into(),
         UrlState::Queued { tries } => format!("queued: requested {}, to be retried", times((*tries).into())),
-        UrlState::Settled(line, _) if line.is_skip() => {
-            "excluded while the crawl was running: found, not fetched".into()
-        }
+        UrlState::Settled(line, _) if line.is_skip() => match line.reason.as_deref() {
+            None | Some("exclude") => "excluded while the crawl was running: found, not fetched".into(),
+            Some(rule) => format!("found, not fetched: out of scope since the settings were changed (rule {rule})"),
+        },
         UrlState::Settled(line, records) => {
             let mut text = settled(line);
             if *records > 1 {

@@ -31,6 +31,9 @@ pub struct Progress {
     /// What was changed while the crawl was running.
     #[serde(skip_serializing_if = "Steering::is_empty")]
     pub steering: Steering,
+    /// Scope, depth or patterns were changed: queued links are judged again when they are taken.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub scope_changed: bool,
 }
 
 /// Changes that a person made to a running crawl and that hold for its later runs.

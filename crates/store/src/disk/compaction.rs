@@ -1,4 +1,4 @@
-//! [`Compaction`]: removes what is older than the last two rounds from the log.
+//! [`Compaction`]: removes what is older than the last two rounds from the log, and indexes what is complete.
 //!
 //! A round begins with a file of its own, in which every known URL is queued again. So the files before the round before
 //! last hold nothing that is needed but the names of the lanes, and links of pages that did not change since. Compaction
@@ -11,6 +11,7 @@
 use super::fault::failed;
 use super::files::{File, Files};
 use super::graph::{GraphRound, LinkGraph};
+use super::index;
 use super::log::{self, FOLDER, FRAME, HEADER, LogReader};
 use super::record::Record;
 use argiope_core::StoreError;
@@ -24,38 +25,41 @@ const FULL_FRAME: usize = 1 << 20;
 pub struct Compaction {
     pub(super) files: Arc<dyn Files>,
     pub(super) crawl: u64,
-    /// Where the first file begins that is kept.
-    pub(super) keep_from: u64,
+    /// Where the first file begins that is kept, if there is something to remove.
+    pub(super) keep_from: Option<u64>,
 }
 
 impl Compaction {
-    /// Compacts the log. Does nothing if that was done before.
+    /// Compacts the log, and makes the indexes of files that have none. Does nothing if that was done before.
     pub fn run(self) -> Result<(), StoreError> {
-        let written = self.write();
-        if written.is_err() {
-            // A full disk needs the space. The error says what matters.
-            let _ = self.files.remove(log::BASE);
+        if let Some(keep_from) = self.keep_from {
+            let written = self.write(keep_from);
+            if written.is_err() {
+                // A full disk needs the space. The error says what matters.
+                let _ = self.files.remove(log::BASE);
+            }
+            written?;
         }
-        written
+        index::write_missing(&self.files, self.crawl)
     }
 
-    fn write(&self) -> Result<(), StoreError> {
+    fn write(&self, keep_from: u64) -> Result<(), StoreError> {
         let (log, _) = LogReader::open(Arc::clone(&self.files), self.crawl)?;
-        let Some(number) = log.needs_compaction(self.keep_from) else { return Ok(()) };
+        let Some(number) = log.needs_compaction(keep_from) else { return Ok(()) };
         let mut base = BaseFile::create(&self.files, self.crawl, number)?;
-        log.walk_until(log.first(), self.keep_from, |_, record| match record {
+        log.walk_until(log.first(), keep_from, |_, record| match record {
             Record::Lane { .. } => base.add(&record).map(drop),
             _ => Ok(()),
         })?;
         let mut previous = None;
         let mut graph = LinkGraph::open_in(Arc::clone(&self.files), GraphRound::Previous)?;
-        graph.encode_again(self.keep_from, |chunk| {
+        graph.encode_again(keep_from, |chunk| {
             previous = Some(base.add(&Record::Edges { previous, chunk })?);
             Ok(())
         })?;
         let end = base.finish()?;
         let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
-        if end > self.keep_from {
+        if end > keep_from {
             // It would be longer than what it replaces.
             return self.files.remove(log::BASE).map_err(|error| failed(log::BASE, "remove", error));
         }

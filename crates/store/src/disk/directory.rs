@@ -10,7 +10,7 @@ use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter, VERSION};
 use super::os_files::OsFiles;
 use super::record::Record;
-use super::{log, run, snapshot, spill};
+use super::{index, log, run, snapshot, spill};
 use crate::unpredictable;
 use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,17 @@ pub const SOCKET_FOLDER: &str = "control.new";
 /// The settings that decide which pages are crawled: roots, scope, robots. A directory belongs to one such choice. Each
 /// name has a list of values, as text.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
+
+/// The settings that may be changed: known links are judged again.
+const MAY_CHANGE: [&str; 4] = ["scope", "include", "exclude", "depth"];
+
+/// A setting that a command gives another value than the directory has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingChange {
+    pub name: String,
+    pub before: Vec<String>,
+    pub now: Vec<String>,
+}
 
 /// The contents of `crawl.json`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -124,13 +135,19 @@ impl CrawlFile {
         write().map_err(|error| failed(files, NAME, "write", &error))
     }
 
-    /// Refuses settings that would crawl other pages, and shows the difference.
-    fn compare(&self, files: &dyn Files, settings: &CrawlSettings) -> Result<(), StoreError> {
-        if self.settings == *settings {
-            return Ok(());
+    /// Tells which settings are changed. A change that makes it another crawl is refused, and all differences are shown.
+    fn compare(&self, files: &dyn Files, settings: &CrawlSettings) -> Result<Vec<SettingChange>, StoreError> {
+        let values = |settings: &CrawlSettings, name: &str| settings.get(name).cloned().unwrap_or_default();
+        let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
+        let differs = |name: &&&String| self.settings.get(**name) != settings.get(**name);
+        if names.iter().filter(differs).all(|name| MAY_CHANGE.contains(&name.as_str())) {
+            let changed = names.iter().filter(differs).map(|name| {
+                let (before, now) = (values(&self.settings, name), values(settings, name));
+                SettingChange { name: (*name).clone(), before, now }
+            });
+            return Ok(changed.collect());
         }
         let mut message = format!("{} belongs to another crawl:", files.describe(""));
-        let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
         let none = Vec::new();
         for name in names {
             let there = self.settings.get(name).unwrap_or(&none);
@@ -172,6 +189,8 @@ pub struct OpenedDirectory {
     pub resumed: bool,
     /// Whether it had an older format.
     pub upgraded: bool,
+    /// The settings that differ from those of the last run.
+    pub changes: Vec<SettingChange>,
     /// Messages for the user about damage that was found and repaired.
     pub notes: Vec<String>,
     /// Held as long as the directory is in use.
@@ -235,7 +254,7 @@ pub fn open_within(
     }
     match CrawlFile::find(&*files, NAME)? {
         Some(mut found) => {
-            found.compare(&*files, settings)?;
+            let changes = found.compare(&*files, settings)?;
             let upgraded = found.format < VERSION;
             if upgraded {
                 // Before anything is written that an older program cannot read.
@@ -243,12 +262,24 @@ pub fn open_within(
                 found.write(&*files)?;
             }
             let recovered = DiskFrontier::open(files, found.crawl, found.key, room)?;
-            let (frontier, writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
-            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, notes, lock: None })
+            let (frontier, mut writer, notes) = (recovered.frontier, recovered.writer, recovered.notes);
+            if !changes.is_empty() {
+                found.settings.clone_from(settings);
+                writer.write_settings(found);
+            }
+            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, changes, notes, lock: None })
         }
         None => {
             let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), room)?;
-            Ok(OpenedDirectory { frontier, writer, resumed: false, upgraded: false, notes: Vec::new(), lock: None })
+            Ok(OpenedDirectory {
+                frontier,
+                writer,
+                resumed: false,
+                upgraded: false,
+                changes: Vec::new(),
+                notes: Vec::new(),
+                lock: None,
+            })
         }
     }
 }
@@ -266,7 +297,9 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             FOLDER => foreign_in(files, FOLDER, |name| {
                 log::BASE.ends_with(name) || log::file_number(name).is_some_and(|number| log::is_begun(files, number))
             })?,
-            ARCHIVE | run::FOLDER => foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?,
+            ARCHIVE | run::FOLDER | index::FOLDER => {
+                foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?
+            }
             ASIDE => (!is_begun(files, ASIDE)).then(|| ASIDE.to_owned()),
             other => (!is_empty(files, other)).then(|| other.to_owned()),
         };
@@ -355,6 +388,7 @@ fn remove_in(files: &Arc<dyn Files>, outside: Option<&str>) -> Result<Vec<String
     others.extend(snapshots.map(str::to_owned));
     others.extend(is_begun(&**files, ASIDE).then(|| ASIDE.to_owned()));
     others.extend([spill::NAME, log::BASE].map(str::to_owned));
+    others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
     in_log.retain(|number| log::is_log(&**files, *number) || log::is_begun(&**files, *number));

@@ -70,6 +70,8 @@ pub struct DiskFrontier {
     weighed: u64,
     /// Everything up to this position is on disk.
     durable: u64,
+    /// A file of the log was completed, and has no index yet.
+    file_complete: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -156,6 +158,7 @@ impl DiskFrontier {
             snapshots: Snapshots::new(0, 0),
             weighed: end,
             durable: end,
+            file_complete: false,
         }
     }
 
@@ -195,6 +198,7 @@ impl DiskFrontier {
         if !is_current {
             frontier.journal.begin_file();
         }
+        frontier.file_complete = frontier.journal.has_many_files();
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
@@ -375,16 +379,21 @@ impl DiskFrontier {
             known::remove(&*self.files, &retired)?;
         }
         self.durable = self.durable.max(batch.end());
+        self.file_complete |= batch.begins_file.is_some();
         self.journal.acknowledge(batch.end())
     }
 
-    /// The compaction that is due, if one is: after the commit that begins a round is durable.
+    /// The compaction that is due, if one is: after the commit that begins a round is durable, or when a file of the log
+    /// is complete.
     pub fn take_compaction(&mut self) -> Option<Compaction> {
-        let (_, keep_from) = self.rounds.take_if(|(start, _)| self.durable > *start)?;
-        if !self.journal.needs_compaction(keep_from) {
+        let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
+        let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));
+        if !std::mem::take(&mut self.file_complete) && keep_from.is_none() {
             return None;
         }
-        self.journal.forget_before(keep_from);
+        if let Some(keep_from) = keep_from {
+            self.journal.forget_before(keep_from);
+        }
         Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
     }
 

@@ -10,8 +10,8 @@
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
-use super::frontier::ROUND_NOTE;
 use super::graph_codec::{GraphDecoder, GraphEdge, GraphEncoder, KeyMap, NewEdge, PageEdges};
+use super::index::{IndexKey, LogIndex};
 use super::log::{FOLDER, LogReader};
 use super::os_files::OsFiles;
 use super::record::Record;
@@ -41,6 +41,7 @@ pub struct LinkGraph {
     key: u64,
     /// `None` for the results of many machines.
     log: Option<LogReader>,
+    #[cfg_attr(not(feature = "fleet"), allow(dead_code))]
     directory: PathBuf,
     /// Where the chunks are, in order.
     chunks: Vec<u64>,
@@ -88,15 +89,9 @@ impl LinkGraph {
     pub fn open_in(files: Arc<dyn Files>, round: GraphRound) -> Result<Self, StoreError> {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
-        let (mut chunks, mut last_round) = (Vec::new(), None);
-        log.walk(log.first(), |position, record| {
-            match record {
-                Record::Edges { .. } => chunks.push(position),
-                Record::LaneState { lane: ROUND_NOTE, .. } => last_round = Some(position),
-                _ => {}
-            }
-            Ok(())
-        })?;
+        let index = LogIndex::open(&*files, &log, true)?;
+        let mut chunks = index.values(&*files, IndexKey::Chunk)?;
+        let last_round = index.values(&*files, IndexKey::Round)?.pop();
         if let (GraphRound::Previous, Some(start)) = (round, last_round) {
             chunks.retain(|position| *position < start);
         }

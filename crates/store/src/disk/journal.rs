@@ -125,6 +125,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Whether there is a file that is complete.
+    pub fn has_many_files(&self) -> bool {
+        self.disk.numbers().count() > 1
+    }
+
     /// Whether a compaction can remove what is before a position.
     pub fn needs_compaction(&self, keep_from: u64) -> bool {
         self.disk.needs_compaction(keep_from).is_some()

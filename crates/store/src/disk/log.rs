@@ -168,6 +168,8 @@ pub struct LogWriter {
     snapshot: SnapshotFile,
     /// A crawl without a commit yet: its log's first file is not synced, and `crawl.json` not written.
     uncommitted: Option<CrawlFile>,
+    /// `crawl.json` with other settings, to be written after the next commit: links that they admit are in it.
+    settings: Option<CrawlFile>,
     /// After a failed write the state of the disk is unknown: nothing more is written.
     broken: Option<StoreError>,
 }
@@ -191,8 +193,14 @@ impl LogWriter {
             base: 0,
             snapshot: SnapshotFile::default(),
             uncommitted: Some(crawl),
+            settings: None,
             broken: None,
         })
+    }
+
+    /// Changes the settings of the crawl with the next commit.
+    pub(super) fn write_settings(&mut self, crawl: CrawlFile) {
+        self.settings = Some(crawl);
     }
 
     /// Makes the start of a new log durable, and only then writes `crawl.json`.
@@ -230,6 +238,9 @@ impl LogWriter {
             let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
             self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
             self.file.sync().map_err(|e| error("sync", e))?;
+            if let Some(mut crawl) = self.settings.take() {
+                crawl.write(&*self.files)?;
+            }
         }
         batch.snapshot.as_ref().map_or(Ok(()), |portion| self.snapshot.write(&*self.files, portion))
     }
@@ -607,9 +618,40 @@ impl LogReader {
             name,
             snapshot,
             uncommitted: None,
+            settings: None,
             broken: None,
             files,
         })
+    }
+
+    /// The crawl's number.
+    pub fn crawl(&self) -> u64 {
+        self.crawl
+    }
+
+    /// The numbers of the files, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.sections.iter().map(|section| section.number)
+    }
+
+    /// The header of a file, and its length.
+    pub fn file_start(&self, number: u32) -> Option<([u8; HEADER], u64)> {
+        let section = self.sections.iter().find(|section| section.number == number)?;
+        let mut header = [0; HEADER];
+        section.file.read_at(&mut header, 0).ok()?;
+        Some((header, section.file.length().ok()?))
+    }
+
+    /// Iterates over the frames of one file.
+    pub fn walk_file(
+        &self,
+        number: u32,
+        each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(place) = self.sections.iter().position(|section| section.number == number) else { return Ok(()) };
+        let from = self.sections.get(place).map_or(0, |section| section.base + HEADER as u64);
+        let until = self.sections.get(place + 1).map_or(u64::MAX, |section| section.base);
+        self.walk_until(from, until, each).map(drop)
     }
 
     /// Whether the last file has the format of what is written.

@@ -36,6 +36,7 @@ mod frontier;
 mod graph;
 mod graph_codec;
 mod history;
+mod index;
 mod journal;
 mod known;
 mod lock;
@@ -50,11 +51,12 @@ mod run;
 mod snapshot;
 mod snapshot_writer;
 mod spill;
+mod trace;
 
 pub use compaction::Compaction;
 pub use directory::{
-    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, cut_back, is_inside, open,
-    open_in, open_within, remove, start_over, start_over_in,
+    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, SettingChange, crawled_by, cut_back,
+    is_inside, open, open_in, open_within, remove, start_over, start_over_in,
 };
 pub use fault::failed;
 pub use files::{File, Files};
@@ -66,3 +68,4 @@ pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};
 pub use os_files::{OsFiles, folder_size};
 pub use output_hash::OutputHash;
+pub use trace::{HostTrace, TracedLink, UrlTrace, UrlTracer};

@@ -10,6 +10,9 @@ use argiope_core::schedule::frontier::seen_key;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::collections::HashMap;
 
+/// How the record of a link starts that left the queue without having been fetched.
+const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
+
 /// A settled link, and where its last outcome is.
 struct Settled {
     lane: LaneId,
@@ -77,6 +80,59 @@ impl DiskFrontier {
             self.append_again(*lane, LinkRef::from(&link))?;
         }
         Ok(failed.len() as u64)
+    }
+
+    /// Queues links again that were taken out of the queue unfetched and now qualify; returns how many there are.
+    pub fn requeue_skipped(&mut self, mut qualifies: impl FnMut(&Link) -> bool) -> Result<u64, StoreError> {
+        let mut skipped = Vec::new();
+        self.journal.walk(|_, record| {
+            if let Record::Fate { lane, link, line, .. } = record
+                && line.starts_with(SKIP)
+            {
+                skipped.push((link, lane));
+            }
+            Ok(())
+        })?;
+        skipped.sort_unstable();
+        let mut found: HashMap<u64, (LaneId, Link)> = HashMap::new();
+        for (position, lane) in skipped {
+            let link = self.read_link(lane, position)?;
+            found.insert(seen_key(link.url.as_ref(), link.kind, self.key()), (lane, link));
+        }
+        if found.is_empty() {
+            return Ok(0);
+        }
+        // Some were queued again since.
+        let (mut positions, mut is_out, mut text) = (HashMap::new(), HashMap::new(), String::new());
+        self.journal.walk(|position, record| {
+            match record {
+                Record::Link(link) => {
+                    text.clear();
+                    text.push_str(if link.https { "https://" } else { "http://" });
+                    text.push_str(self.lane_name(link.lane).unwrap_or(""));
+                    text.push_str(link.rest);
+                    let key = UrlRef::from_normal(&text).map(|url| seen_key(url, link.kind, self.key()));
+                    if let Some(key) = key.filter(|key| found.contains_key(key)) {
+                        positions.insert(position, key);
+                        is_out.insert(key, false);
+                    }
+                }
+                Record::Fate { link, line, .. } => {
+                    if let Some(key) = positions.get(&link) {
+                        is_out.insert(*key, line.starts_with(SKIP));
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        found.retain(|key, (_, link)| is_out.get(key) == Some(&true) && qualifies(link));
+        let mut links: Vec<(LaneId, Link)> = found.into_values().collect();
+        links.sort_unstable_by(|(_, one), (_, other)| one.url.as_str().cmp(other.url.as_str()));
+        for (lane, link) in &links {
+            self.append_again(*lane, LinkRef::from(&Link { tries: 0, ..link.clone() }))?;
+        }
+        Ok(links.len() as u64)
     }
 
     /// Finds the earlier outcomes again after a restart during a round.

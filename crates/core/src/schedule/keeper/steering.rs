@@ -8,7 +8,7 @@ use crate::control::{Control, ControlVerdict};
 use crate::outcome::Outcome;
 use crate::output::record;
 use crate::page::link::{Link, LinkKind};
-use crate::page::scope::{self, ScopeRule};
+use crate::page::scope::{self, ScopeRule, ScopeVerdict};
 use crate::schedule::carryover::Steering;
 use crate::schedule::frontier::{Fate, Frontier, LaneId, StoreError};
 use crate::schedule::keeper::End;
@@ -88,6 +88,11 @@ impl<F: Frontier> Keeper<F> {
         if self.is_excluded(link.url.as_str()) {
             return Some(ScopeRule::Exclude.as_str());
         }
+        if self.progress.scope_changed
+            && let ScopeVerdict::Reject(rule) = self.rules.scope.judge(link.url.as_ref(), link.depth, link.kind)
+        {
+            return Some(rule.as_str());
+        }
         let is_spent = link.kind == LinkKind::SitemapFile && self.traps.is_sitemap_spent(link.url.host());
         is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
     }
@@ -117,13 +122,14 @@ impl<F: Frontier> Keeper<F> {
         self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
     }
 
-    /// Leases links of a lane that are not excluded. Those that are leave the queue without having been fetched.
+    /// Leases links of a lane that are not excluded, and still in scope where that was changed. Others leave the queue
+    /// without having been fetched.
     pub(super) fn take_included(&mut self, lane: LaneId, room: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, room)?;
         let mut dismissed = 0;
         loop {
             let is_plain = |link: &Link| link.kind != LinkKind::SitemapFile;
-            if self.excludes.is_none() && links.iter().all(is_plain) {
+            if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_plain) {
                 return Ok(links);
             }
             let taken = links.len();

@@ -1,0 +1,115 @@
+//! Judging known links again, when scope, depth or patterns of an existing crawl are changed.
+//!
+//! Links that the old settings rejected and the new ones admit are queued; the link graph has them all. Links that were
+//! taken out of the queue come back where they are admitted now. Queued links that are not admitted any more leave the
+//! queue when their turn comes (see the keeper). Pages that were fetched stay.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use argiope_core::page::scope::ScopeVerdict;
+use argiope_core::rules::{Config, Rules};
+use argiope_core::schedule::frontier::{Frontier as _, LinkRef, StoreError};
+use argiope_core::{LinkKind, Url, UrlRef};
+use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
+use serde::Deserialize;
+
+/// What a record says about the links of its page.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct NofollowRecord {
+    url: String,
+    nofollow: bool,
+}
+
+/// Queues the links that are admitted now; returns how many there are.
+pub fn rejudge(
+    directory: &Path,
+    frontier: &mut DiskFrontier,
+    rules: &Rules,
+    config: &Config,
+    changes: &[SettingChange],
+) -> Result<u64, StoreError> {
+    let is_admitted =
+        |rules: &Rules, url: UrlRef<'_>, depth, kind| rules.scope.judge(url, depth, kind) == ScopeVerdict::Follow;
+    let mut queued = frontier.requeue_skipped(|link| is_admitted(rules, link.url.as_ref(), link.depth, link.kind))?;
+    let Ok(old) = earlier(config, changes).compile(0) else { return Ok(queued) };
+    let depths = depths(directory, rules)?;
+    LinkGraph::open(directory, GraphRound::Latest)?.pages(|page| {
+        let Ok(source) = Url::parse(page.source) else { return Ok(()) };
+        let depth = if page.is_sitemap { Some(0) } else { depths.get(&fingerprint(&source, rules)).copied() };
+        let Some(depth) = depth else { return Ok(()) };
+        for edge in page.edges() {
+            let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
+            if !is_followed || (edge.nofollow && !rules.follow_nofollow) {
+                continue;
+            }
+            let Some(target) = UrlRef::from_normal(edge.target) else { continue };
+            let is_redirect = edge.kind == LinkKind::Redirect;
+            let stripped = if is_redirect { None } else { rules.strip_params.strip(target) };
+            let url = stripped.as_ref().map_or(target, Url::as_ref);
+            let depth = if is_redirect { depth } else { depth.saturating_add(1) };
+            if is_admitted(&old, url, depth, edge.kind) || !is_admitted(rules, url, depth, edge.kind) {
+                continue;
+            }
+            let (via, kind) = (Some(&source), edge.kind);
+            let link = LinkRef { url, via, depth, redirects: rules.max_redirects, tries: 0, kind };
+            queued += u64::from(frontier.offer(link)?.is_some());
+        }
+        Ok::<(), StoreError>(())
+    })?;
+    Ok(queued)
+}
+
+/// The settings as they were.
+fn earlier(config: &Config, changes: &[SettingChange]) -> Config {
+    let mut config = config.clone();
+    for SettingChange { name, before, .. } in changes {
+        match name.as_str() {
+            "scope" => {
+                let breadth = before.first().cloned().unwrap_or_default();
+                config.scope = serde_json::from_value(breadth.into()).unwrap_or(config.scope);
+                (config.strict, config.lenient) = (false, false);
+            }
+            "include" => config.include.clone_from(before),
+            "exclude" => config.exclude.clone_from(before),
+            "depth" => config.depth = before.first().and_then(|depth| depth.parse().ok()),
+            _ => {}
+        }
+    }
+    config
+}
+
+/// The depth of each page whose links may be followed, by fingerprint.
+fn depths(directory: &Path, rules: &Rules) -> Result<HashMap<u64, u32>, StoreError> {
+    let mut depths = HashMap::new();
+    disk::history(directory, |event| {
+        match event {
+            HistoryEvent::Link { url, depth, kind, .. } if kind != LinkKind::SitemapFile => {
+                if let Some(url) = UrlRef::from_normal(url) {
+                    depths.entry(url.fingerprint(rules.fingerprint_key)).or_insert(depth);
+                }
+            }
+            // The page asks that its links are not followed.
+            HistoryEvent::Fate { line, .. } if !rules.follow_nofollow && mentions_nofollow(line) => {
+                let record: NofollowRecord = serde_json::from_slice(line).unwrap_or_default();
+                if let Some(url) = UrlRef::from_normal(&record.url).filter(|_| record.nofollow) {
+                    depths.remove(&url.fingerprint(rules.fingerprint_key));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(depths)
+}
+
+fn mentions_nofollow(line: &[u8]) -> bool {
+    const WORD: &[u8] = b"\"nofollow\":true";
+    line.windows(WORD.len()).any(|window| window == WORD)
+}
+
+fn fingerprint(url: &Url, rules: &Rules) -> u64 {
+    url.fingerprint(rules.fingerprint_key)
+}

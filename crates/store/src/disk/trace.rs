@@ -1,0 +1,144 @@
+//! [`UrlTracer`]: everything that the log has about one URL and its host, found by the index.
+
+use super::files::Files;
+use super::index::{self, IndexKey, LogIndex};
+use super::log::LogReader;
+use super::os_files::OsFiles;
+use super::record::Record;
+use crate::memory::behind_host;
+use argiope_core::{LinkKind, StoreError, UrlRef};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Finds what the log has about a URL. Needs no lock; what is committed later is not found.
+pub struct UrlTracer {
+    files: Arc<dyn Files>,
+    log: LogReader,
+    index: LogIndex,
+    roots: Vec<String>,
+}
+
+/// How a URL was found, or queued again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedLink {
+    pub via: Option<String>,
+    pub depth: u32,
+    pub tries: u8,
+    pub kind: LinkKind,
+}
+
+/// What the log has about a URL, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UrlTrace {
+    pub links: Vec<TracedLink>,
+    pub records: Vec<Vec<u8>>,
+}
+
+/// What the log has about a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostTrace {
+    /// Known URLs, and how many of them are finished.
+    pub known: u64,
+    pub settled: u64,
+    /// What was stored for it last.
+    pub note: Option<Vec<u8>>,
+}
+
+impl UrlTracer {
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_in(Arc::new(OsFiles::new(directory)))
+    }
+
+    /// The same for any kind of files.
+    pub fn open_in(files: Arc<dyn Files>) -> Result<Self, StoreError> {
+        let (crawl, log) = index::open_log(&files)?;
+        let index = LogIndex::open(&*files, &log, false)?;
+        let roots = crawl.settings.get("roots").cloned().unwrap_or_default();
+        Ok(Self { files, log, index, roots })
+    }
+
+    /// The roots. One that was given without a scheme is `https://h/ or http://h/`.
+    pub fn roots(&self) -> &[String] {
+        &self.roots
+    }
+
+    /// The first and last records of all runs.
+    pub fn runs(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.lines(IndexKey::Run)
+    }
+
+    /// What there is about a URL, which is in normal form.
+    pub fn url(&mut self, url: &str) -> Result<UrlTrace, StoreError> {
+        let mut trace = UrlTrace::default();
+        let Some(parsed) = UrlRef::from_normal(url) else { return Ok(trace) };
+        let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
+        if let Some(lane) = self.lane(parsed.host())? {
+            let (https, rest) = (parsed.is_https(), behind_host(parsed));
+            for position in self.index.values(&*self.files, IndexKey::Link(lane, https, rest))? {
+                let found = self.log.read(position, |record| match record {
+                    Record::Link(link) if (link.lane.0, link.https, link.rest) == (lane, https, rest) => Some((
+                        TracedLink { via: None, depth: link.depth, tries: link.tries, kind: link.kind },
+                        link.via,
+                    )),
+                    _ => None,
+                })?;
+                let Some((mut link, via)) = found else { continue };
+                if let Some(via) = via {
+                    link.via = self.log.read(via, |record| match record {
+                        Record::Page { url } => Some(url.to_owned()),
+                        _ => None,
+                    })?;
+                }
+                trace.links.push(link);
+                for fate in self.index.values(&*self.files, IndexKey::Fate(position))? {
+                    let line = self.log.read(fate, |record| match record {
+                        Record::Fate { link, line, .. } if link == position => Some(line.to_vec()),
+                        _ => None,
+                    })?;
+                    records.extend(line.map(|line| (fate, line)));
+                }
+            }
+        }
+        for position in self.index.values(&*self.files, IndexKey::Line(url))? {
+            let line = self.log.read(position, |record| match record {
+                Record::Line { line } => Some(line.to_vec()),
+                _ => None,
+            })?;
+            records.extend(line.map(|line| (position, line)));
+        }
+        records.sort_unstable_by_key(|(position, _)| *position);
+        trace.records = records.into_iter().map(|(_, line)| line).collect();
+        Ok(trace)
+    }
+
+    /// What there is about a host.
+    pub fn host(&mut self, host: &str) -> Result<HostTrace, StoreError> {
+        let Some(lane) = self.lane(host)? else { return Ok(HostTrace::default()) };
+        let (known, settled) = self.index.counts(&*self.files, lane)?;
+        let last = self.index.values(&*self.files, IndexKey::Note(lane))?.pop();
+        let note = match last {
+            Some(position) => self.log.read(position, |record| match record {
+                Record::LaneState { lane: found, state } if found.0 == lane => Some(state.to_vec()),
+                _ => None,
+            })?,
+            None => None,
+        };
+        Ok(HostTrace { known, settled, note })
+    }
+
+    fn lane(&mut self, host: &str) -> Result<Option<u32>, StoreError> {
+        let lanes = self.index.values(&*self.files, IndexKey::Host(host))?;
+        Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
+    }
+
+    fn lines(&mut self, key: IndexKey<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut lines = Vec::new();
+        for position in self.index.values(&*self.files, key)? {
+            lines.extend(self.log.read(position, |record| match record {
+                Record::Line { line } => Some(line.to_vec()),
+                _ => None,
+            })?);
+        }
+        Ok(lines)
+    }
+}
