@@ -175,7 +175,7 @@ impl CrawlBuilder {
         self.set(|config| config.delay = Span(delay))
     }
 
-    /// How fast a host is asked.
+    /// How fast requests are sent to a host.
     #[must_use]
     pub fn pace(self, pace: Pace) -> Self {
         self.set(|config| config.pace = pace)

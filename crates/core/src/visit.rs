@@ -16,7 +16,7 @@ use crate::schedule::job::{Job, LaneId, Purpose};
 use crate::schedule::trap::Likeness;
 use crate::time::Time;
 
-/// The result of one job: what was asked, what the exchange was like, what the page contains, and what the keeper
+/// The result of one job: the link, the facts of the exchange, the findings of the page, and what the keeper
 /// needs to schedule further work.
 ///
 /// A link that is never requested (excluded by robots.txt, refused, of an unreachable host) ends as a visit too.

@@ -1,4 +1,4 @@
-//! The record of a page that was answered with 304: what the last full answer said stays.
+//! The record of a page with status 304: the facts of the last full response stay.
 
 use serde_json::{Map, Value};
 

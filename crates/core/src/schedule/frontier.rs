@@ -108,7 +108,7 @@ pub struct Counts {
 pub enum FrontierNews {
     /// A lane was given work.
     Work(LaneId),
-    /// The same, and another process may have asked its host a moment ago.
+    /// The same, and another process may have sent a request to its host a moment ago.
     TakenOver(LaneId),
     /// Another process is to have this lane: no new requests, and everything that is not under way goes back.
     Leaving(LaneId),
@@ -185,7 +185,7 @@ pub trait Frontier {
         Ok(())
     }
 
-    /// What changed without a call, since the last time this was asked. Only a frontier that others write to has any.
+    /// The changes by other processes since the last call. Only a shared frontier has any.
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
         Ok(Vec::new())
     }

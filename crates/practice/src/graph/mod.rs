@@ -47,15 +47,15 @@ pub struct GraphPlan {
     pub seeds: u32,
     /// Least and greatest latency of a page, in microseconds.
     pub latency_us: (u64, u64),
-    /// Shares of pages that answer 404, 500, or with a redirect.
+    /// Shares of pages with status 404, 500, or a redirect.
     pub missing: u32,
     pub broken: u32,
     pub redirects: u32,
-    /// Share of hosts that take connections and never answer (the first is never one of them).
+    /// Share of hosts that accept connections and never respond (never the first host).
     pub dead: u32,
     /// Number of bytes at the end of a page that are sent one at a time, and the microseconds between them; 0 for none.
     pub drip: (u32, u64),
-    /// Close the connection after every answer.
+    /// Close the connection after every response.
     pub close: bool,
 }
 
@@ -101,7 +101,7 @@ pub enum PageKind {
     Error(u16),
     /// A 302 to a page of the same host.
     Redirect(PageId),
-    /// No answer at all.
+    /// No response.
     Dead,
 }
 

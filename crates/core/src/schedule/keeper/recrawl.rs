@@ -65,7 +65,7 @@ impl Earlier {
         }
     }
 
-    /// Gives a visit that was answered with 304 the facts of the last full answer. Returns that answer's record.
+    /// Gives a visit with status 304 the facts of the last full response. Returns the record of that response.
     fn complete(self, visit: &mut Visit) -> Vec<u8> {
         let (facts, findings) = (&mut visit.facts, &mut visit.findings);
         facts.etag = facts.etag.take().or(self.etag);

@@ -18,7 +18,7 @@ use super::width::{Sample, WidthControl, WidthReason};
 use crate::rules::{Pace, Rules};
 use crate::time::Time;
 
-/// Hosts that answer within this time count as equally fast when lanes are ranked.
+/// Hosts that respond within this time count as equally fast when lanes are ranked.
 const JITTER: Duration = Duration::from_millis(50);
 /// The longest back-off without Retry-After.
 const LONGEST_REST: Duration = Duration::from_secs(60);

@@ -97,7 +97,7 @@ fn a_host_whose_answers_wait_for_us_has_fewer_with_us_at_a_time() {
     answers(&mut pace, 96, 1, 0);
     assert_eq!(pace.width(), 6);
     let spacing = pace.spacing();
-    // A few answers that lay long are no reason; eight are, for one connection less.
+    // A few responses that waited long change nothing; eight of them remove one connection.
     answers(&mut pace, 7, 1, 2);
     assert_eq!(pace.width(), 6);
     answers(&mut pace, 9, 1, 2);

@@ -302,7 +302,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
     }
     assert_eq!((asked, ended, bench.held()), (40, 20, 0));
     assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "with patience");
-    // One answer that is none of these, and it begins anew.
+    // After another response the count starts over.
     let mut pace = LanePace::new(&bench.rules);
     for moment in 0..100 {
         let flight = Flight { started: at(2 * moment), in_flight: 1 };
@@ -437,7 +437,7 @@ fn where_the_machine_is_the_bottleneck_hosts_that_answer_at_once_leave_room_for_
     let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
     stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
     let (mut under_way, mut most, mut now) = ([0_usize; 2], [0; 2], 0);
-    // Pages wait for ten milliseconds before and after they are fetched, whoever sends them: lane 0 does it at once, and
+    // Pages of both lanes wait here for ten milliseconds before and after the fetch: lane 0 responds at once, and
     // lane 1 takes a tenth of a second.
     let mut jobs: VecDeque<(u64, u64, Job)> = VecDeque::new();
     for round in 0..200 {
