@@ -74,9 +74,12 @@ fn every_form_tells_the_same_crawl() {
     let graph_text = std::fs::read_to_string(&graph).expect("GraphML");
     assert_eq!(graph_text, export("graphml"));
     assert_eq!(graph_text.matches("<edge ").count(), links.lines().count() - 1);
-    let node = format!("<node id=\"{base}/shared?a=1&amp;b=2\">");
-    let node = format!("{node}<data key=\"depth\">1</data><data key=\"status\">200</data>");
-    assert_eq!(graph_text.matches(&format!("{node}<data key=\"title\">Shared</data></node>")).count(), 1);
+    // A redirect at depth 1 and a page at depth 1 lead to it: which one comes first decides about its depth.
+    let node = |depth: u8| {
+        let facts = format!("<data key=\"depth\">{depth}</data><data key=\"status\">200</data>");
+        format!("<node id=\"{base}/shared?a=1&amp;b=2\">{facts}<data key=\"title\">Shared</data></node>")
+    };
+    assert_eq!(graph_text.matches(&node(1)).count() + graph_text.matches(&node(2)).count(), 1, "{graph_text}");
     assert_eq!(graph_text.matches(&format!("<node id=\"{base}/shared?a=1&amp;b=2\"")).count(), 1);
     assert_eq!(graph_text.matches(&format!("<node id=\"{base}/no\"/>")).count(), 1, "not fetched: {graph_text}");
 
