@@ -73,6 +73,12 @@ pub enum NoServer {}
 #[cfg(not(feature = "dashboard"))]
 use NoServer as Server;
 
+// The real server ends when it is dropped, so this type has a destructor too.
+#[cfg(not(feature = "dashboard"))]
+impl Drop for NoServer {
+    fn drop(&mut self) {}
+}
+
 #[cfg(not(feature = "dashboard"))]
 impl NoServer {
     fn address(&self) -> SocketAddr {
