@@ -121,6 +121,8 @@ impl KeeperHandle {
     {
         let (inbox, messages) = channel();
         let mut running = KeeperLoop::new(setup, &inbox)?;
+        // A directory that is full already gets no more pages.
+        running.check_disk(running.clock.now());
         // The thread asks again how long there is nothing to do.
         let _ = running.hand_out(running.clock.now())?;
         let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.keep(&messages));

@@ -189,6 +189,7 @@ fn the_openapi_document_describes_what_is_served() {
     let mut status = crawl.status().expect("it runs");
     status.rate = Some(1.0);
     status.max_pages = Some(1);
+    status.max_memory = Some(1);
     status.max_time = Some(std::time::Duration::from_secs(1));
     status.waiting = Some(argiope_core::status::HostWait {
         host: "h".into(),

@@ -329,7 +329,7 @@ impl Conn {
             Phase::Done => Step::Done,
             _ if !pending.is_empty() => Step::Write(pending),
             Phase::Idle if !self.is_handshaking() => Step::Done,
-            Phase::Head | Phase::Body(_) if self.is_held() => Step::Pause,
+            Phase::Body(_) if self.is_held() => Step::Pause,
             Phase::Idle | Phase::Head | Phase::Body(_) => Step::Read,
         }
     }
