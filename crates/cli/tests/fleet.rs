@@ -188,7 +188,7 @@ fn four_processes_crawl_what_one_does() {
     assert_eq!(most.1, 1, "{} was asked for twice", most.0);
     check_ownership(&practice, 0);
     let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
-    assert!(status.0 && status.1.contains("test: finished"), "{}", status.1);
+    assert!(status.0 && status.1.contains("test: finished") && status.1.ends_with('\n'), "{}", status.1);
     // The results are one crawl directory, and need no store.
     let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
     assert!(removed.0, "{}", removed.1);

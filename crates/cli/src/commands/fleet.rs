@@ -610,7 +610,7 @@ fn status(args: &FleetStatusArgs) -> Result<ExitCode, Refusal> {
         text += &format!("process {id}: {buckets} buckets, {leased} URLs leased, version {version}\n");
     }
     // Ignored: if standard output is closed, the text has no reader.
-    let _ = write!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(&text));
+    let _ = writeln!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(text.trim_end()));
     Ok(ExitCode::SUCCESS)
 }
 
