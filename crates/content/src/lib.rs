@@ -1,11 +1,13 @@
 //! What a page says: CSS selectors, structured data, main text and Markdown.
 //!
 //! Everything here is pure: text in, data out, in linear or bounded time for any input. [`Document`] is the parsed page,
-//! [`Selector`] finds elements, [`Extraction`] takes named fields out of pages by rules, [`Article`] is the main content.
+//! [`Selector`] finds elements, [`Extraction`] takes named fields out of pages by rules, [`Article`] is the main content,
+//! [`rewrite_page`] replaces the URLs of a page.
 
 mod document;
 mod extract;
 mod main_text;
+mod rewrite;
 mod select;
 mod structured;
 
@@ -13,5 +15,6 @@ pub use argiope_core::page::reader::FieldCount;
 pub use document::{Document, Element, ParseLimits};
 pub use extract::{Extracted, Extraction, RuleError, Tally};
 pub use main_text::Article;
+pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
 pub use select::{Matches, SelectError, Selector, Steps};
 pub use structured::DataPath;

@@ -13,7 +13,7 @@ use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 
 fn caps() -> ExamineLimits {
-    ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope") }
+    ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope"), assets: true }
 }
 
 fn examine_as(content_type: Option<&str>, body: &[u8]) -> Findings {

@@ -267,6 +267,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         ("depth", config.depth.iter().map(u32::to_string).collect()),
         ("sitemaps", vec![sitemaps.to_owned()]),
         ("assets", said(rules.assets)),
+        ("assets-scope", rules.assets.then(|| config.assets_scope.to_string()).into_iter().collect()),
         ("strip-param", config.strip_param.clone()),
         ("follow-nofollow", said(rules.follow_nofollow)),
         ("robots", vec![robots.to_owned()]),

@@ -153,7 +153,13 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
     let address = address();
     let agent: Arc<str> = Arc::from("argiope");
     Box::new(move || {
-        let caps = ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::clone(&agent) };
+        let caps = ExamineLimits {
+            max_links: 10_000,
+            max_url: 4096,
+            max_attrs: 256,
+            agent: Arc::clone(&agent),
+            assets: false,
+        };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64

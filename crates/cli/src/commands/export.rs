@@ -27,6 +27,8 @@ const BUFFER: usize = 64 << 10;
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
   argiope export ./example.com.crawl --format markdown -o pages/
       one Markdown file a page; needs a crawl with --warc
+  argiope export ./example.com.crawl --format site -o copy/
+      a folder that opens in a browser offline; needs a crawl with --warc --assets
   argiope export ./example.com.crawl --format links -o graph.graphml
       the graph as GraphML; any other name gets CSV")]
 pub struct ExportArgs {
@@ -35,7 +37,7 @@ pub struct ExportArgs {
     pub directory: PathBuf,
     #[arg(long, value_name = "FORMAT")]
     pub format: ExportFormat,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; a folder with a slash at its end for text, markdown and site
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Take a field out of every archived page, as crawl does; for jsonl, csv and parquet (repeatable)
@@ -66,6 +68,10 @@ pub enum ExportFormat {
     Text,
     /// The main text of pages as Markdown; as text
     Markdown,
+    /// A folder that opens in a browser offline (-o DIR/); needs a crawl with --warc --assets
+    Site,
+    /// Archives, index and pages in one file, for replay (WACZ); needs a crawl with --warc
+    Wacz,
 }
 
 /// Writes the export to the requested place.
@@ -77,6 +83,10 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     }
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let done = match &args.output {
+        Some(path) if args.format == ExportFormat::Site && path != Path::new("-") => to_site(args, path),
+        _ if args.format == ExportFormat::Site => {
+            return Err(UsageError("--format site writes a folder: add -o DIR/".to_owned()));
+        }
         Some(path) if text_form(args.format).is_some() && is_folder(path) => to_folder(args, path),
         Some(path) if path != Path::new("-") => to_file(args, rules, path),
         _ if args.format == ExportFormat::Parquet && io::stdout().is_terminal() => {
@@ -140,6 +150,21 @@ fn to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)
     Ok(())
 }
 
+/// A folder that opens in a browser.
+fn to_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
+    let name = folder.display().to_string();
+    let count = export::site(&args.directory, folder).map_err(|fault| (fault, name.clone()))?;
+    let mut told = format!("{}: {}", visible(&name), wording::plural(count.files, "file"));
+    if count.missing > 0 {
+        let are = if count.missing == 1 { "is" } else { "are" };
+        let missing = wording::plural(count.missing, "resource");
+        told.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
+    }
+    // Where standard error is closed the message has no reader.
+    let _ = writeln!(io::stderr(), "{told}");
+    Ok(())
+}
+
 fn write(
     args: &ExportArgs,
     rules: Option<&Extraction>,
@@ -162,5 +187,7 @@ fn write(
         ExportFormat::Cdxj => export::cdxj(directory, out),
         ExportFormat::Text => export::text_lines(directory, TextForm::Text, out),
         ExportFormat::Markdown => export::text_lines(directory, TextForm::Markdown, out),
+        ExportFormat::Wacz => export::wacz(directory, out),
+        ExportFormat::Site => Err(ReadError::Refused("a site is a folder, not a file".to_owned())),
     }
 }

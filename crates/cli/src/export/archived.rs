@@ -146,6 +146,15 @@ impl ArchivedPages {
     }
 }
 
+/// Reads a compressed record; its first bytes tell how it is compressed.
+pub(super) fn decompressed<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
+    const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+    if member.starts_with(ZSTD) {
+        return Ok(Box::new(zstd::stream::read::Decoder::with_buffer(member)?.single_frame()));
+    }
+    Ok(Box::new(MultiGzDecoder::new(member)))
+}
+
 struct Block {
     is_revisit: bool,
     response: Vec<u8>,
@@ -156,7 +165,7 @@ fn read_block(file: &File, place: &WarcLocation) -> io::Result<Block> {
     let mut member = vec![0; length];
     file.read_exact_at(&mut member, place.offset)?;
     let mut record = Vec::new();
-    MultiGzDecoder::new(member.as_slice()).take(LARGEST).read_to_end(&mut record)?;
+    decompressed(&member)?.take(LARGEST).read_to_end(&mut record)?;
     let broken = || io::Error::other(format!("no record at byte {}", place.offset));
     let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
     let head = String::from_utf8_lossy(record.get(..end).unwrap_or_default()).into_owned();

@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use argiope_core::output::escape::write_json;
 use argiope_core::output::record::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
-use flate2::bufread::GzDecoder;
 use serde::Serialize;
 
+use super::archived::decompressed;
 use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
@@ -105,8 +105,8 @@ fn read_opening(file: &File, place: &WarcLocation) -> io::Result<Opening> {
     let mut member = vec![0; usize::try_from(place.length.min(OPENING)).unwrap_or(0)];
     file.read_exact_at(&mut member, place.offset)?;
     let mut text = Vec::new();
-    // A long record's gzip member is cut here; the part before the cut is sufficient.
-    let read = GzDecoder::new(member.as_slice()).take(OPENING).read_to_end(&mut text);
+    // A long record is cut here; the part before the cut is sufficient.
+    let read = decompressed(&member)?.take(OPENING).read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text);
     match text.split_once("\r\n\r\n") {
         Some((fields, rest)) if fields.starts_with("WARC/1.") => {

@@ -12,10 +12,13 @@ mod file_names;
 mod links;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod site;
 mod sitemap;
 pub mod sorted;
 mod surt;
 mod texts;
+mod wacz;
+mod zip;
 
 use std::io::Write;
 use std::path::Path;
@@ -31,8 +34,10 @@ pub use csv::csv;
 pub use links::{graphml, links};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
+pub use site::site;
 pub use sitemap::sitemap;
 pub use texts::{TextForm, text_files, text_lines};
+pub use wacz::wacz;
 
 /// All records, as they were written: runs, pages, robots.txt and sitemaps.
 pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {

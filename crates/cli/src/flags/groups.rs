@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use argiope_core::rules::{
-    BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
-    TrapPolicy, With,
+    AssetsScope, BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, Pace, Rate, Resolve, RobotsPolicy,
+    Size, Span, TrapPolicy, WarcCompression, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -159,6 +159,9 @@ pub struct ScopeFlags {
     /// Also fetch images, scripts, styles and media of pages
     #[arg(long)]
     assets: bool,
+    /// Hosts that these are fetched from: host, domain (of the roots) or any [default: any]
+    #[arg(long, value_name = "SCOPE", value_parser = one_of::<AssetsScope>(AssetsScope::WORDS))]
+    assets_scope: Option<AssetsScope>,
     /// Remove this parameter from the query of every URL (repeatable)
     ///
     /// @sessions and @tracking stand for lists of well-known parameters; @order sorts the remaining ones.
@@ -190,7 +193,7 @@ impl ScopeFlags {
             (config.sitemap, config.no_sitemap) = (false, false);
         }
         lay!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_disk max_time);
-        lay!(self, config, sitemap no_sitemap assets strip_param follow_nofollow);
+        lay!(self, config, sitemap no_sitemap assets assets_scope strip_param follow_nofollow);
         lay!(self, config, traps trap_budget max_pages_per_host);
     }
 }
@@ -368,6 +371,9 @@ pub struct OutputFlags {
     /// Archive every response as received, in DIR/archive/*.warc.gz
     #[arg(long)]
     warc: bool,
+    /// Compression of the archive: gzip, or zstd (*.warc.zst), which fewer programs read [default: gzip]
+    #[arg(long, value_name = "FORMAT", value_parser = one_of::<WarcCompression>(WarcCompression::WORDS))]
+    warc_compression: Option<WarcCompression>,
     /// Memory limit [default: a quarter of the machine's memory]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<Size>,
@@ -378,7 +384,7 @@ pub struct OutputFlags {
 
 impl OutputFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        lay!(self, config, jsonl with warc max_memory drain_time);
+        lay!(self, config, jsonl with warc warc_compression max_memory drain_time);
     }
 }
 

@@ -323,6 +323,7 @@ impl Receiver for Page {
                     max_url: self.rules.max_url,
                     max_attrs: MAX_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
+                    assets: self.rules.assets,
                 };
                 let kind = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
@@ -598,6 +599,7 @@ fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: 
         truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),
         digest: visit.findings.digest,
         key: rules.fingerprint_key,
+        compression: rules.archive_compression,
     };
     warc::WarcExchange::encode(&source, rules.budget.hold())
 }

@@ -51,9 +51,11 @@ pub fn links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules)
     visit.message.found =
         FollowList::with_room(depth, rules.max_redirects, links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.judging();
+    // A page that is embedded as a resource is not followed further: what it embeds could lead anywhere.
+    let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
     let mut bytes = 0;
     for link in links.iter() {
-        let is_wanted = link.kind.is_page() || (rules.assets && link.kind == LinkKind::Asset);
+        let is_wanted = link.kind.is_page() || (rules.assets && !is_embedded && link.kind == LinkKind::Asset);
         if !is_wanted {
             continue;
         }
@@ -125,7 +127,9 @@ pub fn redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
         visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
         return;
     }
-    match rules.scope.judge(target.as_ref(), visit.link.depth, LinkKind::Redirect) {
+    // A resource may be moved to another host.
+    let judged_as = if visit.link.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
+    match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
         ScopeVerdict::Follow => {
             visit.message.found =
                 FollowList::with_room(visit.link.depth, visit.link.redirects - 1, 1, target.as_str().len());

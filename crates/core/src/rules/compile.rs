@@ -124,6 +124,7 @@ impl Config {
             link_filter: None,
             bodies: Default::default(),
             archive: self.warc,
+            archive_compression: self.warc_compression,
             archive_size: crate::output::warc::FILE_SIZE,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
@@ -163,7 +164,11 @@ impl Config {
     fn compile_scope(&self, roots: &[Root], breadth: Breadth) -> Result<Scope, ConfigError> {
         let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
         Scope::new(&urls, breadth, &self.include, &self.exclude, self.depth, self.max_url)
-            .map(|scope| scope.with_assets(self.assets).avoiding_traps(self.traps == TrapPolicy::Avoid))
+            .map(|scope| {
+                scope
+                    .with_assets(self.assets.then_some(self.assets_scope))
+                    .avoiding_traps(self.traps == TrapPolicy::Avoid)
+            })
             .map_err(|bad| Self::error("include or exclude", bad.pattern, bad.reason))
     }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span, TrapPolicy,
-    With,
+    AssetsScope, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
+    TrapPolicy, WarcCompression, With,
 };
 
 /// All settings of a crawl. Build it in code, or read it from a file:
@@ -58,6 +58,7 @@ pub struct Config {
     pub sitemap: bool,
     pub no_sitemap: bool,
     pub assets: bool,
+    pub assets_scope: AssetsScope,
     pub strip_param: Vec<String>,
     pub follow_nofollow: bool,
     pub traps: TrapPolicy,
@@ -132,6 +133,7 @@ pub struct Config {
     pub jsonl: Option<PathBuf>,
     pub with: Vec<With>,
     pub warc: bool,
+    pub warc_compression: WarcCompression,
 
     // Extract
     /// Fields to take out of pages: `NAME=SELECTOR`.
@@ -184,6 +186,7 @@ impl Default for Config {
             sitemap: false,
             no_sitemap: false,
             assets: false,
+            assets_scope: AssetsScope::default(),
             strip_param: Vec::new(),
             follow_nofollow: false,
             traps: TrapPolicy::Avoid,
@@ -227,6 +230,7 @@ impl Default for Config {
             jsonl: None,
             with: Vec::new(),
             warc: false,
+            warc_compression: WarcCompression::default(),
             extract: Vec::new(),
             extract_file: None,
             text: false,

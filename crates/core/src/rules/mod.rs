@@ -27,8 +27,8 @@ use crate::page::url::{Origin, StripParams, Url};
 pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
-    BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size,
-    Span, TrapPolicy, With,
+    AssetsScope, BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve,
+    RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The configuration, compiled once.
@@ -124,6 +124,8 @@ pub struct Rules {
     pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,
+    /// How archives are compressed.
+    pub archive_compression: WarcCompression,
     /// Size limit of one archive file.
     pub archive_size: u64,
     pub max_memory: Option<u64>,

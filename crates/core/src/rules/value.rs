@@ -518,6 +518,29 @@ words! {
 }
 
 words! {
+    /// How the records of an archive are compressed.
+    #[derive(Default)]
+    WarcCompression {
+        /// Gzip, which every reader of archives knows.
+        #[default]
+        Gzip = "gzip",
+        /// Zstandard: smaller and faster; fewer programs read it.
+        Zstd = "zstd",
+    }
+
+    /// Which hosts resources of pages are fetched from.
+    #[derive(Default)]
+    AssetsScope {
+        /// Those of the roots.
+        Host = "host",
+        /// All hosts of the registrable domains of the roots.
+        Domain = "domain",
+        #[default]
+        Any = "any",
+    }
+}
+
+words! {
     /// How far from the roots links are followed.
     #[derive(Default)]
     Breadth {

@@ -102,7 +102,7 @@ impl TokenSink for Theirs {
         }
         let result = match content_of(&name) {
             TextMode::Script => TokenSinkResult::RawData(ScriptData),
-            TextMode::RawText => TokenSinkResult::RawData(Rawtext),
+            TextMode::RawText | TextMode::CapturedRawText => TokenSinkResult::RawData(Rawtext),
             TextMode::RcData => TokenSinkResult::RawData(Rcdata),
             TextMode::PlainText => TokenSinkResult::Plaintext,
             TextMode::Markup | TextMode::Captured => TokenSinkResult::Continue,

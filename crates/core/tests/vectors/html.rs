@@ -148,7 +148,13 @@ pub fn encoding() -> Tally {
             let expected = encoding.trim().to_ascii_lowercase();
             // Without a declaration the vectors expect windows-1252, which is also what detection finds for this text.
             let body = [data.as_bytes(), b" Das Caf\xE9 ist sch\xF6n und gro\xDF"].concat();
-            let caps = ExamineLimits { max_links: 10, max_url: 100, max_attrs: 100, agent: Arc::from("argiope") };
+            let caps = ExamineLimits {
+                max_links: 10,
+                max_url: 100,
+                max_attrs: 100,
+                agent: Arc::from("argiope"),
+                assets: false,
+            };
             let page = Url::parse("http://h.de/").expect("an address");
             let mut examiner = Examiner::new(&page, Some(b"text/html"), caps);
             examiner.feed(&body);

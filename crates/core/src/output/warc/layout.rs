@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use crate::budget::Held;
 use crate::output::record::WarcLocation;
-use crate::rules::{RobotsPolicy, Rules};
+use crate::rules::{RobotsPolicy, Rules, WarcCompression};
 
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 use super::{Payload, WarcExchange};
@@ -33,6 +33,8 @@ pub struct ArchiveChunk {
 pub struct ArchiveLayout {
     /// The current file; zero if there is none yet.
     number: u32,
+    /// How its records are compressed: a file has one kind.
+    compression: WarcCompression,
     /// Its length.
     offset: u64,
     file_size: u64,
@@ -53,24 +55,32 @@ impl ArchiveLayout {
             env!("CARGO_PKG_VERSION"),
             rules.user_agent,
         );
-        Self { number: 0, offset: 0, file_size: rules.archive_size, about, payloads: Payloads::default() }
+        Self {
+            number: 0,
+            compression: rules.archive_compression,
+            offset: 0,
+            file_size: rules.archive_size,
+            about,
+            payloads: Payloads::default(),
+        }
     }
 
     /// Continues after an earlier run: `outputs` are the files of the crawl with their lengths.
     pub fn resume<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
         let numbered = outputs.into_iter().filter_map(|(name, length)| Some((file_number(name)?, length)));
-        if let Some((number, offset)) = numbered.max_by_key(|(number, _)| *number) {
-            (self.number, self.offset) = (number, offset);
+        if let Some(((number, compression), offset)) = numbered.max_by_key(|((number, _), _)| *number) {
+            (self.number, self.compression, self.offset) = (number, compression, offset);
         }
     }
 
     /// Assigns the next location in the archive to this exchange.
     pub fn place(&mut self, exchange: WarcExchange) -> (WarcLocation, ArchiveChunk) {
-        if self.number == 0 || self.offset >= self.file_size {
+        if self.number == 0 || self.offset >= self.file_size || self.compression != exchange.compression {
             self.number += 1;
             self.offset = 0;
+            self.compression = exchange.compression;
         }
-        let file = file_name(self.number);
+        let file = file_name(self.number, self.compression);
         let mut bytes = Vec::new();
         if self.offset == 0 {
             bytes = self.warcinfo(&exchange, &file);
@@ -96,7 +106,7 @@ impl ArchiveLayout {
         let id = WarcId::new(first.key, &["warcinfo", file, &first.date]);
         let mut info = WarcRecord::new(WarcType::Warcinfo, id, &first.date);
         info.field("WARC-Filename", file.rsplit('/').next().unwrap_or(file));
-        info.compress("application/warc-fields", &[self.about.as_bytes()])
+        info.compress("application/warc-fields", &[self.about.as_bytes()], first.compression)
     }
 }
 
@@ -111,16 +121,26 @@ fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
     record.field("WARC-Refers-To-Date", &original.date);
     // Required by the profile: the block is a response without its payload.
     record.field("WARC-Truncated", "length");
-    record.compress("application/http; msgtype=response", &[&exchange.head])
+    record.compress("application/http; msgtype=response", &[&exchange.head], exchange.compression)
 }
 
-fn file_name(number: u32) -> String {
-    format!("archive/{number:05}.warc.gz")
+fn file_name(number: u32, compression: WarcCompression) -> String {
+    format!("archive/{number:05}{}", suffix(compression))
 }
 
-fn file_number(name: &str) -> Option<u32> {
-    let number = name.strip_prefix("archive/")?.strip_suffix(".warc.gz")?.parse().ok()?;
-    (file_name(number) == name).then_some(number)
+fn suffix(compression: WarcCompression) -> &'static str {
+    match compression {
+        WarcCompression::Gzip => ".warc.gz",
+        WarcCompression::Zstd => ".warc.zst",
+    }
+}
+
+fn file_number(name: &str) -> Option<(u32, WarcCompression)> {
+    let own = name.strip_prefix("archive/")?;
+    WarcCompression::ALL.iter().find_map(|&compression| {
+        let number = own.strip_suffix(suffix(compression))?.parse().ok()?;
+        (file_name(number, compression) == name).then_some((number, compression))
+    })
 }
 
 /// A response that revisit records refer to.

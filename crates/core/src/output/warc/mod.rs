@@ -4,8 +4,8 @@
 //!
 //! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
 //! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
-//! archive already, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member of its
-//! own, so that it can be read alone. The reasons are in `docs/decisions/0004-warc.md`.
+//! archive already, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member or a
+//! zstd frame of its own, so that it can be read alone. The reasons are in `docs/decisions/0004-warc.md`.
 //!
 //! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
 //! [`ArchiveLayout`] belongs to the keeper and decides what depends on the order of completion: file, offset, and
@@ -14,6 +14,7 @@
 //!
 //! Invariant: the concatenated chunks of a file are the file; its first record is a `warcinfo`.
 
+mod compress;
 mod layout;
 mod record;
 
@@ -22,6 +23,7 @@ use std::net::IpAddr;
 use crate::budget::Held;
 use crate::outcome::{ErrorKind, Truncated};
 use crate::page::url::UrlRef;
+use crate::rules::WarcCompression;
 
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
@@ -44,6 +46,7 @@ pub struct WarcSource<'a> {
     pub digest: Option<[u8; 32]>,
     /// A number of this crawl: record ids of different crawls must differ.
     pub key: u64,
+    pub compression: WarcCompression,
 }
 
 /// One encoded exchange.
@@ -61,6 +64,7 @@ pub struct WarcExchange {
     ip: Option<IpAddr>,
     id: WarcId,
     key: u64,
+    compression: WarcCompression,
     /// The compressed bytes, charged to the budget.
     held: Held,
 }
@@ -89,12 +93,13 @@ impl WarcExchange {
         if let Some(reason) = source.truncated {
             response.field("WARC-Truncated", reason);
         }
-        let response = response.compress("application/http; msgtype=response", &[source.head, source.payload]);
+        let block = [source.head, source.payload];
+        let response = response.compress("application/http; msgtype=response", &block, source.compression);
         let mut request =
             WarcRecord::new(WarcType::Request, WarcId::new(source.key, &["request", url, &source.date]), &source.date);
         request.target(url, source.ip);
         request.field("WARC-Concurrent-To", &id.to_string());
-        let request = request.compress("application/http; msgtype=request", &[source.request]);
+        let request = request.compress("application/http; msgtype=request", &[source.request], source.compression);
         held.grow(request.len() + response.len());
         Self {
             request,
@@ -110,6 +115,7 @@ impl WarcExchange {
             ip: source.ip,
             id,
             key: source.key,
+            compression: source.compression,
             held,
         }
     }

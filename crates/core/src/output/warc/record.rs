@@ -1,16 +1,12 @@
-//! One WARC record as bytes: version, named fields, block; hashed, and compressed as a gzip member.
+//! One WARC record as bytes: version, named fields, block; hashed and compressed.
 
 use std::fmt;
-use std::io::Write as _;
 use std::net::IpAddr;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use sha1::{Digest as _, Sha1};
 
-/// Compression level. Most bodies are compressed already; for the others the result is within two percent of the
-/// default level, and level 1 is forty percent larger.
-const LEVEL: u32 = 3;
+use super::compress::compressed;
+use crate::rules::WarcCompression;
 
 /// The type of a WARC record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,21 +52,18 @@ impl WarcRecord {
         }
     }
 
-    /// The whole record as one gzip member; the block is given in pieces.
-    pub fn compress(mut self, content_type: &str, block: &[&[u8]]) -> Vec<u8> {
+    /// The whole record, compressed; the block is given in pieces.
+    pub fn compress(mut self, content_type: &str, block: &[&[u8]], compression: WarcCompression) -> Vec<u8> {
         let length: usize = block.iter().map(|piece| piece.len()).sum();
         self.field("WARC-Block-Digest", &Sha1Sum::of(block).to_string());
         self.field("Content-Type", content_type);
         self.field("Content-Length", &length.to_string());
         self.header.push_str("\r\n");
-        let mut member = GzEncoder::new(Vec::with_capacity(512 + length / 3), Compression::new(LEVEL));
-        // Writing to memory cannot fail.
-        let _ = member.write_all(self.header.as_bytes());
-        for piece in block {
-            let _ = member.write_all(piece);
-        }
-        let _ = member.write_all(b"\r\n\r\n");
-        member.finish().unwrap_or_default()
+        let mut pieces = Vec::with_capacity(block.len() + 2);
+        pieces.push(self.header.as_bytes());
+        pieces.extend_from_slice(block);
+        pieces.push(b"\r\n\r\n");
+        compressed(&pieces, compression)
     }
 }
 

@@ -3,7 +3,7 @@ use std::io::Read as _;
 use super::*;
 use crate::budget::Budget;
 use crate::page::url::Url;
-use crate::rules::{Config, Rules};
+use crate::rules::{Config, Rules, WarcCompression};
 
 /// A record as a reader sees it.
 #[derive(Debug)]
@@ -73,8 +73,32 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
         truncated,
         digest: Some([payload.len() as u8; 32]),
         key: rules.fingerprint_key,
+        compression: rules.archive_compression,
     };
     WarcExchange::encode(&source, rules.budget.hold())
+}
+
+#[test]
+fn a_file_has_one_kind_of_compression() {
+    let rules = |compression| {
+        let mut rules = rules(1 << 20);
+        rules.archive_compression = compression;
+        rules
+    };
+    let (gzip, zstd) = (rules(WarcCompression::Gzip), rules(WarcCompression::Zstd));
+    let mut layout = ArchiveLayout::new(&zstd);
+    let (place, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None));
+    assert_eq!((&*place.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
+    assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
+    // The next run compresses otherwise: it begins a file.
+    let mut layout = ArchiveLayout::new(&gzip);
+    layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64), ("other", 5)]);
+    assert_eq!(layout.place(exchange(&gzip, "/b", b"more", None)).0.file, "archive/00002.warc.gz");
+    let mut layout = ArchiveLayout::new(&zstd);
+    layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64)]);
+    let (place, _) = layout.place(exchange(&zstd, "/b", b"more", None));
+    assert_eq!(place.file, "archive/00001.warc.zst");
+    assert!(place.offset > chunk.bytes.len() as u64, "after the request");
 }
 
 #[test]

@@ -86,7 +86,8 @@ fn in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> TextMode {
     {
         collector.add(xlink, LinkKind::Anchor);
     }
-    TextMode::Markup
+    let is_style = key == names::STYLE && !tag.self_closing && collector.caps.assets;
+    if is_style { collector.begin_style() } else { TextMode::Markup }
 }
 
 /// True if a text is an absolute http or https URL.

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::ExamineLimits;
 use super::charset;
+use super::css::{CssReader, CssUrl, unescape_css};
 use super::directives::Directives;
 use super::entities::{self, TextContext};
 use super::facts::{RawFacts, alt_text};
@@ -51,6 +52,8 @@ pub struct Collector {
     capturing: Option<CapturedText>,
     captured: Vec<u8>,
     words_before_title: WordCount,
+    /// Reads the `style` element that is open.
+    style: Option<CssReader>,
 }
 
 impl Collector {
@@ -74,6 +77,7 @@ impl Collector {
             capturing: None,
             captured: Vec::new(),
             words_before_title: WordCount::default(),
+            style: None,
         }
     }
 
@@ -94,6 +98,67 @@ impl Collector {
     pub fn add_assets<const N: usize>(&mut self, sources: [Option<&[u8]>; N]) {
         for source in sources.into_iter().flatten().filter(|source| !source.trim_ascii().is_empty()) {
             self.add(source, LinkKind::Asset);
+        }
+    }
+
+    /// Adds a URL of a style sheet.
+    pub fn add_css(&mut self, url: &CssUrl<'_>) {
+        match std::str::from_utf8(url.written) {
+            Ok(written) if written.contains('\\') => self.add_plain(&unescape_css(written)),
+            _ => self.add_literal(url.written),
+        }
+    }
+
+    /// Adds a resource whose URL was written without character references.
+    pub fn add_plain(&mut self, url: &str) {
+        self.add_literal(url.as_bytes());
+    }
+
+    fn add_literal(&mut self, url: &[u8]) {
+        // References of stored links are resolved later, so an ampersand is written as one.
+        if url.contains(&b'&') {
+            let mut escaped = Vec::with_capacity(url.len() + 16);
+            for (index, piece) in url.split(|&byte| byte == b'&').enumerate() {
+                if index > 0 {
+                    escaped.extend_from_slice(b"&amp;");
+                }
+                escaped.extend_from_slice(piece);
+            }
+            self.add_assets([Some(&escaped)]);
+        } else {
+            self.add_assets([Some(url)]);
+        }
+    }
+
+    /// Starts to read a `style` element, if resources are looked for. Returns the text mode.
+    pub fn begin_style(&mut self) -> TextMode {
+        if !self.caps.assets {
+            return TextMode::RawText;
+        }
+        self.style = Some(CssReader::default());
+        TextMode::CapturedRawText
+    }
+
+    /// Adds what a `style` attribute and attributes for lazy loading name.
+    fn add_hidden_assets(&mut self, tag: &Tag<'_>) {
+        let rest = tag.attributes().remainder();
+        if memmem::find(rest, b"url(").is_some() || memmem::find(rest, b"URL(").is_some() {
+            let [style] = self.values(tag, ["style"]);
+            if let Some(style) = style {
+                let style = String::from_utf8_lossy(style);
+                let style = entities::resolve(&style, TextContext::Attribute);
+                let mut reader = CssReader::default();
+                reader.feed(style.as_bytes(), |url| self.add_css(&url));
+                reader.finish(|url| self.add_css(&url));
+            }
+        }
+        if memmem::find(rest, b"data-").is_some() {
+            let names = ["data-src", "data-lazy-src", "data-original", "data-srcset", "data-lazy-srcset"];
+            let [source, lazy, original, srcset, lazy_srcset] = self.values(tag, names);
+            let is_address = |value: &Option<&[u8]>| value.is_none_or(|value| !value.contains(&b' '));
+            self.add_assets([source, lazy, original].map(|value| value.filter(|_| is_address(&value))));
+            self.add_srcset(srcset);
+            self.add_srcset(lazy_srcset);
         }
     }
 
@@ -338,9 +403,13 @@ impl TokenHandler for Collector {
         }
         if self.templates == 0 {
             self.html(key, tag);
+            if self.caps.assets {
+                self.add_hidden_assets(tag);
+            }
         }
         match key {
             names::SCRIPT => TextMode::Script,
+            names::STYLE if self.templates == 0 => self.begin_style(),
             names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
             names::TITLE if self.title.is_none() && self.templates == 0 => {
                 self.capture(CapturedText::Title);
@@ -357,6 +426,9 @@ impl TokenHandler for Collector {
         if self.capturing.is_some() {
             self.stop_hearing();
         }
+        if let Some(mut style) = self.style.take() {
+            style.finish(|url| self.add_css(&url));
+        }
         self.pass(key(name), name);
         if self.dialect == Dialect::Html {
             self.foreign.end(name);
@@ -367,6 +439,11 @@ impl TokenHandler for Collector {
     }
 
     fn text(&mut self, text: &[u8]) {
+        if let Some(mut style) = self.style.take() {
+            style.feed(text, |url| self.add_css(&url));
+            self.style = Some(style);
+            return;
+        }
         self.push_heard(text);
     }
 

@@ -14,6 +14,7 @@
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
 //! | `facts` | what every record of a page has beside the title |
 //! | `settle` | the end of a page: from what was collected to the findings |
+//! | `css`, `manifest` | URLs of style sheets and of web app manifests |
 //! | `charset`, `entities` | from bytes to text |
 //! | `kind` | whether a body is worth reading at all |
 //! | `directives`, `headers` | robots directives; type, refresh and links in headers |
@@ -27,6 +28,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 mod charset;
+mod css;
 mod directives;
 mod entities;
 mod facts;
@@ -35,6 +37,7 @@ mod foreign;
 mod headers;
 mod kind;
 mod links;
+mod manifest;
 pub mod names;
 mod raw_links;
 mod raw_text;
@@ -44,6 +47,7 @@ mod settle;
 pub mod tokenizer;
 
 pub use charset::of_page as charset_of_page;
+pub use css::{CssReader, CssUrl, CssUse, unescape_css};
 pub use directives::{Directives, x_robots_tag};
 pub use entities::{TextContext, resolve as resolve_references};
 pub use facts::{OpenGraph, PageFacts};
@@ -63,6 +67,7 @@ use crate::schedule::trap::Likeness;
 use charset::Utf8Watch;
 use kind::DocumentKind;
 use links::Collector;
+use manifest::ManifestReader;
 use settle::LinkResolution;
 use tokenizer::{Dialect, Tokenizer};
 
@@ -82,6 +87,8 @@ pub struct ExamineLimits {
     pub max_attrs: usize,
     /// The product token to which robots directives may be scoped.
     pub agent: Arc<str>,
+    /// Look for resources also in style sheets, `style` elements and attributes, lazy images and manifests.
+    pub assets: bool,
 }
 
 /// The result of an examination.
@@ -144,6 +151,14 @@ struct Reading {
     /// For charsets that hide the markup: decodes before tokenizing.
     decoder: Option<(Decoder, String)>,
     markup: Option<(Tokenizer, Collector)>,
+    /// For files that are not markup and name resources, where these are looked for.
+    resources: Option<ResourceReader>,
+}
+
+/// Reads a file that names resources and is not markup.
+enum ResourceReader {
+    Css(CssReader, Collector),
+    Manifest(ManifestReader, Collector),
 }
 
 impl Examiner {
@@ -183,7 +198,9 @@ impl Examiner {
         let opening = std::mem::take(opening);
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
         let kind = DocumentKind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
-        self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps)));
+        let essence = self.declared.as_ref().map(|declared| &*declared.essence);
+        let resources = self.caps.assets.then(|| ResourceReader::of(essence, &self.caps)).flatten();
+        self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.caps, resources)));
     }
 
     /// About how many bytes the URLs of its links take once they are resolved.
@@ -230,8 +247,47 @@ impl Examiner {
     }
 }
 
+impl ResourceReader {
+    fn of(essence: Option<&str>, caps: &ExamineLimits) -> Option<Self> {
+        let collector = || Collector::new(Dialect::Html, caps.clone());
+        match essence? {
+            "text/css" => Some(Self::Css(CssReader::default(), collector())),
+            "application/manifest+json" => Some(Self::Manifest(ManifestReader::default(), collector())),
+            _ => None,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Css(reader, collector) => reader.feed(bytes, |url| collector.add_css(&url)),
+            Self::Manifest(reader, _) => reader.feed(bytes),
+        }
+    }
+
+    fn finish(self) -> Collector {
+        match self {
+            Self::Css(mut reader, mut collector) => {
+                reader.finish(|url| collector.add_css(&url));
+                collector
+            }
+            Self::Manifest(reader, mut collector) => {
+                for source in reader.finish() {
+                    collector.add_plain(&source);
+                }
+                collector
+            }
+        }
+    }
+}
+
 impl Reading {
-    fn new(kind: DocumentKind, label: Option<&str>, opening: &[u8], caps: &ExamineLimits) -> Self {
+    fn new(
+        kind: DocumentKind,
+        label: Option<&str>,
+        opening: &[u8],
+        caps: &ExamineLimits,
+        resources: Option<ResourceReader>,
+    ) -> Self {
         let dialect = match kind {
             DocumentKind::Html => Some(Dialect::Html),
             DocumentKind::Xml => Some(Dialect::Xml),
@@ -250,6 +306,7 @@ impl Reading {
                 .filter(|encoding| charset::hides_markup(encoding))
                 .map(|encoding| (encoding.new_decoder_without_bom_handling(), String::new())),
             markup: dialect.map(|dialect| (Tokenizer::new(dialect), Collector::new(dialect, caps.clone()))),
+            resources,
         };
         let mark = declared.map_or(0, |(_, length)| length);
         reading.feed(opening.get(mark..).unwrap_or(&[]));
@@ -259,6 +316,9 @@ impl Reading {
     fn feed(&mut self, bytes: &[u8]) {
         if self.charset.is_none() && self.kind != DocumentKind::Other {
             self.watch.feed(bytes);
+        }
+        if let Some(resources) = &mut self.resources {
+            resources.feed(bytes);
         }
         let Some((tokenizer, collector)) = &mut self.markup else { return };
         match &mut self.decoder {
@@ -285,6 +345,11 @@ impl Reading {
         let by_page = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
         let charset = self.charset.or(by_page).unwrap_or_else(|| self.watch.decide(page.host()));
         findings.charset = Some(charset::name(charset));
+        if let Some(resources) = self.resources {
+            let collector = resources.finish();
+            LinkResolution { collector: &collector, page, written: charset, queries: UTF_8 }
+                .resolve_resources(findings);
+        }
         let Some((mut tokenizer, mut collector)) = self.markup else { return };
         let mut written = charset;
         if let Some((mut decoder, mut text)) = self.decoder {

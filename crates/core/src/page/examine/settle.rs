@@ -62,6 +62,11 @@ impl LinkResolution<'_> {
         }
     }
 
+    /// The end of a file that names resources and is not markup: only its links count.
+    pub fn resolve_resources(&self, findings: &mut Findings) {
+        self.resolve_links(&BaseUrl::new(self.page), findings);
+    }
+
     fn facts(&self, base: &BaseUrl) -> PageFacts {
         let raw = &self.collector.facts;
         let text = |bytes: Option<&[u8]>, place| bytes.and_then(|bytes| tidy(&self.text(bytes, place)));

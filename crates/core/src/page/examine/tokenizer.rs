@@ -28,10 +28,19 @@ pub enum TextMode {
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others).
     RawText,
+    /// The same; the text is passed to the handler.
+    CapturedRawText,
     /// Raw text with the comment rules of scripts.
     Script,
     /// Text to the end of the document.
     PlainText,
+}
+
+impl TextMode {
+    /// True if text is passed to the handler.
+    fn is_captured(self) -> bool {
+        matches!(self, Self::Captured | Self::RcData | Self::CapturedRawText)
+    }
 }
 
 /// The language whose rules apply.
@@ -163,7 +172,7 @@ impl Tokenizer {
 
     /// Ends the input: what looked like the start of a tag within captured text was text.
     pub fn finish(&mut self, sink: &mut impl TokenHandler) {
-        if matches!(self.state, State::Opening) && matches!(self.content, TextMode::Captured | TextMode::RcData) {
+        if matches!(self.state, State::Opening) && self.content.is_captured() {
             sink.text(&self.begun);
         }
         self.begun.clear();
@@ -171,7 +180,7 @@ impl Tokenizer {
     }
 
     fn content<'a>(&mut self, rest: &'a [u8], sink: &mut impl TokenHandler) -> &'a [u8] {
-        let heard = matches!(self.content, TextMode::Captured | TextMode::RcData);
+        let heard = self.content.is_captured();
         let next = match self.content {
             TextMode::PlainText => None,
             TextMode::Script => self.script.skip(rest),
@@ -182,7 +191,7 @@ impl Tokenizer {
             if heard {
                 sink.text(text);
             }
-            if heard || self.content == TextMode::Markup {
+            if (heard && self.content != TextMode::CapturedRawText) || self.content == TextMode::Markup {
                 sink.shown(text);
             }
         }
@@ -206,7 +215,7 @@ impl Tokenizer {
                 &[]
             }
             Opening::Text => {
-                if matches!(self.content, TextMode::Captured | TextMode::RcData) {
+                if self.content.is_captured() {
                     sink.text(b"<");
                 }
                 rest.get(1..).unwrap_or(&[])
@@ -306,7 +315,7 @@ impl Tokenizer {
             return;
         }
         self.content = sink.start(&tag);
-        if matches!(self.content, TextMode::RcData | TextMode::RawText | TextMode::Script) {
+        if matches!(self.content, TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText | TextMode::Script) {
             self.raw_name.clear();
             self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
             self.script = ScriptState::default();
@@ -317,11 +326,13 @@ impl Tokenizer {
     fn decide(&self, bytes: &[u8], sink: &impl TokenHandler) -> Opening {
         match self.content {
             TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, sink),
-            TextMode::RcData | TextMode::RawText => match raw_text::end_tag(bytes, &self.raw_name) {
-                None => Opening::Undecided,
-                Some(true) => Opening::Tag,
-                Some(false) => Opening::Text,
-            },
+            TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText => {
+                match raw_text::end_tag(bytes, &self.raw_name) {
+                    None => Opening::Undecided,
+                    Some(true) => Opening::Tag,
+                    Some(false) => Opening::Text,
+                }
+            }
             TextMode::Script => match self.script.decide(bytes, &self.raw_name) {
                 None => Opening::Undecided,
                 Some(raw_text::ScriptStep::EndTag) => Opening::Tag,

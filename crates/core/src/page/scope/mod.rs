@@ -17,8 +17,10 @@ use crate::schedule::trap;
 
 /// Total size of compiled patterns. Larger ones are a mistake or an attack.
 const PATTERN_SIZE: usize = 10 << 20;
+/// Steps beyond `--depth` at which resources are fetched: a style sheet may import others.
+const ASSET_STEPS: u32 = 5;
 
-pub use crate::rules::Breadth;
+pub use crate::rules::{AssetsScope, Breadth};
 
 /// Which URLs belong to a crawl.
 #[derive(Clone, Debug)]
@@ -35,7 +37,8 @@ pub struct Scope {
     exclude: Option<RegexSet>,
     depth: Option<u32>,
     max_url: usize,
-    assets: bool,
+    /// Which resources of pages are followed, if any.
+    assets: Option<AssetsScope>,
     avoid_traps: bool,
 }
 
@@ -96,14 +99,14 @@ impl Scope {
             exclude: patterns(exclude)?,
             depth,
             max_url,
-            assets: false,
+            assets: None,
             avoid_traps: false,
         })
     }
 
-    /// Also follows the resources that pages need for display.
+    /// Also follows the resources that pages need for display, on these hosts.
     #[must_use]
-    pub fn with_assets(self, assets: bool) -> Self {
+    pub fn with_assets(self, assets: Option<AssetsScope>) -> Self {
         Self { assets, ..self }
     }
 
@@ -148,11 +151,13 @@ impl Scope {
             LinkKind::Root => return None,
             // A sitemap file has no depth, and patterns for pages do not apply to it.
             LinkKind::SitemapFile => return self.too_far(url, host, kind),
-            LinkKind::Asset if self.assets => {}
+            LinkKind::Asset if self.assets.is_some() => {}
             kind if kind.is_page() => {}
             _ => return Some(ScopeRule::Kind),
         }
-        if self.depth.is_some_and(|most| depth > most) {
+        // A page without its resources is not whole: they may be a few steps further.
+        let more = if kind == LinkKind::Asset { ASSET_STEPS } else { 0 };
+        if self.depth.is_some_and(|most| depth > most.saturating_add(more)) {
             return Some(ScopeRule::Depth);
         }
         if let Some(rule) = self.too_far(url, host, kind) {
@@ -170,8 +175,15 @@ impl Scope {
     }
 
     fn too_far(&self, url: UrlRef<'_>, host: Standing, kind: LinkKind) -> Option<ScopeRule> {
-        // Resources and sitemaps usually lie elsewhere on the host of the page.
-        let serves = matches!(kind, LinkKind::Asset | LinkKind::SitemapFile);
+        if let (LinkKind::Asset, Some(assets)) = (kind, self.assets) {
+            return match assets {
+                AssetsScope::Any => None,
+                AssetsScope::Host => (!self.hosts.contains(host_key(url.host()))).then_some(ScopeRule::Host),
+                AssetsScope::Domain => (!self.domains.contains(domain_key(url.host()))).then_some(ScopeRule::Domain),
+            };
+        }
+        // Sitemaps usually lie elsewhere on the host of the page.
+        let serves = kind == LinkKind::SitemapFile;
         match self.breadth {
             Breadth::Any => None,
             Breadth::Page if !serves => (!self.is_root(url)).then_some(ScopeRule::Page),

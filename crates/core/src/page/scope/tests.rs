@@ -166,9 +166,29 @@ fn only_what_leads_to_pages_is_followed() {
     for kind in kinds {
         assert_eq!(scope.judge(other.as_ref(), 1, kind), ScopeVerdict::Reject(ScopeRule::Kind), "{kind:?}");
     }
-    let scope = scope.with_assets(true);
+    let scope = scope.with_assets(Some(AssetsScope::Any));
     assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Asset), ScopeVerdict::Follow);
     assert_eq!(scope.judge(other.as_ref(), 1, LinkKind::Form), ScopeVerdict::Reject(ScopeRule::Kind));
+}
+
+#[test]
+fn resources_have_a_scope_of_their_own() {
+    let judge = |assets, text| {
+        let scope = scope("https://www.a.test/d/", Breadth::Prefix).with_assets(Some(assets));
+        scope.judge(url(text).as_ref(), 1, LinkKind::Asset)
+    };
+    let cdn = "https://cdn.other.test/x.png";
+    assert_eq!(judge(AssetsScope::Any, cdn), ScopeVerdict::Follow);
+    assert_eq!(judge(AssetsScope::Host, cdn), ScopeVerdict::Reject(ScopeRule::Host));
+    assert_eq!(judge(AssetsScope::Domain, cdn), ScopeVerdict::Reject(ScopeRule::Domain));
+    assert_eq!(judge(AssetsScope::Domain, "https://img.a.test/x.png"), ScopeVerdict::Follow);
+    assert_eq!(judge(AssetsScope::Host, "https://a.test/elsewhere.png"), ScopeVerdict::Follow);
+    let shallow = Scope::new(&[url("https://a.test/")], Breadth::Host, &[], &[], Some(0), 4096).unwrap();
+    let shallow = shallow.with_assets(Some(AssetsScope::Any));
+    let at = |depth, kind| shallow.judge(url(cdn).as_ref(), depth, kind);
+    assert_eq!(at(3, LinkKind::Asset), ScopeVerdict::Follow, "style sheets of style sheets");
+    assert_eq!(at(9, LinkKind::Asset), ScopeVerdict::Reject(ScopeRule::Depth), "not for ever");
+    assert_eq!(at(1, LinkKind::Anchor), ScopeVerdict::Reject(ScopeRule::Depth));
 }
 
 #[test]

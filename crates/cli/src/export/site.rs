@@ -1,0 +1,358 @@
+//! A folder that opens in a browser without a network: pages, styles and pictures of a crawl with `--warc`, with relative
+//! links between them.
+//!
+//! Two passes over the records: the first gives every archived URL a file name, the second writes the files. What a page
+//! loads and the archive does not hold is replaced by an empty stand-in; what it only links to becomes an absolute link. A
+//! Content-Security-Policy in every page forbids what scripts would load from elsewhere.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use argiope_content::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
+use argiope_core::Outcome;
+use argiope_core::page::examine::tokenizer::Dialect;
+use argiope_core::page::reader::decode;
+use argiope_core::page::url::Url;
+use argiope_runtime::atomic_file::AtomicFile;
+
+use super::archived::{ArchivedPage, ArchivedPages};
+use super::file_names::FileNames;
+use crate::records::{self, ReadError, StoredRecord};
+
+/// The list of URLs and files. Marks the folder as one that an export may write to again.
+const LIST: &str = "argiope-site.jsonl";
+/// Redirects in a row that are followed to a file.
+const MAX_REDIRECTS: usize = 20;
+/// How often progress is told.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// Allows the files of the folder, opened as files or from a web server, and nothing else.
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob: \
+'unsafe-inline' 'unsafe-eval'\">";
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SiteCount {
+    pub files: u64,
+    /// Distinct URLs that pages load and the archive does not hold.
+    pub missing: u64,
+}
+
+/// Where the content of URLs is.
+#[derive(Default)]
+struct SiteMap {
+    /// Relative to the folder, with slashes.
+    files: HashMap<Box<str>, Box<str>>,
+    redirects: HashMap<Box<str>, Box<str>>,
+    roots: Vec<Box<str>>,
+}
+
+impl SiteMap {
+    /// The file of a URL, through redirects.
+    fn file(&self, url: &str) -> Option<&str> {
+        let mut url = url;
+        for _ in 0..MAX_REDIRECTS {
+            if let Some(file) = self.files.get(url) {
+                return Some(file);
+            }
+            url = self.redirects.get(url)?;
+        }
+        None
+    }
+}
+
+/// Writes the site below `folder`.
+pub fn site(directory: &Path, folder: &Path) -> Result<SiteCount, ReadError> {
+    let mut archive = ArchivedPages::open(directory)?;
+    prepare(folder)?;
+    let map = read_map(directory)?;
+    let mut list = io::BufWriter::new(AtomicFile::create(&folder.join(LIST))?);
+    let (mut files, mut missing) = (0, std::collections::HashSet::new());
+    let mut progress = Progress::new();
+    records::latest_pages(directory, |record| {
+        let Some(file) = map.files.get(&*record.url) else { return Ok(()) };
+        let Some(page) = archive.page(record)? else { return Ok(()) };
+        let body = rewritten(&page, &map, file, &mut missing);
+        let path = folder.join(file.as_ref());
+        create_folders(folder, file)?;
+        AtomicFile::write(&path, body)?;
+        let line = serde_json::json!({"url": record.url, "file": file, "content_type": record.content_type});
+        writeln!(list, "{line}")?;
+        files += 1;
+        progress.tell(files, map.files.len() as u64);
+        Ok(())
+    })?;
+    AtomicFile::write(&folder.join("index.html"), start_page(&map))?;
+    list.into_inner().map_err(io::IntoInnerError::into_error)?.place()?;
+    progress.end();
+    Ok(SiteCount { files, missing: missing.len() as u64 })
+}
+
+/// An empty or new folder, or one that an earlier export made.
+fn prepare(folder: &Path) -> Result<(), ReadError> {
+    fs::create_dir_all(folder)?;
+    let has_files = fs::read_dir(folder)?.next().is_some();
+    if has_files && !folder.join(LIST).is_file() {
+        let why = format!("{} is not empty and not an earlier export: name a new folder", folder.display());
+        return Err(ReadError::Usage(why));
+    }
+    Ok(())
+}
+
+/// Creates the folders of a file. A symbolic link among them is refused: it could lead anywhere.
+fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
+    let mut path = folder.to_owned();
+    let parts: Vec<&str> = file.split('/').collect();
+    for part in parts.iter().take(parts.len().saturating_sub(1)) {
+        path.push(part);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if path.symlink_metadata()?.is_symlink() {
+                    return Err(ReadError::Refused(format!("{} is a symbolic link", path.display())));
+                }
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
+    let mut map = SiteMap::default();
+    let mut names = FileNames::default();
+    records::latest_pages(directory, |record| {
+        if record.depth == 0 && record.via.is_none() {
+            map.roots.push(record.url.as_str().into());
+        }
+        if let Some(target) = &record.redirect {
+            map.redirects.insert(record.url.as_str().into(), target.as_str().into());
+        }
+        let is_kept = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified)) && record.warc.is_some();
+        if let (true, Ok(url)) = (is_kept, Url::parse(&record.url)) {
+            let name = names.name(&url, extension(&url, record));
+            let name = name.to_str().unwrap_or_default().into();
+            map.files.insert(record.url.as_str().into(), name);
+        }
+        Ok(())
+    })?;
+    Ok(map)
+}
+
+/// The extension that a file must have so that a browser knows what it is without headers.
+fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
+    let last = url.path().rsplit('/').next().unwrap_or("");
+    let own = last.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    let own = own.as_deref().filter(|_| url.query().is_none());
+    // Types that browsers do not recognise by content always have their extension.
+    let (extension, others): (&str, &[&str]) = match record.content_type.as_deref()? {
+        "text/html" => ("html", &["htm"]),
+        "application/xhtml+xml" => ("xhtml", &["xht"]),
+        "text/css" => ("css", &[]),
+        "text/javascript" | "application/javascript" | "application/x-javascript" => ("js", &["mjs"]),
+        "image/svg+xml" => ("svg", &[]),
+        "application/json" | "application/manifest+json" => ("json", &["map", "webmanifest"]),
+        "application/pdf" => ("pdf", &[]),
+        "application/wasm" => ("wasm", &[]),
+        other => {
+            let extension = match other {
+                "image/png" => "png",
+                "image/jpeg" => "jpg",
+                "image/gif" => "gif",
+                "image/webp" => "webp",
+                "image/avif" => "avif",
+                "image/x-icon" | "image/vnd.microsoft.icon" => "ico",
+                "video/mp4" => "mp4",
+                "video/webm" => "webm",
+                "audio/mpeg" => "mp3",
+                "font/woff2" => "woff2",
+                "font/woff" => "woff",
+                "text/plain" => "txt",
+                "application/xml" | "text/xml" | "application/rss+xml" | "application/atom+xml" => "xml",
+                _ => return None,
+            };
+            // These are recognised by content: any extension of the URL is good enough.
+            return if own.is_some() { None } else { Some(extension) };
+        }
+    };
+    if own.is_some_and(|own| own == extension || others.contains(&own)) { None } else { Some(extension) }
+}
+
+/// The bytes of a file, with its URLs replaced.
+fn rewritten(
+    page: &ArchivedPage,
+    map: &SiteMap,
+    file: &str,
+    missing: &mut std::collections::HashSet<Box<str>>,
+) -> Vec<u8> {
+    let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), map, file, missing };
+    let (text, declared_late) = match page.content_type.as_deref() {
+        Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
+        Some("application/xhtml+xml") => {
+            let policy = POLICY.replace("\">", "\"/>");
+            (rewrite_page(&page.text(), Dialect::Xml, &policy, &mut rewriter), false)
+        }
+        Some("image/svg+xml") => (rewrite_page(&page.text(), Dialect::Xml, "", &mut rewriter), false),
+        Some("text/css") => {
+            let css = decode(&page.body, page.charset);
+            let replace = |url: &str, use_as| match rewriter.replace(url, use_as) {
+                Replacement::With(new) => Some(new),
+                Replacement::Keep => None,
+            };
+            (rewrite_css(&css, replace), true)
+        }
+        _ => return page.body.clone(),
+    };
+    // The charset of the header is lost: a byte order mark replaces it. XML is UTF-8 unless it says otherwise.
+    let needs_mark = !text.is_ascii() && (declared_late || page.charset != Some("utf-8"));
+    let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
+    [mark.as_bytes(), text.as_bytes()].concat()
+}
+
+struct SiteRewriter<'a> {
+    page: Url,
+    base: Url,
+    map: &'a SiteMap,
+    /// The file that is written.
+    file: &'a str,
+    missing: &'a mut std::collections::HashSet<Box<str>>,
+}
+
+impl PageRewriter for SiteRewriter<'_> {
+    fn replace(&mut self, written: &str, use_as: ReferenceUse) -> Replacement {
+        let fragment = written.find('#').map_or("", |at| written.get(at..).unwrap_or(""));
+        let reference = written.get(..written.len() - fragment.len()).unwrap_or("");
+        if reference.is_empty() && self.base == self.page {
+            return Replacement::Keep;
+        }
+        // Other schemes stay as they are: they load nothing.
+        let Ok(url) = self.base.join(reference) else { return Replacement::Keep };
+        if reference.is_empty() && use_as != ReferenceUse::Link {
+            return Replacement::Keep;
+        }
+        if let Some(target) = self.map.file(url.as_str()) {
+            return Replacement::With(format!("{}{fragment}", relative(self.file, target)));
+        }
+        let stand_in = match use_as {
+            ReferenceUse::Link | ReferenceUse::Data => {
+                return Replacement::With(format!("{}{fragment}", url.as_str()));
+            }
+            ReferenceUse::Frame => "about:blank",
+            ReferenceUse::Image => "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==",
+            ReferenceUse::Style => "data:text/css,",
+            ReferenceUse::Script => "data:text/javascript,",
+            ReferenceUse::Media | ReferenceUse::Hint => "data:,",
+        };
+        if use_as != ReferenceUse::Hint {
+            self.missing.insert(url.as_str().into());
+        }
+        Replacement::With(stand_in.to_owned())
+    }
+
+    fn base(&mut self, href: &str) {
+        if let Ok(base) = self.page.join(href.trim()) {
+            self.base = base;
+        }
+    }
+}
+
+/// The relative URL from one file of the folder to another.
+fn relative(from: &str, to: &str) -> String {
+    let mut from: Vec<&str> = from.split('/').collect();
+    let mut to: Vec<&str> = to.split('/').collect();
+    let name = to.pop().unwrap_or("");
+    from.pop();
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let mut path = "../".repeat(from.len() - common);
+    for part in to.iter().skip(common).chain([&name]) {
+        if !path.is_empty() && !path.ends_with('/') {
+            path.push('/');
+        }
+        // File names consist of characters that URLs allow, and of percent signs.
+        path.push_str(&part.replace('%', "%25"));
+    }
+    path
+}
+
+/// `index.html` of the folder: leads to the first root, and lists the others.
+fn start_page(map: &SiteMap) -> String {
+    let roots: BTreeMap<&str, &str> = map.roots.iter().filter_map(|root| Some((&**root, map.file(root)?))).collect();
+    let first = map.roots.iter().find_map(|root| map.file(root)).map(|file| relative("index.html", file));
+    let refresh = first.filter(|_| roots.len() == 1);
+    let refresh = refresh.map_or_else(String::new, |file| {
+        format!("<meta http-equiv=\"refresh\" content=\"0; url={}\">", super::Xml(&file))
+    });
+    let items: String = roots
+        .iter()
+        .map(|(url, file)| {
+            format!("<li><a href=\"{}\">{}</a>\n", super::Xml(&relative("index.html", file)), super::Xml(url))
+        })
+        .collect();
+    format!(
+        "<!DOCTYPE html>\n<meta charset=\"utf-8\">{POLICY}{refresh}\n<title>Offline copy</title>\n<ul>\n{items}</ul>\n"
+    )
+}
+
+/// Tells on a terminal how far the export is.
+struct Progress {
+    next: Instant,
+    told: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { next: Instant::now() + PROGRESS, told: false }
+    }
+
+    fn tell(&mut self, done: u64, all: u64) {
+        if Instant::now() < self.next || !io::stderr().is_terminal() {
+            return;
+        }
+        self.next = Instant::now() + PROGRESS;
+        self.told = true;
+        // Without a reader there is nothing to do about it.
+        let _ = write!(io::stderr(), "\r{done} of {all} files");
+    }
+
+    fn end(&self) {
+        if self.told {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_links() {
+        for (from, to, expected) in [
+            ("h/index.html", "h/a.html", "a.html"),
+            ("h/a/b.html", "h/index.html", "../index.html"),
+            ("h/a/b.html", "k/c/d.png", "../../k/c/d.png"),
+            ("h/a.html", "h/a.html", "a.html"),
+            ("h/a.html", "h/50%25.png", "50%2525.png"),
+            ("index.html", "h/a.html", "h/a.html"),
+        ] {
+            assert_eq!(relative(from, to), expected);
+        }
+    }
+
+    #[test]
+    fn extensions_follow_the_type() {
+        let name = |url: &str, content_type: &str| {
+            let record = StoredRecord { content_type: Some(content_type.into()), ..StoredRecord::default() };
+            extension(&Url::parse(url).unwrap(), &record)
+        };
+        assert_eq!(name("http://h/a", "text/html"), Some("html"));
+        assert_eq!(name("http://h/a.htm", "text/html"), None);
+        assert_eq!(name("http://h/a.php", "text/html"), Some("html"));
+        assert_eq!(name("http://h/s.css?v=1", "text/css"), Some("css"));
+        assert_eq!(name("http://h/i.jpeg", "image/jpeg"), None);
+        assert_eq!(name("http://h/i", "image/jpeg"), Some("jpg"));
+        assert_eq!(name("http://h/f.woff2", "application/octet-stream"), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! A crawl as WACZ 1.1.1: archives, index and list of pages in one ZIP file, for replay in a browser.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
+use std::path::{Component, Path};
+
+use argiope_core::output::escape::write_json;
+use serde_json::json;
+
+use super::archived::ArchivedPages;
+use super::zip::{EntryDigest, ZipWriter};
+use crate::records::{self, ReadError};
+
+/// Writes the crawl as one WACZ file.
+pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+    // Says what is missing where the crawl kept no archive.
+    ArchivedPages::open(directory)?;
+    let mut zip = ZipWriter::new(out);
+    let mut resources = Vec::new();
+    let mut add = |zip: &mut ZipWriter<&mut dyn Write>, path: &str, content: &mut File, length: u64| {
+        content.rewind()?;
+        let digest = EntryDigest::of(Read::by_ref(content).take(length))?;
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let hash = format!("sha256:{}", digest.sha256);
+        resources.push(json!({"name": name, "path": path, "hash": hash, "bytes": digest.bytes}));
+        content.rewind()?;
+        zip.add(path, digest, content)
+    };
+    for (file, length) in archives(directory)? {
+        let mut content = File::open(directory.join(&file))?;
+        let name = file.rsplit('/').next().unwrap_or(&file);
+        add(&mut zip, &format!("archive/{name}"), &mut content, length)?;
+    }
+    let mut index = BufWriter::new(tempfile::tempfile()?);
+    super::cdxj(directory, &mut index)?;
+    let (mut pages, started) = pages(directory)?;
+    let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
+    add(&mut zip, "indexes/index.cdxj", &mut index, u64::MAX)?;
+    add(&mut zip, "pages/pages.jsonl", &mut pages, u64::MAX)?;
+    let package = json!({
+        "profile": "data-package",
+        "wacz_version": "1.1.1",
+        "software": concat!("argiope ", env!("CARGO_PKG_VERSION")),
+        "created": started,
+        "resources": resources,
+    });
+    let mut package = serde_json::to_vec_pretty(&package).map_err(io::Error::other)?;
+    package.push(b'\n');
+    let digest = EntryDigest::of(package.as_slice())?;
+    let signed = json!({"path": "datapackage.json", "hash": format!("sha256:{}", digest.sha256)});
+    let mut signed = serde_json::to_vec_pretty(&signed).map_err(io::Error::other)?;
+    signed.push(b'\n');
+    zip.add("datapackage.json", digest, package.as_slice())?;
+    zip.add("datapackage-digest.json", EntryDigest::of(signed.as_slice())?, signed.as_slice())?;
+    zip.finish()?;
+    Ok(())
+}
+
+/// The archive files, and how much of each the records refer to: a crawl may be writing to the last one.
+fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
+    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
+    records::lines(directory, |line| {
+        let record = records::StoredRecord::read(line)?;
+        // Names come from the log: one that leads out of the directory is not followed.
+        if let Some(place) = record.warc
+            && Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)))
+        {
+            let length = lengths.entry(place.file).or_default();
+            *length = (*length).max(place.offset.saturating_add(place.length));
+        }
+        Ok(())
+    })?;
+    Ok(lengths)
+}
+
+/// The list of pages as JSON Lines, and when the crawl began.
+fn pages(directory: &Path) -> Result<(File, String), ReadError> {
+    let mut out = BufWriter::new(tempfile::tempfile()?);
+    writeln!(out, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}))?;
+    let mut first: Option<String> = None;
+    let mut number = 0_u64;
+    records::latest_pages(directory, |record| {
+        let is_html = matches!(record.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
+        if !is_html || record.warc.is_none() || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+            return Ok(());
+        }
+        let started = record.started.as_deref().unwrap_or("1970-01-01T00:00:00Z");
+        if first.as_deref().is_none_or(|first| started < first) {
+            first = Some(started.to_owned());
+        }
+        number += 1;
+        let mut line = Vec::new();
+        let mut entry = json!({"id": format!("p{number}"), "url": record.url, "ts": started});
+        if let Some(title) = &record.title {
+            entry["title"] = title.as_str().into();
+        }
+        if record.depth == 0 {
+            entry["seed"] = true.into();
+        }
+        write_json(&mut line, &entry).map_err(io::Error::other)?;
+        line.push(b'\n');
+        Ok(out.write_all(&line)?)
+    })?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok((file, first.unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())))
+}

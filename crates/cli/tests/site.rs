@@ -1,0 +1,240 @@
+//! A crawl with `--warc --assets` as a folder that opens offline, and as WACZ.
+
+mod readers;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+use serde_json::Value;
+
+fn argiope(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
+}
+
+fn succeed(arguments: &[&str]) -> Output {
+    let output = argiope(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// Two hosts: pages, and the files that they need, by every way to name one.
+fn web() -> (RunningWeb, String, String) {
+    let image = || Response::bytes(PIXEL).content_type("image/gif");
+    let css = |text: &str| Response::text(text.to_owned()).content_type("text/css");
+    let other = Site::http("127.5.9.2:0").expect("a socket");
+    let cdn = other.url("");
+    let other = other
+        .page("/cdn.css", css("@import 'more.css'; .a{background:url(deep/bg.gif)}"))
+        .page("/more.css", css(".b{background:url(\"/more.gif\")}"))
+        .page("/deep/bg.gif", image())
+        .page("/more.gif", image())
+        .page("/far.gif", image());
+    let site = Site::http("127.5.9.1:0").expect("a socket");
+    let root = site.url("/");
+    let start = format!(
+        "<!doctype html><html><head><title>Start</title><base href='/sub/'>\
+         <link rel=stylesheet href='{cdn}/cdn.css' integrity=sha384-x crossorigin=anonymous>\
+         <link rel=preconnect href='{cdn}'><link rel=manifest href=/app.webmanifest>\
+         <meta property=og:image content=/og.gif><meta http-equiv=Content-Security-Policy content=\"default-src 'self'\">\
+         <style>.c{{background:url(/in-style.gif)}}</style></head>\
+         <body style=\"background:url(/in-attribute.gif)\"><a id=top href=page?a=1&amp;b=2#part>page</a>\
+         <a href=/Case>upper</a><a href=/case>lower</a><a href=/moved>moved</a><a href='https://elsewhere.test/x'>away</a>\
+         <a href=#top>here</a>\
+         <img src=../one.gif srcset='/two.gif 1x, /three.gif 2x'><img src='{cdn}/far.gif'>\
+         <img src='data:,' data-src=/lazy.gif><video poster=/poster.gif></video>\
+         <svg><use href=/shapes.svg#s /></svg><script src=/gone.js></script><img src=/gone.gif></body></html>"
+    );
+    let page = |body: &str| Response::html(format!("<title>t</title>{body}"));
+    let names = ["one", "two", "three", "og", "in-style", "in-attribute", "lazy", "poster", "icon"];
+    let site = names.iter().fold(site, |site, name| site.page(&format!("/{name}.gif"), image()));
+    let site = site
+        .page("/", Response::html(start))
+        .page("/sub/page?a=1&b=2", page("<h2 id=part>caf\u{e9}</h2><a href=/>back</a>"))
+        .page("/Case", page("upper"))
+        .page("/case", page("lower"))
+        .redirect("/moved", "/sub/page?a=1&b=2", 302)
+        .page(
+            "/shapes.svg",
+            Response::text("<svg xmlns='http://www.w3.org/2000/svg'><style>a{b:url(one.gif)}</style></svg>")
+                .content_type("image/svg+xml"),
+        )
+        .page(
+            "/app.webmanifest",
+            Response::text("{\"icons\":[{\"src\":\"icon.gif\"}]}").content_type("application/manifest+json"),
+        )
+        .fallback(Response::status(404));
+    let web = PracticeWeb::new().site(site).site(other).start().expect("the web is served");
+    (web, root, cdn)
+}
+
+fn crawl(root: &str, directory: &Path, more: &[&str]) -> Vec<Value> {
+    let base = ["crawl", root, "-d", text(directory), "-q", "--allow-private", "--warc", "--assets", "--jsonl", "-"];
+    let output = succeed(&[&base[..], more].concat());
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    records.filter(|record| record["type"] == "page").collect()
+}
+
+fn fetched(records: &[Value], base: &str) -> BTreeSet<String> {
+    let urls = records.iter().filter_map(|record| record["url"].as_str()?.strip_prefix(base));
+    urls.map(str::to_owned).collect()
+}
+
+#[test]
+fn assets_are_found_wherever_pages_name_them() {
+    let (_web, root, cdn) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let records = crawl(&root, &folder.path().join("c"), &[]);
+    let own = fetched(&records, root.trim_end_matches('/'));
+    for path in [
+        "/one.gif",
+        "/two.gif",
+        "/three.gif",
+        "/og.gif",
+        "/in-style.gif",
+        "/in-attribute.gif",
+        "/lazy.gif",
+        "/poster.gif",
+        "/icon.gif",
+        "/shapes.svg",
+        "/app.webmanifest",
+        "/gone.js",
+    ] {
+        assert!(own.contains(path), "{path} is missing in {own:?}");
+    }
+    let other: Vec<String> = fetched(&records, &cdn).into_iter().collect();
+    assert_eq!(other, ["/cdn.css", "/deep/bg.gif", "/far.gif", "/more.css", "/more.gif"]);
+
+    let records = crawl(&root, &folder.path().join("d"), &["--assets-scope", "host"]);
+    assert!(fetched(&records, &cdn).is_empty(), "{records:?}");
+    // What a page needs is fetched with it, however deep pages may be.
+    let records = crawl(&root, &folder.path().join("e"), &["--depth", "0"]);
+    let own = fetched(&records, root.trim_end_matches('/'));
+    assert!(own.contains("/one.gif") && !own.contains("/Case"), "{own:?}");
+    assert!(fetched(&records, &cdn).contains("/more.gif"));
+}
+
+/// The references of a file that would be loaded or followed.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_site_opens_offline() {
+    let (web, root, cdn) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, out) = (folder.path().join("c"), folder.path().join("site"));
+    crawl(&root, &directory, &[]);
+    let target = format!("{}/", text(&out));
+    let requests = web.log().len();
+    let told = succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("2 resources are not in the archive"), "{told}");
+    assert_eq!(web.log().len(), requests, "nothing is fetched");
+
+    let host = root.trim_start_matches("http://").trim_end_matches('/').replace(':', "_");
+    let other = cdn.trim_start_matches("http://").replace(':', "_");
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let start = read(&format!("{host}/index.html"));
+    for expected in [
+        "<head><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob:",
+        "<base href=''>",
+        &format!("href='../{other}/cdn.css' data-integrity=sha384-x data-crossorigin=anonymous"),
+        "<link rel=preconnect href='data:,'>",
+        "<meta data-http-equiv=Content-Security-Policy",
+        "url('in-style.gif')",
+        "href=\"sub/page@a=1_b=2.html#part\"",
+        "<a href=\"sub/page@a=1_b=2.html\">moved</a>",
+        "<a href='https://elsewhere.test/x'>",
+        "<a href=\"index.html#top\">here</a>",
+        "<img src=\"one.gif\" srcset='two.gif 1x, three.gif 2x'>",
+        &format!("<img src='../{other}/far.gif'>"),
+        "data-src=\"lazy.gif\"",
+        "<use href=\"shapes.svg#s\" />",
+        "<script src=\"data:text/javascript,\">",
+        "<img src=\"data:image/gif;base64,",
+    ] {
+        assert!(start.contains(expected), "{expected} is missing in:\n{start}");
+    }
+    assert!(!start.contains(&format!("{root}gone")), "{start}");
+    let css = read(&format!("{other}/cdn.css"));
+    assert_eq!(css, "@import 'more.css'; .a{background:url('deep/bg.gif')}");
+    assert!(read(&format!("{other}/more.css")).contains("url('more.gif')"));
+    let page = read(&format!("{host}/sub/page@a=1_b=2.html"));
+    assert!(
+        page.starts_with('\u{feff}') && page.contains("caf\u{e9}") && page.contains("href=\"../index.html\""),
+        "{page}"
+    );
+    assert!(read("index.html").contains(&format!("url={host}/index.html")));
+    let names: Vec<String> = files(&out).iter().map(|path| text(path).to_lowercase()).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "no two names differ in case only: {names:?}");
+
+    // The same folder again is fine; a folder with other files is refused, and so is standard output.
+    succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
+    let mine = folder.path().join("mine");
+    std::fs::create_dir(&mine).expect("a folder");
+    std::fs::write(mine.join("precious"), "x").expect("a file");
+    let refused = argiope(&["export", text(&directory), "--format", "site", "-o", text(&mine)]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert_eq!(argiope(&["export", text(&directory), "--format", "site"]).status.code(), Some(2));
+    assert_eq!(files(&mine).len(), 1);
+}
+
+#[test]
+fn site_and_wacz_need_an_archive() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    succeed(&["crawl", &root, "-d", text(&directory), "-q", "--allow-private"]);
+    let out = folder.path().join("out");
+    for format in ["site", "wacz"] {
+        let refused = argiope(&["export", text(&directory), "--format", format, "-o", text(&out)]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--warc"), "{refused:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs python"]
+fn foreign_programs_accept_and_replay_the_wacz() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let records = crawl(&root, &directory, &[]);
+    let wacz = folder.path().join("crawl.wacz");
+    succeed(&["export", text(&directory), "--format", "wacz", "-o", text(&wacz)]);
+    let expected = folder.path().join("expected.json");
+    let urls: Vec<&str> =
+        records.iter().filter(|record| record["status"] == 200).filter_map(|r| r["url"].as_str()).collect();
+    std::fs::write(&expected, serde_json::to_vec(&urls).expect("JSON")).expect("a file");
+    readers::run("wacz.py", &[&wacz, &expected]);
+}
+
+#[test]
+#[ignore = "needs chromium, python"]
+fn a_browser_shows_the_site_without_a_request() {
+    let (web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, out) = (folder.path().join("c"), folder.path().join("site"));
+    crawl(&root, &directory, &[]);
+    succeed(&["export", text(&directory), "--format", "site", "-o", &format!("{}/", text(&out))]);
+    let requests = web.log().len();
+    readers::run("browser.py", &[&out]);
+    assert_eq!(web.log().len(), requests, "the browser asked the web");
+}

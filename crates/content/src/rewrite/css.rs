@@ -1,0 +1,53 @@
+//! Replacing the URLs of style sheets.
+
+use argiope_core::page::examine::{CssReader, CssUrl, CssUse, unescape_css};
+
+use super::ReferenceUse;
+
+/// Replaces URLs of a style sheet or of a `style` attribute: `replace` gives the new one, or `None` to keep it.
+pub fn rewrite_css(css: &str, mut replace: impl FnMut(&str, ReferenceUse) -> Option<String>) -> String {
+    let mut out = String::with_capacity(css.len());
+    let mut done = 0;
+    let mut found = |url: CssUrl<'_>| {
+        let written = String::from_utf8_lossy(url.written);
+        let use_as = match url.use_as {
+            CssUse::Import => ReferenceUse::Style,
+            CssUse::Resource => ReferenceUse::Image,
+        };
+        let Some(new) = replace(&unescape_css(&written), use_as) else { return };
+        out.push_str(css.get(done..url.start).unwrap_or(""));
+        // Quoted with single quotes: the sheet may be within a `style` attribute with double ones.
+        out.push('\'');
+        for next in new.chars() {
+            match next {
+                '\'' | '\\' => out.extend(['\\', next]),
+                '"' => out.push_str("\\22 "),
+                '<' => out.push_str("\\3c "),
+                '\n' => out.push_str("\\a "),
+                _ => out.push(next),
+            }
+        }
+        out.push('\'');
+        done = url.end;
+    };
+    let mut reader = CssReader::default();
+    reader.feed(css.as_bytes(), &mut found);
+    reader.finish(&mut found);
+    out.push_str(css.get(done..).unwrap_or(""));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacing() {
+        let new = rewrite_css("@import 'a.css';b{c:url(d.png)/*url(e)*/;f:url( \"g\" )}", |url, use_as| match url {
+            "a.css" if use_as == ReferenceUse::Style => Some("x/it's.css".into()),
+            "d.png" | "g" => Some("y.png".into()),
+            _ => None,
+        });
+        assert_eq!(new, "@import 'x/it\\'s.css';b{c:url('y.png')/*url(e)*/;f:url( 'y.png' )}");
+    }
+}

@@ -1,0 +1,367 @@
+//! [`CssReader`]: finds the URLs of style sheets: `url()`, `@import`, and the strings of `image-set()`.
+//!
+//! It is fed in chunks, looks at every byte once, and buffers only the URL that it is reading. Comments, strings and
+//! escapes are skipped by the rules of CSS. Escaped letters in the names themselves (`\75rl`) are not recognised.
+//!
+//! Invariant: the URLs do not depend on how the style sheet is split.
+
+use std::borrow::Cow;
+
+/// A longer URL is left out.
+const MAX_CSS_URL: usize = 16 * 1024;
+/// Bytes of the longest name that means something, `@import` and `-webkit-image-set` included.
+const MAX_NAME: usize = 18;
+
+/// What a URL of a style sheet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CssUse {
+    /// Another style sheet.
+    Import,
+    /// An image, a font, a cursor.
+    Resource,
+}
+
+/// A URL of a style sheet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CssUrl<'a> {
+    /// As written, without quotes: see [`unescape_css`].
+    pub written: &'a [u8],
+    pub use_as: CssUse,
+    /// Where it begins, counted from the start of the style sheet: at its quote, if it has one.
+    pub start: usize,
+    /// Where it ends: after its quote.
+    pub end: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Plain,
+    /// After a `/` that may begin a comment.
+    Slash,
+    Comment,
+    /// After a `*` that may end it.
+    CommentStar,
+    /// Within a string; `wanted` if it is a URL.
+    Quoted {
+        quote: u8,
+        wanted: bool,
+    },
+    QuotedEscape {
+        quote: u8,
+        wanted: bool,
+    },
+    /// After `url(`.
+    UrlStart,
+    /// Within the unquoted content of `url()`.
+    Bare,
+    BareEscape,
+}
+
+/// Reads a style sheet.
+#[derive(Debug)]
+pub struct CssReader {
+    state: State,
+    /// Bytes read so far.
+    at: usize,
+    /// The current name in lower case; cut if it is longer than any that matters.
+    name: Vec<u8>,
+    /// After `@import`, the next string or `url()` is a style sheet.
+    import: bool,
+    /// Open parentheses.
+    depth: u32,
+    /// The depth within an `image-set()`, where strings are URLs.
+    image_set: Option<u32>,
+    value: Vec<u8>,
+    start: usize,
+}
+
+impl Default for CssReader {
+    fn default() -> Self {
+        Self {
+            state: State::Plain,
+            at: 0,
+            name: Vec::new(),
+            import: false,
+            depth: 0,
+            image_set: None,
+            value: Vec::new(),
+            start: 0,
+        }
+    }
+}
+
+impl CssReader {
+    /// Processes bytes; calls `found` with every URL that ends in them.
+    pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(CssUrl<'_>)) {
+        for &byte in bytes {
+            self.step(byte, &mut found);
+            self.at += 1;
+        }
+    }
+
+    /// Ends the style sheet: an unclosed `url(` or string is closed by its end.
+    pub fn finish(&mut self, mut found: impl FnMut(CssUrl<'_>)) {
+        match self.state {
+            State::Quoted { wanted: true, .. } => self.emit(self.at, &mut found),
+            State::Bare => self.emit_bare(&mut found),
+            _ => {}
+        }
+        *self = Self::default();
+    }
+
+    fn step(&mut self, byte: u8, found: &mut impl FnMut(CssUrl<'_>)) {
+        self.state = match self.state {
+            State::Plain => self.plain(byte),
+            State::Slash if byte == b'*' => State::Comment,
+            State::Slash => self.plain(byte),
+            State::Comment | State::CommentStar => match (self.state, byte) {
+                (State::CommentStar, b'/') => State::Plain,
+                (_, b'*') => State::CommentStar,
+                _ => State::Comment,
+            },
+            State::Quoted { quote, wanted } => match byte {
+                _ if byte == quote => {
+                    if wanted {
+                        self.emit(self.at + 1, found);
+                    }
+                    State::Plain
+                }
+                b'\\' => {
+                    self.keep(byte, wanted);
+                    State::QuotedEscape { quote, wanted }
+                }
+                // A line feed ends a broken string; it is not a URL then.
+                b'\n' => State::Plain,
+                _ => {
+                    self.keep(byte, wanted);
+                    State::Quoted { quote, wanted }
+                }
+            },
+            State::QuotedEscape { quote, wanted } => {
+                self.keep(byte, wanted);
+                State::Quoted { quote, wanted }
+            }
+            State::UrlStart => match byte {
+                b'"' | b'\'' => self.quoted(byte, true),
+                b')' => self.close(),
+                _ if is_space(byte) => State::UrlStart,
+                _ => {
+                    self.value.clear();
+                    self.start = self.at;
+                    self.keep(byte, true);
+                    if byte == b'\\' { State::BareEscape } else { State::Bare }
+                }
+            },
+            State::Bare => match byte {
+                b')' => {
+                    self.emit_bare(found);
+                    self.close()
+                }
+                // A browser ignores such a URL too.
+                b'"' | b'\'' | b'(' => State::Plain,
+                b'\\' => {
+                    self.keep(byte, true);
+                    State::BareEscape
+                }
+                _ => {
+                    self.keep(byte, true);
+                    State::Bare
+                }
+            },
+            State::BareEscape => {
+                self.keep(byte, true);
+                State::Bare
+            }
+        };
+    }
+
+    fn plain(&mut self, byte: u8) -> State {
+        if is_name(byte) {
+            if self.name.len() <= MAX_NAME {
+                self.name.push(byte.to_ascii_lowercase());
+            }
+            return State::Plain;
+        }
+        if self.name == b"@import" {
+            self.import = true;
+        }
+        let state = match byte {
+            b'(' => {
+                self.depth = self.depth.saturating_add(1);
+                match self.name.as_slice() {
+                    b"url" | b"src" => State::UrlStart,
+                    b"image-set" | b"-webkit-image-set" => {
+                        self.image_set = Some(self.depth);
+                        State::Plain
+                    }
+                    _ => State::Plain,
+                }
+            }
+            b')' => self.close(),
+            b'"' | b'\'' => {
+                let wanted = self.import || self.image_set == Some(self.depth);
+                self.quoted(byte, wanted)
+            }
+            b'/' => State::Slash,
+            b';' | b'{' | b'}' => {
+                self.import = false;
+                State::Plain
+            }
+            _ => State::Plain,
+        };
+        self.name.clear();
+        if byte == b'@' {
+            self.name.push(byte);
+        }
+        state
+    }
+
+    fn quoted(&mut self, quote: u8, wanted: bool) -> State {
+        self.value.clear();
+        self.start = self.at;
+        State::Quoted { quote, wanted }
+    }
+
+    fn close(&mut self) -> State {
+        if self.image_set == Some(self.depth) {
+            self.image_set = None;
+        }
+        self.depth = self.depth.saturating_sub(1);
+        State::Plain
+    }
+
+    fn keep(&mut self, byte: u8, wanted: bool) {
+        if wanted && self.value.len() <= MAX_CSS_URL {
+            self.value.push(byte);
+        }
+    }
+
+    fn emit_bare(&mut self, found: &mut impl FnMut(CssUrl<'_>)) {
+        let kept = self.value.trim_ascii_end().len();
+        // Where it was cut the end is unknown, and it is left out below.
+        let end = if self.value.len() > MAX_CSS_URL { self.at } else { self.start + kept };
+        if self.value.len() <= MAX_CSS_URL {
+            self.value.truncate(kept);
+        }
+        self.emit(end, found);
+    }
+
+    fn emit(&mut self, end: usize, found: &mut impl FnMut(CssUrl<'_>)) {
+        let use_as = if self.import { CssUse::Import } else { CssUse::Resource };
+        self.import = false;
+        if !self.value.is_empty() && self.value.len() <= MAX_CSS_URL {
+            found(CssUrl { written: &self.value, use_as, start: self.start, end });
+        }
+        self.value.clear();
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C)
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte >= 0x80
+}
+
+/// Resolves the escapes of CSS: `\26 ` and `\"`.
+pub fn unescape_css(written: &str) -> Cow<'_, str> {
+    if !written.contains('\\') {
+        return Cow::Borrowed(written);
+    }
+    let mut out = String::with_capacity(written.len());
+    let mut rest = written.chars().peekable();
+    while let Some(next) = rest.next() {
+        if next != '\\' {
+            out.push(next);
+            continue;
+        }
+        let (mut value, mut digits) = (0, 0);
+        while digits < 6
+            && let Some(digit) = rest.peek().and_then(|next| next.to_digit(16))
+        {
+            value = value * 16 + digit;
+            digits += 1;
+            rest.next();
+        }
+        if digits > 0 {
+            out.push(char::from_u32(value).filter(|next| *next != '\0').unwrap_or('\u{FFFD}'));
+            if rest.peek().is_some_and(char::is_ascii_whitespace) {
+                rest.next();
+            }
+        } else {
+            match rest.next() {
+                Some('\n') | None => {}
+                Some(other) => out.push(other),
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn urls(pieces: &[&[u8]]) -> Vec<(String, CssUse, usize, usize)> {
+        let mut reader = CssReader::default();
+        let mut found = Vec::new();
+        let mut push = |url: CssUrl<'_>| {
+            let text = String::from_utf8_lossy(url.written).into_owned();
+            found.push((unescape_css(&text).into_owned(), url.use_as, url.start, url.end));
+        };
+        for piece in pieces {
+            reader.feed(piece, &mut push);
+        }
+        reader.finish(&mut push);
+        found
+    }
+
+    #[test]
+    fn urls_of_style_sheets() {
+        for (css, expected) in [
+            ("a{background:url(x.png)}", vec!["x.png"]),
+            ("a{background: URL( 'a b.png' ) no-repeat, url(\"c.png\")}", vec!["a b.png", "c.png"]),
+            (
+                "@import 'one.css'; @import url(two.css) screen; @IMPORT \"three.css\" layer(x);",
+                vec!["one.css", "two.css", "three.css"],
+            ),
+            ("@font-face{src:local('not this'), url(f.woff2) format('woff2')}", vec!["f.woff2"]),
+            ("a{background:image-set('1.png' 1x, url(2.png) 2x)} b{content:'not'}", vec!["1.png", "2.png"]),
+            ("/* url(no.png) */ a{content:\"url(no.png)\"}", vec![]),
+            ("a{background:url(a\\)b\\26 c.png)}", vec!["a)b&c.png"]),
+            ("a{background:url()}", vec![]),
+            ("a{background:url( spaced.png )}", vec!["spaced.png"]),
+            ("a{background:url(data:image/png;base64,AA==)}", vec!["data:image/png;base64,AA=="]),
+            ("@media print{@import 'x.css'}", vec!["x.css"]),
+            ("a{b:url(broken'", vec![]),
+            ("a{b:curl(x)}", vec![]),
+            ("a:hover{cursor:url(c.cur),auto}", vec!["c.cur"]),
+            ("a{b:url(open.png", vec!["open.png"]),
+            ("a{b:10px/url(c)}", vec!["c"]),
+            ("a{content:'broken\n} b{c:url(d)}", vec!["d"]),
+        ] {
+            let found: Vec<String> = urls(&[css.as_bytes()]).into_iter().map(|(url, ..)| url).collect();
+            assert_eq!(found, expected, "{css}");
+        }
+    }
+
+    #[test]
+    fn uses_and_places() {
+        let css = "@import url(a.css);b{c:url( \"d\" )}";
+        let found = urls(&[css.as_bytes()]);
+        let places: Vec<_> = found.iter().map(|(_, use_as, start, end)| (*use_as, css.get(*start..*end))).collect();
+        assert_eq!(places, [(CssUse::Import, Some("a.css")), (CssUse::Resource, Some("\"d\""))]);
+        let long = format!("a{{b:url({})}}c{{d:url(e)}}", "x".repeat(100_000));
+        assert_eq!(urls(&[long.as_bytes()]).len(), 1, "an endless URL is left out");
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(css in "[a-c@ur l()'\"/*\\\\;{}import,\n.]{0,60}", cut in 0usize..60) {
+            let (first, second) = css.as_bytes().split_at(cut.min(css.len()));
+            prop_assert_eq!(urls(&[first, second]), urls(&[css.as_bytes()]));
+        }
+    }
+}
