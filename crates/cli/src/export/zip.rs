@@ -96,7 +96,8 @@ impl<W: Write> ZipWriter<W> {
             // Made by: UNIX, so that the permissions below count.
             head.extend((3u16 << 8 | VERSION).to_le_bytes());
             put_common(&mut head, &entry.digest, &entry.name, 28);
-            head.extend([0; 8]);
+            // No comment, the first disk, no internal attributes.
+            head.extend([0; 6]);
             head.extend((0o100_644u32 << 16).to_le_bytes());
             head.extend(NO_SIZE.to_le_bytes());
             head.extend(entry.name.as_bytes());
@@ -165,6 +166,8 @@ mod tests {
         let bytes = zip.finish().unwrap();
         assert_eq!(bytes.get(30..35), Some(&b"a.txt"[..]));
         assert_eq!(bytes.get(55..60), Some(&b"hello"[..]));
+        let directory = bytes.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+        assert_eq!(bytes.get(directory + 46..directory + 51), Some(&b"a.txt"[..]));
         let end = bytes.len() - 22;
         assert_eq!(bytes.get(end..end + 4), Some(&b"PK\x05\x06"[..]));
         let mut short = ZipWriter::new(Vec::new());

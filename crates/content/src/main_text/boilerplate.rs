@@ -178,8 +178,8 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
     })
 }
 
-/// Marks the elements that are not content by what they are or are called.
-pub(super) fn mark(page: &Document, removed: &mut [bool]) {
+/// Marks the elements that are not content by what they are, and if `by_name` by what they are called.
+pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
     let empty = vec![false; 0];
     let measure = Measure::of(page, &empty);
     let all = measure.text(page.root()).max(1);
@@ -193,7 +193,8 @@ pub(super) fn mark(page: &Document, removed: &mut [bool]) {
         if name == crate::document::TEXT || matches!(name, names::HTML | names::BODY) {
             continue;
         }
-        if is_noise(element, name) || (surrounds(element, name) && !holds_content(element, &measure, all)) {
+        let is_around = surrounds(element, name, by_name) && !(by_name && holds_content(element, &measure, all));
+        if is_noise(element, name) || is_around {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
             }
@@ -252,7 +253,7 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
 }
 
 /// Elements that stand around content, by name, role or class.
-fn surrounds(element: Element<'_>, name: names::Name) -> bool {
+fn surrounds(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
         names::HEADER => {
@@ -268,6 +269,9 @@ fn surrounds(element: Element<'_>, name: names::Name) -> bool {
     }
     if is_boilerplate_role(element) {
         return true;
+    }
+    if !by_name {
+        return false;
     }
     let words = words_of(element);
     if words.len() < 2 {

@@ -4,6 +4,9 @@ use super::boilerplate::{speaks_for_content, words_of};
 use super::measure::Measure;
 use crate::document::{Document, Element, TEXT, names};
 
+/// Elements that the search for lists of teasers may visit: nested lists are visited again and again.
+const MAX_TEASER_WORK: usize = 200_000;
+
 /// Content below this many characters is not taken for an article.
 const SHORTEST_ARTICLE: u32 = 200;
 
@@ -204,6 +207,7 @@ fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
 fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
     let page = root.document;
     let all = measure.text(root).max(1);
+    let mut work = MAX_TEASER_WORK;
     let mut next = root.node + 1;
     while next < root.end() {
         let id = next;
@@ -212,13 +216,36 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
         if element.id_name() == TEXT || removed.get(id as usize) == Some(&true) {
             continue;
         }
-        if is_link_block(element, measure, all)
+        if (is_link_block(element, measure, all) || is_teaser_list(element, measure, all, &mut work))
             && let Some(mark) = removed.get_mut(id as usize)
         {
             *mark = true;
             next = element.end().max(next);
         }
     }
+}
+
+/// Whether the element lists other pages: headings that are links, each with a few words. `Read also`, `More stories`.
+fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut usize) -> bool {
+    let is_list = matches!(element.id_name(), names::DIV | names::SECTION | names::UL | names::OL);
+    // What is left must still be an article.
+    let text = measure.text(element);
+    if !is_list || text + 500 > all {
+        return false;
+    }
+    let (mut links, mut headings) = (0u32, 0u32);
+    for inner in element.descendants() {
+        let Some(left) = work.checked_sub(1) else { return false };
+        *work = left;
+        if !inner.id_name().is_heading() {
+            continue;
+        }
+        headings += 1;
+        let length = measure.text(inner);
+        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9);
+    }
+    // Sections of an article may link their headings too, and then have much more text.
+    links >= 3 && links * 10 >= headings * 8 && text / links < 600
 }
 
 fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {

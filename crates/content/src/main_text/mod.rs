@@ -40,10 +40,17 @@ pub struct Article<'a> {
 impl<'a> Article<'a> {
     /// Finds the main content of a page.
     pub fn of(page: &'a Document) -> Self {
-        let mut removed = vec![false; page.len()];
-        boilerplate::mark(page, &mut removed);
-        let measure = Measure::of(page, &removed);
-        let roots = choose::choose(page, &measure, &mut removed);
+        let (mut roots, mut removed) = selection(page, true);
+        let found = length(page, &roots, &removed);
+        if found < SHORTEST {
+            // Names may have led astray: some sites call the wrapper of an article `modal` or `overlay`.
+            let (other_roots, other_removed) = selection(page, false);
+            let measure = Measure::of(page, &other_removed);
+            let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
+            if is_prose && length(page, &other_roots, &other_removed) >= SHORTEST.max(found * 2) {
+                (roots, removed) = (other_roots, other_removed);
+            }
+        }
         let (title, headline) = title(page, &roots);
         Self { page, title, roots, removed, headline }
     }
@@ -61,6 +68,23 @@ impl<'a> Article<'a> {
             None => body,
         }
     }
+}
+
+/// Content with fewer characters is doubted.
+const SHORTEST: u32 = 250;
+
+/// The elements with the content, and which nodes are left out. `by_name`: names of classes and ids count.
+fn selection(page: &Document, by_name: bool) -> (Vec<u32>, Vec<bool>) {
+    let mut removed = vec![false; page.len()];
+    boilerplate::mark(page, by_name, &mut removed);
+    let measure = Measure::of(page, &removed);
+    let roots = choose::choose(page, &measure, &mut removed);
+    (roots, removed)
+}
+
+fn length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
+    let measure = Measure::of(page, removed);
+    roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
 
 /// The main heading: the first `h1` with text, where there is one that the title confirms or only one.

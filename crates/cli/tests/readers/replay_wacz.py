@@ -1,6 +1,6 @@
 """Validates a WACZ file with py-wacz and replays its pages with pywb.
 
-wacz.py FILE URLS: URLS is a JSON list of addresses that must be in it.
+replay_wacz.py FILE URLS: URLS is a JSON list of addresses that must be in it.
 """
 import gevent.monkey
 
