@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use argiope_core::{Fate, Frontier, Link, LinkKind, Outcome, Url};
+use argiope_core::schedule::frontier::FoundEdges;
+use argiope_core::{Fate, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 
 /// The crawl directory of a finished crawl with this number of pages.
@@ -11,6 +12,8 @@ fn directory(path: &Path, pages: u32) {
     let disk::OpenedDirectory { mut frontier, mut writer, .. } =
         disk::open(path, &CrawlSettings::new(), usize::MAX).expect("a directory");
     let root = Url::parse("https://large.example/").expect("an address");
+    let mut back = LinkList::default();
+    back.push(root.as_str(), LinkKind::Anchor, false);
     let title = "A title of the usual length, more or less ".repeat(8);
     for first in (0..pages).step_by(1_000) {
         let urls: Vec<Url> = (first..pages.min(first + 1_000))
@@ -34,6 +37,9 @@ fn directory(path: &Path, pages: u32) {
             );
             let fate = Fate { outcome: Outcome::Ok, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
             frontier.settle(&link, fate).expect("settled");
+            // Every page links back to the root.
+            let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &back, cut: 0 };
+            frontier.keep_edges(&edges).expect("kept");
         }
         if let Some(batch) = frontier.commit(&[]).expect("sealed") {
             writer.write(&batch).expect("written");
