@@ -5,6 +5,7 @@
 
 mod conn;
 mod cookies;
+mod frames;
 mod pages;
 mod references;
 mod robots;
@@ -14,6 +15,7 @@ mod tokens;
 
 pub use conn::{answer, coding};
 pub use cookies::cookies;
+pub use frames::frames;
 pub use pages::{charset, url};
 pub use references::{body, head};
 pub use robots::robots;

@@ -12,7 +12,7 @@ use crate::page::link::{Link, LinkList};
 use crate::page::reader::{HeldBody, PageContent};
 use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
-use crate::schedule::job::{Job, LaneId, Purpose};
+use crate::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use crate::schedule::trap::Likeness;
 use crate::time::Time;
 
@@ -105,6 +105,10 @@ pub struct VisitMessage {
     pub slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
     pub begun: bool,
+    /// How the host speaks HTTP, where the visit tells.
+    pub http: Option<LaneHttp>,
+    /// How many streams at a time the host allows on a connection of HTTP/2, where it said so.
+    pub streams: Option<u32>,
     /// How long the host asked us to wait.
     pub retry_after: Option<Duration>,
     /// The same as a moment in seconds since the Unix epoch, if the response had no `Date` to count from.

@@ -99,6 +99,11 @@ fn conn() {
 }
 
 #[test]
+fn frames() {
+    run("frames", 13, properties::frames);
+}
+
+#[test]
 fn head() {
     run("head", 10, properties::head);
 }

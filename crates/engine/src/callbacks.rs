@@ -166,6 +166,7 @@ impl Table {
                 self.remove(token);
             }
         }
+        let Some(job) = self.resources.wait_for_connection(job) else { return };
         let state = State::Connecting(Box::new(Connecting::new(&self.worker, job, now)));
         let token = self.entries.insert(Entry { callback: Self::connect, state, alarm: Time::NEVER });
         self.connect(token, Cause::Own);
@@ -191,17 +192,23 @@ impl Table {
                 self.put(token, State::Connecting(connecting), Self::connect);
                 self.set_alarm(token, until);
             }
-            ConnectStep::Connected(peer, stream) => match connecting.into_session(worker, peer) {
-                Ok(session) => {
-                    let open = Open { stream, interest: Some(Interest::Writable), session, pooled: None };
-                    self.put(token, State::Open(open), Self::drive);
-                    self.drive(token, Cause::Own);
+            ConnectStep::Connected(peer, stream) => {
+                let mut waiting = resources.connected(connecting.slot());
+                let session = connecting.into_session(worker, peer, &mut waiting);
+                match session {
+                    Ok(session) => {
+                        let open = Open { stream, interest: Some(Interest::Writable), session, pooled: None };
+                        self.put(token, State::Open(open), Self::drive);
+                        self.drive(token, Cause::Own);
+                    }
+                    Err(visit) => self.fail(token, vec![visit]),
                 }
-                Err(visit) => self.fail(token, visit),
-            },
+                waiting.into_iter().for_each(|job| self.start(job));
+            }
             ConnectStep::Failed(failure) => {
-                let visit = connecting.into_failure(worker, failure);
-                self.fail(token, visit);
+                let waiting = resources.connected(connecting.slot());
+                let visits = connecting.into_failures(worker, &failure, waiting);
+                self.fail(token, visits);
             }
         }
     }
@@ -264,7 +271,12 @@ impl Table {
         }
         let deadline = session.deadline();
         let deadline = if wanted.is_none() { deadline.min(now + session.pause()) } else { deadline };
-        if session.room() > 0 && !self.offer(token, session, pooled, now) {
+        if session.room() == 0 {
+            // What was offered before is not any more.
+            if let Some(slot) = pooled.take() {
+                self.resources.pool().remove(slot);
+            }
+        } else if !self.offer(token, session, pooled, now) {
             return self.close(token, *pooled);
         }
         self.put(token, State::Open(open), Self::drive);
@@ -307,9 +319,9 @@ impl Table {
         self.worker.visit_sender.push(visit);
     }
 
-    fn fail(&mut self, token: usize, visit: Box<Visit>) {
+    fn fail(&mut self, token: usize, visits: Vec<Box<Visit>>) {
         self.remove(token);
-        self.report(visit);
+        visits.into_iter().for_each(|visit| self.report(visit));
     }
 
     /// Removes an entry. Its socket is closed when the caller drops it.

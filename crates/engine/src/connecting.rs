@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use argiope_core::http::session::{self, Session};
+use argiope_core::http::session::{self, Session, SlotKey};
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, Race, RaceStep, Time};
@@ -79,13 +79,30 @@ impl<S> Connecting<S> {
         self.attempts.sockets()
     }
 
-    /// The session over the connection to `peer`. The error is the job's visit.
-    pub fn into_session(self, worker: &Worker, peer: SocketAddr) -> Result<Session, Box<Visit>> {
-        Session::open(self.job, &worker.rules, self.started, peer.ip(), worker.clock.now())
+    /// The slot in which the connection belongs.
+    pub fn slot(&self) -> SlotKey {
+        session::slot_key(&self.job)
     }
 
-    /// The visit of a job for which no connection could be established.
-    pub fn into_failure(self, worker: &Worker, failure: Failure) -> Box<Visit> {
-        session::unconnected(*self.job, &worker.rules, failure, self.started, worker.clock.now())
+    /// The session over the connection to `peer`. It takes over jobs that wait for it; those without room stay in
+    /// `waiting`. The error is the job's visit.
+    pub fn into_session(
+        self,
+        worker: &Worker,
+        peer: SocketAddr,
+        waiting: &mut Vec<Box<Job>>,
+    ) -> Result<Session, Box<Visit>> {
+        let now = worker.clock.now();
+        let mut session = Session::open(self.job, &worker.rules, self.started, peer.ip(), now)?;
+        let refused = waiting.drain(..).filter_map(|job| session.accept(job, &worker.rules, now).err()).collect();
+        *waiting = refused;
+        Ok(session)
+    }
+
+    /// The visits of the job for which no connection could be established, and of those that wait for it.
+    pub fn into_failures(self, worker: &Worker, failure: &Failure, waiting: Vec<Box<Job>>) -> Vec<Box<Visit>> {
+        let (now, started) = (worker.clock.now(), self.started);
+        let jobs = std::iter::once(self.job).chain(waiting);
+        jobs.map(|job| session::unconnected(*job, &worker.rules, failure.clone(), started, now)).collect()
     }
 }

@@ -10,6 +10,9 @@ use std::collections::{HashMap, VecDeque};
 
 use argiope_core::http::session::SlotKey;
 
+/// How many entries that may not leave are skipped in one search.
+const MAX_SKIPPED: usize = 64;
+
 /// Entries by slot, with the order in which they were inserted.
 pub struct IdlePool<T> {
     entries: HashMap<SlotKey, (u64, T)>,
@@ -56,12 +59,20 @@ impl<T> IdlePool<T> {
         self.entries.remove(&slot).map(|(_, entry)| entry)
     }
 
-    /// The least recently used entry among those that may leave. Each entry is named at most once.
+    /// The least recently used entry among those that may leave. Each entry is named at most once. An entry that may
+    /// not leave counts as used: it is asked again after the others.
     pub fn oldest(&mut self, may_leave: impl Fn(&T) -> bool) -> Option<SlotKey> {
-        while let Some((number, slot)) = self.order.pop_front() {
-            let entry = self.entries.get(&slot).filter(|(own, _)| *own == number);
-            if entry.is_some_and(|(_, entry)| may_leave(entry)) {
-                return Some(slot);
+        let mut busy = 0;
+        while busy < MAX_SKIPPED
+            && let Some((number, slot)) = self.order.pop_front()
+        {
+            match self.entries.get(&slot).filter(|(own, _)| *own == number) {
+                Some((_, entry)) if may_leave(entry) => return Some(slot),
+                Some(_) => {
+                    self.order.push_back((number, slot));
+                    busy += 1;
+                }
+                None => {}
             }
         }
         None
@@ -83,7 +94,7 @@ mod tests {
     use super::*;
     use argiope_core::LaneId;
 
-    fn slot(number: u16) -> SlotKey {
+    fn slot(number: u32) -> SlotKey {
         (LaneId(7), number)
     }
 
@@ -100,6 +111,7 @@ mod tests {
         assert_eq!(pool.remove(slot(2)), Some(2));
         assert_eq!(pool.oldest(|_| true), Some(slot(3)), "one that may not leave is skipped");
         assert_eq!(pool.oldest(|_| true), Some(slot(0)));
+        assert_eq!(pool.oldest(|_| true), Some(slot(1)), "it is asked again after the others");
         assert_eq!(pool.oldest(|_| true), None, "each is named once");
         assert_eq!((pool.len(), pool.get_mut(slot(1))), (3, Some(&mut 1)));
     }

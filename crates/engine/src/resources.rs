@@ -1,18 +1,22 @@
 //! [`Resources`]: what keeps a worker with many connections within the machine's limits, apart from the engines' loops.
 //!
-//! Three concerns, none of which an engine's loop decides on:
+//! Four concerns, none of which an engine's loop decides on:
 //!
 //! - **Idle pool.** Connections with room for another job, by slot ([`IdlePool`]). At most `max(256, --concurrency)`;
 //!   beyond that the least recently used one is evicted.
+//! - **Connections under way.** Jobs that may share a connection wait while it is made for another one.
 //! - **File shortage.** When a socket is refused because the process has no file descriptor left, idle connections of
 //!   all workers are closed and the fetch waits ([`FileShortage`]).
 //! - **Wake-up coalescing.** With many slow responses outstanding, the worker sleeps a little before it waits for
 //!   sockets, so that one wake-up serves several of them ([`WakeBatcher`]).
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::http::session::SlotKey;
+use argiope_core::http::session::{SlotKey, slot_key};
+use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
 use crate::Clock;
@@ -31,6 +35,8 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Resources<C> {
     pool: IdlePool<C>,
     max_idle: usize,
+    /// Jobs that wait for a connection that is made for another job.
+    connecting: HashMap<SlotKey, Vec<Box<Job>>>,
     file_shortage: FileShortage,
     wake_batcher: WakeBatcher,
     clock: Clock,
@@ -41,6 +47,7 @@ impl<C> Resources<C> {
         Self {
             pool: IdlePool::default(),
             max_idle: worker.rules.concurrency.max(MIN_IDLE),
+            connecting: HashMap::new(),
             file_shortage: worker.file_shortage.clone(),
             wake_batcher: WakeBatcher::default(),
             clock: worker.clock,
@@ -50,6 +57,29 @@ impl<C> Resources<C> {
     /// The connections with room for a job.
     pub fn pool(&mut self) -> &mut IdlePool<C> {
         &mut self.pool
+    }
+
+    /// Lets a job wait for the connection that is made for another one. Gives it back if there is none: then a connection
+    /// is to be made for it, and [`Resources::connected`] to be called.
+    pub fn wait_for_connection(&mut self, job: Box<Job>) -> Option<Box<Job>> {
+        if !job.shares_connection() {
+            return Some(job);
+        }
+        match self.connecting.entry(slot_key(&job)) {
+            Entry::Occupied(mut waiting) => {
+                waiting.get_mut().push(job);
+                None
+            }
+            Entry::Vacant(place) => {
+                place.insert(Vec::new());
+                Some(job)
+            }
+        }
+    }
+
+    /// The connection of a slot was made, or could not be. Returns the jobs that wait for it.
+    pub fn connected(&mut self, slot: SlotKey) -> Vec<Box<Job>> {
+        self.connecting.remove(&slot).unwrap_or_default()
     }
 
     /// Whether the pool takes this connection: its slot is free, and no file descriptor is needed elsewhere.

@@ -81,8 +81,18 @@ impl TaskSlots {
         Ok(())
     }
 
-    /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection was evicted. The first
-    /// call enters the session in the pool and remembers that in `entered`.
+    /// See [`Resources::wait_for_connection`].
+    pub fn wait_for_connection(&self, job: Box<Job>) -> Option<Box<Job>> {
+        self.0.borrow_mut().wait_for_connection(job)
+    }
+
+    /// See [`Resources::connected`].
+    pub fn connected(&self, slot: SlotKey) -> Vec<Box<Job>> {
+        self.0.borrow_mut().connected(slot)
+    }
+
+    /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection
+    /// was evicted. The first call enters the session in the pool and remembers that in `entered`.
     pub fn poll(
         &self,
         session: &Session,
@@ -151,7 +161,7 @@ mod tests {
 
     use argiope_core::http::conn::Step;
     use argiope_core::rules::Config;
-    use argiope_core::schedule::job::{LaneId, Purpose};
+    use argiope_core::schedule::job::{LaneHttp, LaneId, Purpose};
     use argiope_core::{Link, Url};
 
     use super::*;
@@ -183,7 +193,16 @@ mod tests {
     fn job(lane: u32, port: u16) -> Box<Job> {
         let link = Link::root(Url::parse(&format!("http://h:{port}/")).unwrap(), 1);
         let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
-        Box::new(Job { link, purpose: Purpose::Page, lane: LaneId(lane), slot: 0, addresses, rare: None })
+        Box::new(Job {
+            link,
+            purpose: Purpose::Page,
+            lane: LaneId(lane),
+            slot: 0,
+            http: LaneHttp::Single,
+            unprocessed: 0,
+            addresses,
+            rare: None,
+        })
     }
 
     /// A session that has just finished its first job.

@@ -167,7 +167,11 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
     let failure = loop {
         match connecting.step(worker, socket::begin_connect, socket::connected, || state.evict()) {
             ConnectStep::Connected(peer, stream) => match stream.set_nonblocking(false) {
-                Ok(()) => return connecting.into_session(worker, peer).map(|session| (state.open(stream), session)),
+                Ok(()) => {
+                    return connecting
+                        .into_session(worker, peer, &mut Vec::new())
+                        .map(|session| (state.open(stream), session));
+                }
                 Err(error) => break socket::connect_failure(peer, &error),
             },
             ConnectStep::Failed(failure) => break failure,
@@ -182,7 +186,8 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
             }
         }
     };
-    Err(connecting.into_failure(worker, failure))
+    let mut visits = connecting.into_failures(worker, &failure, Vec::new());
+    Err(visits.remove(0))
 }
 
 // anchor: threads-drive
@@ -330,7 +335,7 @@ impl WorkerState {
     fn take_idle(&self, job: Box<Job>) -> Result<(Transport, Session), Box<Job>> {
         let mut locked = self.lock();
         let Some((transport, mut session)) = locked.resources.pool().remove(slot_key(&job)) else { return Err(job) };
-        let accepted = match socket::is_quiet(&transport.stream) {
+        let accepted = match session.is_http2() || socket::is_quiet(&transport.stream) {
             true => session.accept(job, &self.worker.rules, self.now()),
             false => Err(job),
         };
@@ -350,7 +355,7 @@ impl WorkerState {
         let mut locked = self.lock();
         let Locked { resources, open, .. } = &mut *locked;
         resources.pool().retain(|(transport, session)| {
-            let keep = now < session.deadline() && socket::is_quiet(&transport.stream);
+            let keep = now < session.deadline() && (session.is_http2() || socket::is_quiet(&transport.stream));
             if !keep {
                 open.try_remove(transport.key);
             }

@@ -130,7 +130,9 @@ async fn receive(state: Rc<WorkerState>) {
 
 /// Starts a job: with the task whose connection has room for it, or with a new one.
 fn start(state: &Rc<WorkerState>, job: Box<Job>) {
-    if let Err(job) = state.slots.give(job) {
+    if let Err(job) = state.slots.give(job)
+        && let Some(job) = state.slots.wait_for_connection(job)
+    {
         // In a box: the runtime aligns its tasks to 128 bytes, and would round this one up to three times that.
         drop(spawn_local(Box::pin(serve(Rc::clone(state), job))));
     }
@@ -143,14 +145,14 @@ async fn serve(state: Rc<WorkerState>, job: Box<Job>) {
     let _guard = PanicGuard(&state);
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
-        Err(visit) => return state.report(visit),
+        Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
     drive(&state, &mut transport, &mut session).await;
     state.leave_pool(&mut transport);
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
+async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
     let worker = &state.worker;
     let mut alarm = Alarm::new(&state.timers);
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -159,10 +161,16 @@ async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Sessi
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, stream) => {
-                let session = connecting.into_session(worker, peer)?;
+                let mut waiting = state.slots.connected(connecting.slot());
+                let session = connecting.into_session(worker, peer, &mut waiting);
+                state.start_all(waiting);
+                let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { stream, alarm, pooled: None }, session));
             }
-            ConnectStep::Failed(failure) => return Err(connecting.into_failure(worker, failure)),
+            ConnectStep::Failed(failure) => {
+                let waiting = state.slots.connected(connecting.slot());
+                return Err(connecting.into_failures(worker, &failure, waiting));
+            }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
                     // Every attempt is polled, so that every one of them can wake this task.
@@ -196,6 +204,9 @@ fn connected(stream: &TcpStream) -> io::Result<bool> {
 async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
+        if session.room() == 0 {
+            state.leave_pool(transport);
+        }
         // Nothing of this is held while the task waits: a task is as large as what it holds then.
         let is_full = match session.step() {
             Step::Write(bytes) => match transport.stream.try_write(bytes) {
@@ -324,9 +335,11 @@ impl WorkerState {
 
     /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
     fn leave_pool(self: &Rc<Self>, transport: &mut Transport) {
-        for job in self.slots.leave(&mut transport.pooled) {
-            start(self, job);
-        }
+        self.start_all(self.slots.leave(&mut transport.pooled));
+    }
+
+    fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
+        jobs.into_iter().for_each(|job| start(self, job));
     }
 
     fn poll_event(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::rules::Config;
-use argiope_core::schedule::job::{Job, LaneId, Purpose};
+use argiope_core::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};
 use argiope_engine::coroutines::executor::{TaskEvent, TaskId};
@@ -47,7 +47,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
         let url = Url::parse(url).map_err(|error| std::io::Error::other(error.to_string()))?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
-        jobs.push(Job { link, purpose, lane, slot: 0, addresses, rare: None });
+        jobs.push(Job { link, purpose, lane, slot: 0, http: LaneHttp::Single, unprocessed: 0, addresses, rare: None });
     }
     job_queue.send(&mut jobs);
     job_queue.end(StopMode::Drain);

@@ -293,7 +293,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let wait = loop {
             match self.keeper.next(now)? {
                 Order::Fetch(job) => {
-                    let worker = (job.lane.index() + usize::from(job.slot)) % self.batches.len().max(1);
+                    // Jobs that share a connection go to the same worker.
+                    let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
+                    let worker = (job.lane.index() + slot) % self.batches.len().max(1);
                     if let Some(batch) = self.batches.get_mut(worker) {
                         batch.push(job);
                     }

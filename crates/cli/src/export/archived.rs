@@ -14,7 +14,7 @@ use argiope_core::output::record::WarcLocation;
 use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_core::rules::{Config, Rules, Size};
 use argiope_core::schedule::frontier::LaneId;
-use argiope_core::schedule::job::{Job, Purpose};
+use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
 use flate2::read::MultiGzDecoder;
 
@@ -121,6 +121,8 @@ impl ArchivedPages {
             purpose: Purpose::Page,
             lane: LaneId(0),
             slot: 0,
+            http: LaneHttp::Single,
+            unprocessed: 0,
             addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
             rare: None,
         };

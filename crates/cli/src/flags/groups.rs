@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use argiope_core::rules::{
-    AssetsScope, BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, Pace, Rate, Resolve, RobotsPolicy,
-    Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, Breadth, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate, Resolve,
+    RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -298,6 +298,9 @@ pub struct FetchFlags {
     /// An empty value disables the proxy that the environment sets.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
+    /// HTTP version: auto uses HTTP/2 where TLS negotiates it; 2 does not fall back [default: auto]
+    #[arg(long, value_name = "VERSION", value_parser = one_of::<HttpVersion>(HttpVersion::WORDS))]
+    http: Option<HttpVersion>,
     /// Use this address for this host and port, as curl does (repeatable)
     #[arg(long, value_name = "HOST:PORT:ADDR")]
     resolve: Vec<Resolve>,
@@ -310,7 +313,7 @@ impl FetchFlags {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         lay!(self, config, timeout connect_timeout idle_timeout min_rate max_tries retry_wait max_redirects);
         lay!(self, config, max_size max_head max_url max_links user_agent contact header);
-        lay!(self, config, no_cookies cookies proxy resolve dns);
+        lay!(self, config, no_cookies cookies proxy http resolve dns);
         if let Some(user) = &self.user {
             // Parsed here so that an error message does not repeat the password.
             let credentials = user.parse().map_err(|bad: BadValue| ConfigError {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::value::{Breadth, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
+use super::value::{Breadth, EngineName, HeaderLine, Pace, RobotsPolicy, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, Root, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::http::conn::Limits;
@@ -109,6 +109,8 @@ impl Config {
             seed_origins,
             cookies: (!self.no_cookies).then_some(environment.cookies),
             auth: self.compile_auth()?,
+            http: self.http,
+            shares_connections: self.engine != EngineName::Threads,
             proxies: match environment.proxies {
                 Some(proxies) => proxies,
                 None => Proxies::new(self.proxy.as_deref(), |_| None)?,

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::value::{
-    AssetsScope, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve, RobotsPolicy, Size, Span,
-    TrapPolicy, WarcCompression, With,
+    AssetsScope, Breadth, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy,
+    Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// All settings of a crawl. Build it in code, or read it from a file:
@@ -111,6 +111,7 @@ pub struct Config {
     pub cookies: Option<PathBuf>,
     #[serde(skip_serializing)]
     pub proxy: Option<String>,
+    pub http: HttpVersion,
     pub resolve: Vec<Resolve>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<SocketAddr>,
@@ -218,6 +219,7 @@ impl Default for Config {
             no_cookies: false,
             cookies: None,
             proxy: None,
+            http: HttpVersion::Auto,
             resolve: Vec::new(),
             dns: None,
             robots: RobotsPolicy::Obey,

@@ -27,8 +27,8 @@ use crate::page::url::{Origin, StripParams, Url};
 pub(crate) use compile::HELD_BODIES;
 pub use config::{Config, ConfigError};
 pub use value::{
-    AssetsScope, BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, Login, Pace, Rate, Resolve,
-    RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, Bearer, Breadth, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
+    Resolve, RobotsPolicy, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The configuration, compiled once.
@@ -106,6 +106,9 @@ pub struct Rules {
     pub cookies: Option<CookieJar>,
     /// The proxies for requests.
     pub proxies: Proxies,
+    pub http: HttpVersion,
+    /// Whether the engine can carry several jobs on one connection.
+    pub shares_connections: bool,
     pub resolve: Vec<Resolve>,
     pub dns: Option<SocketAddr>,
 

@@ -480,6 +480,17 @@ words! {
         Full = "full",
     }
 
+    /// Which version of HTTP is spoken.
+    #[derive(Default)]
+    HttpVersion {
+        /// HTTP/2 where TLS negotiates it, HTTP/1.1 elsewhere.
+        #[default]
+        Auto = "auto",
+        Http1 = "1.1",
+        /// HTTP/2 without falling back; in clear text, the host must be known to speak it.
+        Http2 = "2",
+    }
+
     /// Whether robots.txt is obeyed.
     #[derive(Default)]
     RobotsPolicy {

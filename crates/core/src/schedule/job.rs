@@ -23,10 +23,28 @@ pub struct Job {
     pub lane: LaneId,
     /// Which of the lane's slots. Each slot has at most one connection.
     pub slot: u16,
+    /// How the lane's host speaks HTTP, as far as it is known.
+    pub http: LaneHttp,
+    /// How often a server did not process the request. This is not an attempt.
+    pub unprocessed: u8,
     /// Addresses to connect to, in order of preference. All were checked.
     pub addresses: Arc<[IpAddr]>,
     /// Fields that few jobs need, boxed to keep waiting jobs small.
     pub rare: Option<Box<Rare>>,
+}
+
+/// How a lane's host speaks HTTP, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneHttp {
+    /// The host was not asked yet, and may speak HTTP/2.
+    #[default]
+    Unknown,
+    /// One job per connection: HTTP/1.1, or an engine that carries one job per connection in every version.
+    Single,
+    /// HTTP/2: the jobs of an origin share a connection.
+    Multiplexed,
+    /// The host asked for HTTP/1.1. HTTP/2 is not offered to it again.
+    Http1Only,
 }
 
 /// Fields that few jobs need.
@@ -80,6 +98,11 @@ impl Job {
         if let Some(SendReporter(report)) = self.rare.as_ref().and_then(|rare| rare.send_reporter.as_ref()) {
             report(SentRequest { lane: self.lane, slot: self.slot, at });
         }
+    }
+
+    /// Whether its connection may carry other jobs of the origin at the same time.
+    pub fn shares_connection(&self) -> bool {
+        matches!(self.http, LaneHttp::Unknown | LaneHttp::Multiplexed)
     }
 
     /// The rare fields, created if absent.

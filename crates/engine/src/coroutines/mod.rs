@@ -109,10 +109,13 @@ async fn receive(state: Rc<WorkerState>) {
 fn start(state: &Rc<WorkerState>, job: Box<Job>) {
     match state.slots.give(job) {
         Ok(()) => state.work.count_in(),
-        Err(job) => {
-            state.work.put(job);
-            state.executor.spawn(serve(Rc::clone(state)));
-        }
+        Err(job) => match state.slots.wait_for_connection(job) {
+            None => state.work.count_in(),
+            Some(job) => {
+                state.work.put(job);
+                state.executor.spawn(serve(Rc::clone(state)));
+            }
+        },
     }
 }
 
@@ -125,7 +128,7 @@ async fn serve(state: Rc<WorkerState>) {
     let job = state.work.get().await;
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
-        Err(visit) => return state.report(visit),
+        Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
     drive(&state, &mut transport, &mut session).await;
     state.leave_pool(&mut transport);
@@ -133,7 +136,7 @@ async fn serve(state: Rc<WorkerState>) {
 // end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
+async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
     state.executor.mark("connecting");
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
@@ -143,10 +146,16 @@ async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Sessi
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, socket) => {
-                let session = connecting.into_session(worker, peer)?;
+                let mut waiting = state.slots.connected(connecting.slot());
+                let session = connecting.into_session(worker, peer, &mut waiting);
+                state.start_all(waiting);
+                let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { socket, alarm, pooled: None }, session));
             }
-            ConnectStep::Failed(failure) => return Err(connecting.into_failure(worker, failure)),
+            ConnectStep::Failed(failure) => {
+                let waiting = state.slots.connected(connecting.slot());
+                return Err(connecting.into_failures(worker, &failure, waiting));
+            }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
                     // Every attempt is polled, so that every one of them can wake this coroutine.
@@ -167,6 +176,9 @@ async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Sessi
 async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
+        if session.room() == 0 {
+            state.leave_pool(transport);
+        }
         let waits_for = match session.step() {
             Step::Write(bytes) => match transport.socket.now(|mut stream| stream.write(bytes)) {
                 Ok(count) => {
@@ -308,9 +320,11 @@ impl WorkerState {
 
     /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
     fn leave_pool(self: &Rc<Self>, transport: &mut Transport) {
-        for job in self.slots.leave(&mut transport.pooled) {
-            self.restart(job);
-        }
+        self.start_all(self.slots.leave(&mut transport.pooled));
+    }
+
+    fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
+        jobs.into_iter().for_each(|job| self.restart(job));
     }
 
     fn poll_event(

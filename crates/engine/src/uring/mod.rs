@@ -96,10 +96,13 @@ async fn receive(state: Rc<WorkerState>) {
 fn start(state: &Rc<WorkerState>, job: Box<Job>) {
     match state.slots.give(job) {
         Ok(()) => state.work.count_in(),
-        Err(job) => {
-            state.work.put(job);
-            state.executor.spawn(serve(Rc::clone(state)));
-        }
+        Err(job) => match state.slots.wait_for_connection(job) {
+            None => state.work.count_in(),
+            Some(job) => {
+                state.work.put(job);
+                state.executor.spawn(serve(Rc::clone(state)));
+            }
+        },
     }
 }
 
@@ -108,7 +111,7 @@ async fn serve(state: Rc<WorkerState>) {
     let job = state.work.get().await;
     let (connection, mut waiting, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
-        Err(visit) => return state.report(visit),
+        Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
     let mut receiver = connection.receiver();
     drive(&state, &connection, &mut receiver, &mut waiting, &mut session).await;
@@ -119,7 +122,7 @@ async fn serve(state: Rc<WorkerState>) {
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Connection, Waiting, Session), Box<Visit>> {
+async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Connection, Waiting, Session), Vec<Box<Visit>>> {
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -127,14 +130,20 @@ async fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Connection, Wait
     loop {
         match connecting.step(worker, open, Attempt::is_connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, attempt) => {
+                let mut jobs = state.slots.connected(connecting.slot());
                 let Some(connection) = attempt.into_connection() else {
                     let failure = Failure::new(ErrorKind::Unreachable, "the connection was lost");
-                    return Err(connecting.into_failure(worker, failure));
+                    return Err(connecting.into_failures(worker, &failure, jobs));
                 };
-                let session = connecting.into_session(worker, peer)?;
+                let session = connecting.into_session(worker, peer, &mut jobs);
+                state.start_all(jobs);
+                let session = session.map_err(|visit| vec![visit])?;
                 return Ok((connection, Waiting { alarm, pooled: None }, session));
             }
-            ConnectStep::Failed(failure) => return Err(connecting.into_failure(worker, failure)),
+            ConnectStep::Failed(failure) => {
+                let jobs = state.slots.connected(connecting.slot());
+                return Err(connecting.into_failures(worker, &failure, jobs));
+            }
             ConnectStep::Wait(until) => {
                 poll_fn(|cx| {
                     // Every attempt is polled, so that every one of them can wake this coroutine.
@@ -161,6 +170,9 @@ async fn drive<'a>(
 ) {
     loop {
         state.deliver(session);
+        if session.room() == 0 {
+            state.leave_pool(waiting);
+        }
         match session.step() {
             Step::Write(bytes) => {
                 let bytes = bytes.to_vec();
@@ -212,25 +224,31 @@ async fn send<'a>(
     bytes: Vec<u8>,
 ) {
     let mut sending = connection.send(bytes);
-    let sent = poll_fn(|cx| {
-        if let Poll::Ready(result) = Pin::new(&mut sending).poll(cx) {
-            return Poll::Ready(Some(result));
-        }
-        receiver.start(cx);
-        waiting.alarm.poll(session.deadline(), state.now(), cx).map(|()| None)
-    })
-    .await;
-    match sent {
-        Some(Ok(count)) => session.wrote(count, state.now()),
-        Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-        Some(Err(error)) => session.broke(socket::broken(&error)),
-        None => {
-            session.expire(state.now());
-            if !matches!(session.step(), Step::Done) {
-                // How much of it was sent is not known.
-                session.broke(Failure::new(ErrorKind::Reset, "the peer did not take the request"));
+    loop {
+        let sent = poll_fn(|cx| {
+            if let Poll::Ready(result) = Pin::new(&mut sending).poll(cx) {
+                return Poll::Ready(Some(result));
             }
+            receiver.start(cx);
+            waiting.alarm.poll(session.deadline(), state.now(), cx).map(|()| None)
+        })
+        .await;
+        match sent {
+            Some(Ok(count)) => return session.wrote(count, state.now()),
+            Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => return,
+            Some(Err(error)) => return session.broke(socket::broken(&error)),
+            None => session.expire(state.now()),
         }
+        if matches!(session.step(), Step::Done) {
+            return;
+        }
+        if !session.is_http2() {
+            // How much of it was sent is not known.
+            return session.broke(Failure::new(ErrorKind::Reset, "the peer did not take the request"));
+        }
+        // One of several streams has expired; what is being sent belongs to all of them.
+        state.deliver(session);
+        yield_now().await;
     }
 }
 
@@ -309,9 +327,11 @@ impl WorkerState {
 
     /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
     fn leave_pool(self: &Rc<Self>, waiting: &mut Waiting) {
-        for job in self.slots.leave(&mut waiting.pooled) {
-            self.restart(job);
-        }
+        self.start_all(self.slots.leave(&mut waiting.pooled));
+    }
+
+    fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
+        jobs.into_iter().for_each(|job| self.restart(job));
     }
 
     fn poll_event(

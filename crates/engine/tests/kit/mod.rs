@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::rules::{Config, Rules, Span};
-use argiope_core::schedule::job::{Job, LaneId, Purpose};
+use argiope_core::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
@@ -71,6 +71,8 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         purpose: Purpose::Page,
         lane: LaneId(lane),
         slot: 0,
+        http: LaneHttp::Single,
+        unprocessed: 0,
         addresses: addresses.into(),
         rare: None,
     }

@@ -62,6 +62,7 @@ mod cookie_auth;
 mod dns;
 mod html;
 mod http1;
+mod http2;
 mod output;
 pub(crate) mod raw;
 mod redirect;
@@ -87,6 +88,7 @@ use std::io;
 pub enum Category {
     ClientConnection,
     Http1,
+    Http2,
     Redirect,
     CookieAuth,
     SsrfDns,
@@ -103,9 +105,10 @@ pub enum Category {
 
 impl Category {
     /// Every category that is served, in the order of the catalogue.
-    pub const ALL: [Category; 14] = [
+    pub const ALL: [Category; 15] = [
         Category::ClientConnection,
         Category::Http1,
+        Category::Http2,
         Category::Redirect,
         Category::CookieAuth,
         Category::SsrfDns,
@@ -125,6 +128,7 @@ impl Category {
         match self {
             Category::ClientConnection => "connection",
             Category::Http1 => "http1",
+            Category::Http2 => "http2",
             Category::Redirect => "redirect",
             Category::CookieAuth => "cookie_auth",
             Category::SsrfDns => "ssrf_dns",
@@ -144,6 +148,7 @@ impl Category {
         match self {
             Category::ClientConnection => connection::cases(),
             Category::Http1 => http1::cases(),
+            Category::Http2 => http2::cases(),
             Category::Redirect => redirect::cases(),
             Category::CookieAuth => cookie_auth::cases(),
             Category::SsrfDns => ssrf_dns::cases(),

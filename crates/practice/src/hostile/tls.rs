@@ -262,8 +262,8 @@ fn secure(
 }
 
 /// A certificate authority, and the key of its leaf certificates.
-struct TestAuthority {
-    root: CertifiedIssuer<'static, KeyPair>,
+pub(super) struct TestAuthority {
+    pub(super) root: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
 }
 
@@ -275,7 +275,7 @@ fn authority_params(name: &str) -> CertificateParams {
 }
 
 impl TestAuthority {
-    fn new(name: &str) -> io::Result<TestAuthority> {
+    pub(super) fn new(name: &str) -> io::Result<TestAuthority> {
         TestAuthority::with(name, KeyPair::generate().map_err(fault)?)
     }
 
@@ -298,11 +298,11 @@ impl TestAuthority {
         Ok(params.signed_by(&self.key, issuer).map_err(fault)?.der().clone())
     }
 
-    fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
+    pub(super) fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
         self.sign(&self.params(site)?)
     }
 
-    fn leaf_key(&self) -> io::Result<PrivateKeyDer<'static>> {
+    pub(super) fn leaf_key(&self) -> io::Result<PrivateKeyDer<'static>> {
         Ok(PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.key.serialize_der())))
     }
 }

@@ -45,9 +45,10 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
                 }
             }
             Step::Wait(span) => tokio::time::sleep(*span).await,
-            Step::Close => return reply.finish(true),
-            Step::Cut => return reply.finish(false),
+            Step::Close => return reply.finish(true).await,
+            Step::Cut => return reply.finish(false).await,
             Step::Reset => {
+                reply.flush().await;
                 reply.reset(Reason::CANCEL);
                 return Ok(());
             }
@@ -61,7 +62,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Stop> {
             }
         }
     }
-    reply.finish(true)
+    reply.finish(true).await
 }
 
 /// What is still to come of a body.
@@ -194,7 +195,7 @@ impl Reply {
     }
 
     /// The answer is over. `cleanly`: the end of the connection would be the end of the body.
-    fn finish(&mut self, cleanly: bool) -> Result<(), Stop> {
+    async fn finish(&mut self, cleanly: bool) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
         }
@@ -209,9 +210,17 @@ impl Reply {
                 stream.send_data(Bytes::new(), true).map_err(|_| Stop)
             }
             _ => {
+                self.flush().await;
                 self.reset(Reason::INTERNAL_ERROR);
                 Ok(())
             }
+        }
+    }
+
+    /// Lets the connection's task send what is queued: a reset throws it away.
+    async fn flush(&mut self) {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
         }
     }
 

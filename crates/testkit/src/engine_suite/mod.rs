@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod basics;
+pub mod http2;
 pub mod identity;
 pub mod manners;
 pub mod tls;
@@ -44,6 +45,8 @@ macro_rules! engine_suite {
                     a_socks_proxy, proxies_that_fail, a_proxy_is_no_way_inside, crawls_share_nothing;
                 tls: a_good_certificate, a_self_signed_certificate, an_expired_certificate, a_wrong_name, insecure_on_demand,
                     tls_keep_alive, tls_until_close, both_families;
+                http2: http2_is_negotiated, http2_in_clear_text, http1_where_it_is_asked_for, http2_that_is_required,
+                    a_stream_is_a_slot, bodies_over_http2, http2_through_a_proxy;
             );
         }
     };

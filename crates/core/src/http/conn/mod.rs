@@ -84,7 +84,7 @@ use answer::too_slow;
 use coding::Decoder;
 use deadline::{Expired, ReadDeadlines};
 use framing::BodyFraming;
-use tls::Tls;
+pub(in crate::http) use tls::Tls;
 
 /// Consumes a response.
 pub trait Receiver {
@@ -161,6 +161,8 @@ pub struct ExchangeEnd {
     /// When the TLS handshake completed; may be before this exchange began.
     pub tls_done: Option<Time>,
     pub oddities: Oddities,
+    /// The exchange was a stream of HTTP/2.
+    pub is_http2: bool,
 }
 
 /// The protocol state of one connection.
@@ -220,6 +222,8 @@ pub struct Conn {
     /// An earlier exchange used this connection.
     reused: bool,
     stale: bool,
+    /// What follows the handshake is not decided yet: bytes after it are left to the caller.
+    is_deferred: bool,
 }
 
 /// The start of a head.
@@ -278,6 +282,7 @@ impl Conn {
             spoiled: false,
             reused: false,
             stale: false,
+            is_deferred: false,
         }
     }
 
@@ -288,6 +293,7 @@ impl Conn {
     /// Starts an exchange on a new connection, or on one whose last exchange ended `reusable`.
     pub fn ask(&mut self, request: Vec<u8>, deadline_total: Time, now: Time) {
         self.clock = ReadDeadlines::new(deadline_total, now);
+        self.is_deferred = false;
         if self.phase == Phase::Done {
             // The handshake has failed already.
             return;
@@ -316,6 +322,53 @@ impl Conn {
     /// Ends the exchange before anything is sent.
     pub fn refuse(&mut self, failure: Failure) {
         self.stop(Some(failure), None);
+    }
+
+    /// Starts with the handshake only, because it decides which protocol follows. Then either `ask` is called, or the
+    /// other protocol takes over with [`Conn::take_tls`].
+    pub(in crate::http) fn shake_hands(&mut self, deadline_total: Time, now: Time) {
+        self.clock = ReadDeadlines::new(deadline_total, now);
+        self.is_deferred = true;
+    }
+
+    /// The protocol that the TLS handshake negotiated.
+    pub(in crate::http) fn alpn(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.alpn()
+    }
+
+    /// The TLS session, for the protocol that follows the handshake.
+    pub(in crate::http) fn take_tls(&mut self) -> Option<Box<Tls>> {
+        self.tls.take()
+    }
+
+    /// Whether the connection failed before a request was sent.
+    pub(in crate::http) fn has_failed(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Why it failed.
+    pub(in crate::http) fn failure(&self) -> Failure {
+        let unknown = || Failure::new(ErrorKind::Reset, "the connection failed");
+        self.failure.as_deref().cloned().unwrap_or_else(unknown)
+    }
+
+    /// Ends a response as truncated, even if its body looks complete.
+    pub(in crate::http) fn cut_after_all(&mut self, failure: Failure) {
+        self.cut(failure.clone());
+        if self.failure.is_none() && self.usage != Usage::Drop {
+            self.failure = Some(Box::new(failure));
+            self.truncated = Some(Truncated::Disconnect);
+        }
+    }
+
+    /// Whether a part of the body was received.
+    pub(in crate::http) fn has_body(&self) -> bool {
+        self.payload > 0
+    }
+
+    /// The limit on this body, if it is not the usual one.
+    pub(in crate::http) fn own_limit(&self) -> Option<u64> {
+        self.up_to.map(NonZeroU64::get)
     }
 
     /// What the connection needs next.
@@ -522,6 +575,7 @@ impl Conn {
             ttfb: (!self.first_byte.is_never()).then_some(self.first_byte),
             tls_done,
             oddities: std::mem::take(&mut self.oddities),
+            is_http2: false,
         };
         self.phase = Phase::Idle;
         self.usage = Usage::Decode;
@@ -543,7 +597,7 @@ impl Conn {
         self.out.capacity() + partial + tls + decoder
     }
 
-    fn is_handshaking(&self) -> bool {
+    pub(in crate::http) fn is_handshaking(&self) -> bool {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
@@ -573,6 +627,9 @@ impl Conn {
     ) -> Result<usize, Failure> {
         let mut bytes = ciphertext;
         loop {
+            if self.is_deferred && !tls.is_handshaking() {
+                return Ok(ciphertext.len() - bytes.len());
+            }
             while let Some(plaintext) = tls.plaintext() {
                 let (len, used) = (plaintext.len(), self.answer(plaintext, until, now, into));
                 tls.consume(used);

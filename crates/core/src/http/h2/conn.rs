@@ -169,6 +169,11 @@ impl H2Conn {
         !self.is_over && !self.is_closing && self.next_id < MAX_WINDOW - 2 * self.streams.len() as u32
     }
 
+    /// Whether the connection can neither send nor receive any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// How many streams the server allows at a time; none before it has said so.
     pub fn stream_limit(&self) -> Option<u32> {
         self.is_settled.then_some(self.max_streams)
@@ -233,6 +238,13 @@ impl H2Conn {
     /// Bytes to be written.
     pub fn pending(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Takes the bytes to be written, for those who write them by other means.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        let mut out = std::mem::take(&mut self.out);
+        out.drain(..std::mem::take(&mut self.sent).min(out.len()));
+        out
     }
 
     /// This many of the bytes to be written were written.

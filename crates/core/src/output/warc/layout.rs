@@ -114,6 +114,7 @@ impl ArchiveLayout {
 fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
     let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
     record.target(&exchange.url, exchange.ip);
+    record.protocol(exchange.is_http2);
     record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
     record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
     record.field("WARC-Refers-To", &original.id.to_string());

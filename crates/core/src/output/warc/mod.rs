@@ -46,6 +46,8 @@ pub struct WarcSource<'a> {
     pub digest: Option<[u8; 32]>,
     /// A number of this crawl: record ids of different crawls must differ.
     pub key: u64,
+    /// The exchange was one of HTTP/2; request and answer are given in the syntax of HTTP/1.1.
+    pub is_http2: bool,
     pub compression: WarcCompression,
 }
 
@@ -64,6 +66,7 @@ pub struct WarcExchange {
     ip: Option<IpAddr>,
     id: WarcId,
     key: u64,
+    is_http2: bool,
     compression: WarcCompression,
     /// The compressed bytes, charged to the budget.
     held: Held,
@@ -89,6 +92,7 @@ impl WarcExchange {
         let sum = Sha1Sum::of(&[source.payload]);
         let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
         response.target(url, source.ip);
+        response.protocol(source.is_http2);
         response.field("WARC-Payload-Digest", &sum.to_string());
         if let Some(reason) = source.truncated {
             response.field("WARC-Truncated", reason);
@@ -98,6 +102,7 @@ impl WarcExchange {
         let mut request =
             WarcRecord::new(WarcType::Request, WarcId::new(source.key, &["request", url, &source.date]), &source.date);
         request.target(url, source.ip);
+        request.protocol(source.is_http2);
         request.field("WARC-Concurrent-To", &id.to_string());
         let request = request.compress("application/http; msgtype=request", &[source.request], source.compression);
         held.grow(request.len() + response.len());
@@ -115,6 +120,7 @@ impl WarcExchange {
             ip: source.ip,
             id,
             key: source.key,
+            is_http2: source.is_http2,
             compression: source.compression,
             held,
         }

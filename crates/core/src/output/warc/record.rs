@@ -52,6 +52,13 @@ impl WarcRecord {
         }
     }
 
+    /// Names the protocol if it is not the one whose syntax the record has.
+    pub fn protocol(&mut self, is_http2: bool) {
+        if is_http2 {
+            self.field("WARC-Protocol", "h2");
+        }
+    }
+
     /// The whole record, compressed; the block is given in pieces.
     pub fn compress(mut self, content_type: &str, block: &[&[u8]], compression: WarcCompression) -> Vec<u8> {
         let length: usize = block.iter().map(|piece| piece.len()).sum();

@@ -73,6 +73,7 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
         truncated,
         digest: Some([payload.len() as u8; 32]),
         key: rules.fingerprint_key,
+        is_http2: path.contains("h2"),
         compression: rules.archive_compression,
     };
     WarcExchange::encode(&source, rules.budget.hold())

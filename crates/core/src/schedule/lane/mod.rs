@@ -20,9 +20,10 @@ use crate::outcome::{Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::{Origin, Url};
-use crate::rules::Rules;
-use crate::schedule::job::Purpose;
+use crate::rules::{HttpVersion, Rules};
+use crate::schedule::job::{LaneHttp, Purpose};
 use crate::time::Time;
+use crate::visit::Visit;
 
 pub use self::pace::{Flight, LanePace, Sign};
 pub use self::width::{WidthReason, page_kind};
@@ -51,6 +52,10 @@ pub struct Lane {
     pub addresses: Addresses,
     pub robots: Vec<(Origin, RobotsState)>,
     pub pace: LanePace,
+    /// How the host speaks HTTP.
+    pub http: LaneHttp,
+    /// How many requests at a time its connection takes.
+    max_streams: u32,
     slots: Slots,
 }
 
@@ -133,6 +138,8 @@ impl Lane {
             addresses: Addresses::Unknown,
             robots: Vec::new(),
             pace: LanePace::new(rules),
+            http: LaneHttp::default(),
+            max_streams: u32::MAX,
             slots: Slots::default(),
         }
     }
@@ -143,7 +150,37 @@ impl Lane {
 
     /// Whether one more request may be in flight.
     pub fn has_room(&self) -> bool {
-        self.slots.taken < self.pace.width()
+        self.slots.taken < self.pace.width().min(self.max_streams.max(1) as usize)
+    }
+
+    /// Learns from a visit how the host speaks HTTP. A request for HTTP/1.1 is final.
+    pub fn learn_http(&mut self, visit: &Visit) {
+        let (http, streams) = match (visit.message.http, visit.facts.status) {
+            // HTTP/1.1 in clear text says nothing about what TLS would negotiate.
+            (None | Some(LaneHttp::Single), Some(_)) if visit.link.url.is_https() => (LaneHttp::Single, None),
+            (None | Some(LaneHttp::Single | LaneHttp::Unknown), _) => return,
+            (Some(http), _) => (http, visit.message.streams),
+        };
+        if self.http != LaneHttp::Http1Only && (http != LaneHttp::Single || self.http != LaneHttp::Multiplexed) {
+            self.http = http;
+        }
+        self.max_streams = match self.http {
+            LaneHttp::Multiplexed => streams.unwrap_or(self.max_streams),
+            _ => u32::MAX,
+        };
+    }
+
+    /// How a job for this URL is to be sent.
+    pub fn http_for(&self, url: &Url, rules: &Rules) -> LaneHttp {
+        let offered = match rules.http {
+            HttpVersion::Http1 => false,
+            HttpVersion::Auto => url.is_https(),
+            HttpVersion::Http2 => true,
+        };
+        match self.http {
+            LaneHttp::Unknown | LaneHttp::Multiplexed if !offered || !rules.shares_connections => LaneHttp::Single,
+            http => http,
+        }
     }
 
     /// Takes a slot, for a request that may connect to any of these addresses.

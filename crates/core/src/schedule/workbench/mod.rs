@@ -321,6 +321,7 @@ impl Workbench {
         // A Crawl-delay counts from the request for the robots.txt that demands it, when it was not known yet.
         let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent);
+        lane.learn_http(visit);
         let sign = pick::sign(visit, now - taken.flight.started);
         lane.pace.ended(sign, taken.flight, self.rules.retry_wait, now);
         if lane.pace.is_hopeless() {
@@ -615,10 +616,11 @@ impl Workbench {
         if send_reporter.is_some() {
             lane.pace.await_send(slot);
         }
+        let http = lane.http_for(&link.url, &self.rules);
         self.place(id, now);
         let is_rare = dns.is_some() || send_reporter.is_some();
         let rare = is_rare.then(|| Box::new(Rare { dns, send_reporter, ..Rare::default() }));
-        Some(Job { link, purpose, lane: id, slot, addresses, rare })
+        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, rare })
     }
 
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {

@@ -34,9 +34,10 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// The settings for one connection, with its own session store.
-    fn at(&self, desk: &Arc<ConnSessions>) -> ClientConfig {
+    /// The settings for one connection, with its own session store and these protocols to choose from (ALPN).
+    fn at(&self, desk: &Arc<ConnSessions>, protocols: &[&[u8]]) -> ClientConfig {
         let mut client = self.client.clone();
+        client.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         client.resumption = Resumption::store(Arc::<ConnSessions>::clone(desk));
         client
     }
@@ -55,7 +56,7 @@ pub struct TlsInfo {
 }
 
 /// One TLS session.
-pub(super) struct Tls {
+pub(in crate::http) struct Tls {
     session: ClientConnection,
     desk: Arc<ConnSessions>,
     record: Record,
@@ -71,11 +72,23 @@ pub(super) struct Tls {
 impl Conn {
     /// A connection with TLS. `server_name` is the host as written in the URL.
     pub fn tls(config: Arc<TlsConfig>, server_name: &str, limits: Arc<Limits>, now: Time) -> Result<Self, Failure> {
+        Self::tls_offering(&[], config, server_name, limits, now)
+    }
+
+    /// The same, with these protocols to choose from (ALPN).
+    pub fn tls_offering(
+        protocols: &[&[u8]],
+        config: Arc<TlsConfig>,
+        server_name: &str,
+        limits: Arc<Limits>,
+        now: Time,
+    ) -> Result<Self, Failure> {
         let bare = server_name.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|_| tls(format!("{server_name:?} is not a name that a certificate can be for")))?;
         let desk = Arc::new(ConnSessions::new(&config.sessions));
-        let mut session = ClientConnection::new(Arc::new(config.at(&desk)), name).map_err(|error| explain(&error))?;
+        let mut session =
+            ClientConnection::new(Arc::new(config.at(&desk, protocols)), name).map_err(|error| explain(&error))?;
         session.set_buffer_limit(None);
         let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
         let mut tls = Box::new(Tls { session, desk, record, out, sent: 0, deadline, done: None, closed: false });
@@ -94,14 +107,14 @@ impl Conn {
 
 impl Tls {
     /// Queues plaintext; it is sent once the handshake is complete.
-    pub(super) fn send(&mut self, plaintext: &[u8]) {
+    pub(in crate::http) fn send(&mut self, plaintext: &[u8]) {
         // Writing to the session's buffer cannot fail: it has no limit.
         let _ = self.session.writer().write_all(plaintext);
         self.collect();
     }
 
     /// Processes ciphertext, at most one record. Returns false if nothing was consumed.
-    pub(super) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
+    pub(in crate::http) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
         let mut record = self.record;
         let (mut piece, _) = ciphertext.split_at(record.take(ciphertext));
         let took = self.session.read_tls(&mut piece).map_err(|error| tls(error.to_string()))?;
@@ -122,13 +135,18 @@ impl Tls {
     }
 
     /// The next piece of plaintext; `consume` removes it.
-    pub(super) fn plaintext(&mut self) -> Option<&[u8]> {
+    pub(in crate::http) fn plaintext(&mut self) -> Option<&[u8]> {
         let chunk = self.session.reader().into_first_chunk().ok()?;
         (!chunk.is_empty()).then_some(chunk)
     }
 
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub(in crate::http) fn consume(&mut self, bytes: usize) {
         self.session.reader().consume(bytes);
+    }
+
+    /// The protocol that the handshake agreed on.
+    pub(super) fn alpn(&self) -> Option<&[u8]> {
+        self.session.alpn_protocol()
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
@@ -144,11 +162,11 @@ impl Tls {
         done
     }
 
-    pub(super) fn done(&self) -> Option<Time> {
+    pub(in crate::http) fn done(&self) -> Option<Time> {
         self.done
     }
 
-    fn tls_info(&self) -> Option<TlsInfo> {
+    pub(in crate::http) fn tls_info(&self) -> Option<TlsInfo> {
         let shown = self.session.peer_certificates().and_then(<[_]>::first);
         Some(TlsInfo {
             version: match self.session.protocol_version()? {
@@ -173,16 +191,16 @@ impl Tls {
     }
 
     /// True if the peer sent close_notify.
-    pub(super) fn is_closed_cleanly(&self) -> bool {
+    pub(in crate::http) fn is_closed_cleanly(&self) -> bool {
         self.closed
     }
 
     /// Ciphertext to be written.
-    pub(super) fn pending(&self) -> &[u8] {
+    pub(in crate::http) fn pending(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(in crate::http) fn wrote(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.out.len() {
             self.out = Vec::new();

@@ -10,22 +10,29 @@
 //!    happen at any time, also while other jobs are in flight.
 //!
 //! The capacity of an HTTP/1.1 connection is one: it has room for one job while idle (keep-alive) and for none while it
-//! awaits a response. A protocol with streams has room for more at once. Engines do not depend on the number.
+//! awaits a response. An HTTP/2 connection has room as long as the server accepts streams. While a TLS handshake decides
+//! between the two, jobs are queued; if it is HTTP/1.1, all but the first are given back. Engines do not depend on it.
 //!
 //! Invariant: every accepted job comes back exactly once from `finished`, as a visit or as a job to retry.
+
+mod streams;
+mod undecided;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::conn::{Conn, Step, Tunnel};
-use crate::http::fetch::{Fetch, FetchStart, Finished};
+use crate::http::fetch::{Fetch, FetchStart, Finished, Page};
 use crate::http::race::Race;
 use crate::outcome::{ErrorKind, Failure};
-use crate::rules::Rules;
-use crate::schedule::job::{Job, LaneId};
+use crate::rules::{HttpVersion, Rules};
+use crate::schedule::job::{Job, LaneHttp, LaneId};
 use crate::time::Time;
 use crate::visit::Visit;
+
+use streams::Streams;
+use undecided::{Decision, Undecided};
 
 /// How long a connection waits for its next request before it is closed. Most servers close theirs after 5 to 75
 /// seconds; a server that closes earlier is noticed.
@@ -35,11 +42,15 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
 
 /// The place of a connection: a lane has at most one connection per slot.
-pub type SlotKey = (LaneId, u16);
+pub type SlotKey = (LaneId, u32);
 
-/// The slot in which a job's connection belongs.
+/// Marks the slots of connections that the jobs of an origin share.
+const SHARED: u32 = 1 << 16;
+
+/// The slot in which a job's connection belongs. Jobs that may share a connection have one slot for each port.
 pub fn slot_key(job: &Job) -> SlotKey {
-    (job.lane, job.slot)
+    let slot = if job.shares_connection() { SHARED | u32::from(job.link.url.port()) } else { u32::from(job.slot) };
+    (job.lane, slot)
 }
 
 /// What a kept-alive connection leads to, besides the host that its lane stands for.
@@ -51,11 +62,14 @@ pub fn slot_key(job: &Job) -> SlotKey {
 pub struct ConnKey {
     pub https: bool,
     pub port: u16,
+    /// The host asked for HTTP/1.1: a connection with HTTP/2 does not serve.
+    pub is_http1_only: bool,
 }
 
 impl ConnKey {
     pub fn of(job: &Job) -> Self {
-        Self { https: job.link.url.is_https(), port: job.link.url.port() }
+        let is_http1_only = job.http == LaneHttp::Http1Only;
+        Self { https: job.link.url.is_https(), port: job.link.url.port(), is_http1_only }
     }
 }
 
@@ -75,6 +89,10 @@ enum State {
     Busy(Fetch),
     /// HTTP/1.1 between two requests.
     Idle(Box<Idle>),
+    /// The handshake is to decide about the version of HTTP.
+    Undecided(Box<Undecided>),
+    /// HTTP/2.
+    Many(Box<Streams>),
     Closed,
 }
 
@@ -92,7 +110,11 @@ impl Session {
         match connection(&job, rules, ip, now) {
             Ok(conn) => {
                 let start = FetchStart { started, connected: Some(now) };
-                Ok(Self(State::Busy(Fetch::new(job, conn, Arc::clone(rules), start, now))))
+                Ok(Self(if offers_http2(&job, rules) {
+                    State::Undecided(Box::new(Undecided::new(job, conn, rules, start, now)))
+                } else {
+                    State::Busy(Fetch::new(job, conn, Arc::clone(rules), start, now))
+                }))
             }
             Err(failure) => Err(Box::new(Visit::failed(*job, failure, started, now))),
         }
@@ -100,12 +122,26 @@ impl Session {
 
     /// How many more jobs the connection takes now.
     pub fn room(&self) -> usize {
-        usize::from(self.is_idle())
+        match &self.0 {
+            State::Busy(_) | State::Closed => 0,
+            State::Idle(_) => 1,
+            State::Undecided(undecided) => undecided.room(),
+            State::Many(streams) => streams.room(),
+        }
     }
 
     /// Whether the connection is open and no job is in flight.
     pub fn is_idle(&self) -> bool {
-        matches!(self.0, State::Idle(_))
+        match &self.0 {
+            State::Idle(_) => true,
+            State::Many(streams) => streams.is_idle(),
+            State::Busy(_) | State::Undecided(_) | State::Closed => false,
+        }
+    }
+
+    /// Whether bytes that come while it is idle are control frames and not a fault.
+    pub fn is_http2(&self) -> bool {
+        matches!(self.0, State::Many(_))
     }
 
     /// The slot it belongs to; none once it is closed.
@@ -113,6 +149,8 @@ impl Session {
         match &self.0 {
             State::Busy(fetch) => Some(slot_key(fetch.job())),
             State::Idle(idle) => Some(idle.slot),
+            State::Undecided(undecided) => Some(undecided.slot),
+            State::Many(streams) => streams.slot(),
             State::Closed => None,
         }
     }
@@ -122,15 +160,29 @@ impl Session {
         match &self.0 {
             State::Busy(fetch) => Some(ConnKey::of(fetch.job())),
             State::Idle(idle) => Some(idle.key),
+            State::Undecided(undecided) => Some(undecided.key),
+            State::Many(streams) => streams.key(),
             State::Closed => None,
         }
     }
 
     /// Takes on a job for the same [`ConnKey`]. Without room the job comes back to be retried elsewhere.
     pub fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, now: Time) -> Result<(), Box<Job>> {
+        let is_same = self.key() == Some(ConnKey::of(&job));
+        let start = FetchStart { started: now, connected: None };
+        match &mut self.0 {
+            State::Undecided(undecided) if is_same && undecided.room() > 0 => {
+                undecided.accept(job, rules, start);
+                return Ok(());
+            }
+            State::Many(streams) if is_same && streams.room() > 0 => {
+                streams.begin(Page::new(job, Arc::clone(rules), start), now);
+                return Ok(());
+            }
+            _ => {}
+        }
         match std::mem::replace(&mut self.0, State::Closed) {
-            State::Idle(idle) if idle.key == ConnKey::of(&job) => {
-                let start = FetchStart { started: now, connected: None };
+            State::Idle(idle) if is_same => {
                 self.0 = State::Busy(Fetch::new(job, *idle.conn, Arc::clone(rules), start, now));
                 Ok(())
             }
@@ -143,7 +195,17 @@ impl Session {
 
     /// The next job that has ended. Drain it after every input, before the next [`Session::step`].
     pub fn finished(&mut self, now: Time) -> Option<Completed> {
-        let State::Busy(fetch) = &mut self.0 else { return None };
+        if let State::Undecided(undecided) = &mut self.0
+            && let Some(result) = undecided.result(now)
+        {
+            return Some(result);
+        }
+        self.decide(now);
+        let fetch = match &mut self.0 {
+            State::Busy(fetch) => fetch,
+            State::Many(streams) => return streams.finished(),
+            State::Undecided(_) | State::Idle(_) | State::Closed => return None,
+        };
         if fetch.step() != Step::Done {
             return None;
         }
@@ -160,10 +222,36 @@ impl Session {
         })
     }
 
+    /// Follows the decision of a handshake, once the jobs were given back that it leaves no room for.
+    fn decide(&mut self, now: Time) {
+        let State::Undecided(undecided) = &self.0 else { return };
+        let Some(decision) = undecided.decision() else { return };
+        let State::Undecided(undecided) = std::mem::replace(&mut self.0, State::Closed) else { return };
+        let Undecided { conn, page, queue, rest, slot, key, .. } = *undecided;
+        let Some(mut page) = page else { return };
+        if decision == Decision::Http1 {
+            page.set_http(LaneHttp::Single);
+        }
+        self.0 = match decision {
+            Decision::Http1 => State::Busy(Fetch::begin(page, conn, now)),
+            Decision::Http2 => {
+                let mut streams = Streams::new(conn, page.rules(), (slot, key), now);
+                std::iter::once(page).chain(queue).for_each(|page| streams.begin(page, now));
+                State::Many(Box::new(streams))
+            }
+            Decision::Failed => State::Closed,
+        };
+        if !rest.is_empty() {
+            self.feed(&rest, now);
+        }
+    }
+
     /// What the connection needs next. `Read` while idle too: the server may close it. `Done`: close the socket.
     pub fn step(&mut self) -> Step<'_> {
         match &mut self.0 {
             State::Busy(fetch) => fetch.step(),
+            State::Undecided(undecided) => undecided.conn.step(),
+            State::Many(streams) => streams.step(),
             State::Idle(_) => Step::Read,
             State::Closed => Step::Done,
         }
@@ -171,8 +259,11 @@ impl Session {
 
     /// This many bytes of [`Step::Write`] were written.
     pub fn wrote(&mut self, count: usize, now: Time) {
-        if let State::Busy(fetch) = &mut self.0 {
-            fetch.wrote(count, now);
+        match &mut self.0 {
+            State::Busy(fetch) => fetch.wrote(count, now),
+            State::Undecided(undecided) => undecided.conn.wrote(count, now),
+            State::Many(streams) => streams.wrote(count, now),
+            State::Idle(_) | State::Closed => {}
         }
     }
 
@@ -180,6 +271,8 @@ impl Session {
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.feed(bytes, now),
+            State::Undecided(undecided) => undecided.feed(bytes, now),
+            State::Many(streams) => streams.feed(bytes, now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -188,6 +281,8 @@ impl Session {
     pub fn closed(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.closed(now),
+            State::Undecided(undecided) => undecided.with(|conn, page| conn.closed(now, page)),
+            State::Many(streams) => streams.closed(now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -196,6 +291,8 @@ impl Session {
     pub fn broke(&mut self, failure: Failure) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.broke(failure),
+            State::Undecided(undecided) => undecided.with(|conn, page| conn.broke(failure, page)),
+            State::Many(streams) => streams.broke(&failure),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
     }
@@ -204,6 +301,8 @@ impl Session {
     pub fn deadline(&self) -> Time {
         match &self.0 {
             State::Busy(fetch) => fetch.deadline(),
+            State::Undecided(undecided) => undecided.conn.deadline(),
+            State::Many(streams) => streams.deadline(),
             State::Idle(idle) => idle.until,
             State::Closed => Time::NEVER,
         }
@@ -212,6 +311,8 @@ impl Session {
     pub fn expire(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.expire(now),
+            State::Undecided(undecided) => undecided.with(|conn, page| conn.expire(now, page)),
+            State::Many(streams) => streams.expire(now),
             State::Idle(idle) if now < idle.until => {}
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -221,12 +322,14 @@ impl Session {
     pub fn pause(&self) -> Duration {
         match &self.0 {
             State::Busy(fetch) if !fetch.is_yielding() => BACKPRESSURE_POLL,
-            State::Busy(_) | State::Idle(_) | State::Closed => Duration::ZERO,
+            State::Many(streams) => streams.pause(),
+            _ => Duration::ZERO,
         }
     }
 
     /// After a pause: continues where there is room in the memory budget.
     pub fn resume(&mut self, now: Time) {
+        // HTTP/2 continues its paused streams in `expire`.
         if let State::Busy(fetch) = &mut self.0 {
             fetch.resume(now);
         }
@@ -260,12 +363,29 @@ fn told_address(job: &Job, rules: &Rules, peer: IpAddr) -> Option<IpAddr> {
     }
 }
 
+/// Whether HTTP/2 may be spoken on a connection for this job.
+fn offers_http2(job: &Job, rules: &Rules) -> bool {
+    let url = job.link.url.as_ref();
+    match rules.http {
+        HttpVersion::Http1 => false,
+        HttpVersion::Auto => job.link.url.is_https() && job.http != LaneHttp::Http1Only,
+        // A proxy that is handed whole requests is handed them in HTTP/1.1.
+        HttpVersion::Http2 => !rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)),
+    }
+}
+
 /// The protocol state of a new connection: proxy, TLS with or without a client certificate, or plain text.
 fn connection(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> Result<Conn, Failure> {
     let url = &job.link.url;
+    let protocols: &[&[u8]] = match rules.http {
+        HttpVersion::Http1 => &[],
+        HttpVersion::Auto if job.http == LaneHttp::Http1Only => &[b"http/1.1"],
+        HttpVersion::Auto => &[b"h2", b"http/1.1"],
+        HttpVersion::Http2 => &[b"h2"],
+    };
     let conn = if url.is_https() {
         let config = rules.tls.config(rules.identifies_to(url)).map_err(|why| Failure::new(ErrorKind::Tls, why))?;
-        Conn::tls(Arc::clone(config), url.host(), Arc::clone(&rules.limits), now)?
+        Conn::tls_offering(protocols, Arc::clone(config), url.host(), Arc::clone(&rules.limits), now)?
     } else {
         Conn::plain(Arc::clone(&rules.limits), now)
     };
@@ -275,6 +395,9 @@ fn connection(job: &Job, rules: &Arc<Rules>, ip: Option<IpAddr>, now: Time) -> R
     conn.peer = ip;
     Ok(conn)
 }
+
+#[cfg(test)]
+mod http2_tests;
 
 #[cfg(test)]
 mod tests {
@@ -294,7 +417,16 @@ mod tests {
     fn job(url: &str) -> Box<Job> {
         let link = Link::root(Url::parse(url).unwrap(), 1);
         let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
-        Box::new(Job { link, purpose: Purpose::Page, lane: LaneId(7), slot: 2, addresses, rare: None })
+        Box::new(Job {
+            link,
+            purpose: Purpose::Page,
+            lane: LaneId(7),
+            slot: 2,
+            http: LaneHttp::Single,
+            unprocessed: 0,
+            addresses,
+            rare: None,
+        })
     }
 
     fn open(rules: &Arc<Rules>) -> Session {

@@ -1,0 +1,416 @@
+//! [`Page`]: the state of one response, fed by the connection of HTTP/1.1 or by a stream of HTTP/2.
+
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::FetchStart;
+use super::result::{is_redirect, text};
+use crate::budget::{Held, MemoryPart};
+use crate::http::conn::request::RequestHead;
+use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, Want};
+use crate::http::cookies::CookieHeader;
+use crate::outcome::{ErrorKind, Failure, Outcome};
+use crate::page::examine::{self, ExamineLimits, Examiner};
+use crate::page::follow;
+use crate::page::link::Link;
+
+use crate::page::reader::HeldBody;
+use crate::page::robots;
+use crate::page::sitemap;
+use crate::rules::Rules;
+use crate::schedule::job::{Job, LaneHttp, Purpose};
+use crate::time::Time;
+use crate::visit::Visit;
+
+/// Prefers pages; other types are recorded too.
+const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+
+/// An ETag or Last-Modified longer than this is ignored: a shortened one would not work in a conditional request.
+pub(crate) const MAX_VALIDATOR: usize = 1_024;
+
+/// Attributes of one tag that are examined.
+pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
+
+/// Heads up to this length are not charged to the budget, ...
+pub(crate) const FREE_HEAD: usize = 4 << 10;
+/// ... and lists of links up to this size: nearly all pages.
+pub(super) const FREE_LINKS: usize = 32 << 10;
+
+/// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
+/// waiting.
+pub(in crate::http) struct Page {
+    pub(super) job: Box<Job>,
+    pub(super) rules: Arc<Rules>,
+    pub(super) started: Time,
+    /// [`Time::NEVER`] on a kept-alive connection.
+    pub(super) connected: Time,
+    pub(super) answer: Option<Box<Answer>>,
+    pub(super) wire: Option<Box<Kept>>,
+}
+
+/// The response, from the end of its head on.
+pub(super) struct Answer {
+    pub(super) head: Head,
+    pub(super) reader: Reader,
+    /// The decoded body, where the rules ask for it.
+    pub(super) body: Option<Box<HeldBody>>,
+    /// The large windows of decoders, charged to the budget.
+    windows: Option<Held>,
+    /// A long head and the links of the page, charged to the budget.
+    pub(super) found: Held,
+    /// The bytes of the head among them.
+    head_bytes: usize,
+    /// Bytes that were fed and wait because the slice was used up, or because decoding waits for memory.
+    rest: Option<Vec<u8>>,
+}
+
+/// The raw bytes of the response for an archive, charged to the budget.
+pub(super) struct Kept {
+    pub(super) bytes: Vec<u8>,
+    pub(super) held: Held,
+}
+
+/// The bytes of a robots.txt so far.
+#[derive(Default)]
+pub(super) struct RobotsText {
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The consumer of the body.
+pub(super) enum Reader {
+    None,
+    Page(Box<Examiner>),
+    Robots(Box<RobotsText>),
+    Sitemap(Box<SitemapRead>),
+}
+
+/// A sitemap so far, charged to the budget: fifty thousand URLs take megabytes.
+pub(super) struct SitemapRead {
+    pub(super) reader: sitemap::SitemapReader,
+    pub(super) held: Held,
+    weighed: usize,
+}
+
+impl SitemapRead {
+    fn feed(&mut self, decoded: &[u8]) {
+        self.reader.feed(decoded);
+        let weight = self.reader.weight();
+        self.held.grow(weight.saturating_sub(self.weighed));
+        self.weighed = self.weighed.max(weight);
+    }
+}
+
+impl Page {
+    pub(in crate::http) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
+        let keep = rules.keep_wire || rules.archive;
+        let wire = keep.then(|| Box::new(Kept { bytes: Vec::new(), held: rules.budget.hold() }));
+        let FetchStart { started, connected } = start;
+        let connected = connected.unwrap_or(Time::NEVER);
+        Self { job, rules, started, connected, answer: None, wire }
+    }
+
+    pub(in crate::http) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    pub(in crate::http) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The request, in HTTP/1.1 syntax.
+    pub(in crate::http) fn request(&self) -> Vec<u8> {
+        request_bytes(&self.job, &self.rules)
+    }
+
+    /// When the whole fetch must be complete.
+    pub(in crate::http) fn deadline(&self) -> Time {
+        self.started + self.rules.timeout
+    }
+
+    /// Why the request must not be sent, if so.
+    pub(in crate::http) fn refusal(&self, now: Time) -> Option<Failure> {
+        let ended = || Failure::new(ErrorKind::Internal, "the lease on this host has ended");
+        self.rules.lease.has_ended(now).then(ended)
+    }
+
+    pub(in crate::http) fn set_http(&mut self, http: LaneHttp) {
+        self.job.http = http;
+    }
+
+    /// Whether the head of the response was received.
+    pub(in crate::http) fn has_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+
+    /// Whether input was kept because its slice was used up, or because decoding waits for memory.
+    pub(in crate::http) fn has_rest(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.rest.is_some())
+    }
+
+    /// Keeps input to be read later. It may be empty, if the decoder has more output for the input it has.
+    pub(in crate::http) fn set_rest(&mut self, rest: &[u8]) {
+        if let Some(answer) = &mut self.answer {
+            answer.rest = Some(rest.to_vec());
+        }
+    }
+
+    pub(in crate::http) fn extend_rest(&mut self, bytes: &[u8]) {
+        if let Some(answer) = &mut self.answer {
+            answer.rest.get_or_insert_default().extend_from_slice(bytes);
+        }
+    }
+
+    pub(in crate::http) fn take_rest(&mut self) -> Option<Vec<u8>> {
+        self.answer.as_mut()?.rest.take()
+    }
+
+    /// Whether the memory budget has room for more of the body.
+    pub(in crate::http) fn may_read(&mut self, conn: &mut Conn) -> bool {
+        if conn.awaits_memory() || !conn.may_head_grow() {
+            return false;
+        }
+        let Self { wire, answer, .. } = self;
+        let overdraws = answer.as_ref().and_then(|answer| answer.windows.as_ref()).is_some_and(Held::overdraws);
+        let (mut of_reader, mut of_body, mut of_links) = (None, None, None);
+        if let Some(Answer { reader, body, found, .. }) = answer.as_deref_mut() {
+            of_links = (found.bytes() > 0).then_some(found);
+            of_reader = if let Reader::Sitemap(read) = reader { Some(&mut read.held) } else { None };
+            of_body = body.as_mut().map(|body| &mut body.held);
+        }
+        let of_wire = wire.as_mut().map(|kept| &mut kept.held);
+        let mut all = of_wire.into_iter().chain(of_reader).chain(of_body).chain(of_links).peekable();
+        // All belong to the same response: if one may overdraw the budget, so may the others.
+        overdraws || all.peek().is_none() || all.any(Held::may_grow)
+    }
+
+    /// A panic while a response is processed must not kill the worker: it becomes the outcome of this page.
+    pub(in crate::http) fn guarded(&mut self, conn: &mut Conn, read: impl FnOnce(&mut Conn, &mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| read(conn, self))).is_err() {
+            self.forget_body();
+            conn.broke(Failure::new(ErrorKind::Internal, "a fault in Argiope while it read this answer"), self);
+        }
+    }
+
+    pub(in crate::http) fn into_job(self) -> Box<Job> {
+        self.job
+    }
+
+    /// The job, to be sent with another version of HTTP.
+    pub(in crate::http) fn into_job_for(mut self, http: LaneHttp) -> Box<Job> {
+        self.job.http = http;
+        self.job
+    }
+
+    /// Counts that the request was not processed. Returns whether it may be sent again without counting as an attempt.
+    pub(in crate::http) fn may_go_again(&mut self, most: u8) -> bool {
+        self.job.unprocessed = self.job.unprocessed.saturating_add(1);
+        self.job.unprocessed <= most
+    }
+
+    /// The visit of a job whose connection failed before the request was sent.
+    pub(in crate::http) fn into_failed(self, failure: Failure, peer: Option<IpAddr>, now: Time) -> Box<Visit> {
+        let mut visit = Visit::failed(*self.job, failure, self.started, now);
+        visit.facts.ip = peer;
+        Box::new(visit)
+    }
+
+    /// The visit that results from the end of the exchange.
+    pub(in crate::http) fn finish(
+        self,
+        end: ExchangeEnd,
+        peer: Option<IpAddr>,
+        is_tls: bool,
+        tls_info: impl FnOnce() -> Option<TlsInfo>,
+        now: Time,
+    ) -> Box<Visit> {
+        let insecure = is_tls && self.rules.insecure;
+        // What is needed to build a visit after a panic; cloned beforehand because it is little.
+        let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
+        let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
+            let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
+            visit.message.slot = Some(slot);
+            visit.link.tries = visit.link.tries.saturating_add(1);
+            visit.facts.error =
+                Some(Failure::new(ErrorKind::Internal, "a fault in Argiope while it examined this page"));
+            visit
+        });
+        visit.facts.insecure = insecure;
+        if let Some(wire) = &mut visit.wire {
+            wire.tls_info = tls_info();
+        }
+        Box::new(visit)
+    }
+
+    /// Charges the links of a complete page to the budget before they are resolved: a long base URL turns a little
+    /// markup into megabytes. False if they do not fit now.
+    pub(in crate::http) fn reserve_links(&mut self) -> bool {
+        let Some(answer) = &mut self.answer else { return true };
+        let Reader::Page(examiner) = &answer.reader else { return true };
+        let resolved = examiner.resolved_weight();
+        if resolved <= FREE_LINKS {
+            return true;
+        }
+        // All resolved links, and those of them that are followed.
+        let needed = resolved.min(examine::MAX_RESOLVED) + resolved.min(follow::MAX_FOLLOW_BYTES);
+        let more = needed.saturating_sub(usize::try_from(answer.found.bytes()).unwrap_or(usize::MAX));
+        if more == 0 || answer.found.try_grow(more) {
+            return true;
+        }
+        let of_body = answer.body.as_ref().map(|body| &body.held);
+        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_body).chain(&answer.windows);
+        let exceeds = others.any(Held::overdraws) || answer.found.overdraw();
+        if exceeds {
+            answer.found.grow(more);
+        }
+        exceeds
+    }
+
+    /// Detaches the consumer of the body.
+    fn forget_body(&mut self) {
+        if let Some(answer) = &mut self.answer {
+            answer.reader = Reader::None;
+            answer.body = None;
+        }
+    }
+}
+
+/// The request as sent: a function of job and rules, so it does not have to be stored.
+pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
+    let url = job.link.url.as_ref();
+    RequestHead {
+        extra: &rules.headers_for(&job.link.url),
+        cookie: job.rare.as_ref().and_then(|rare| rare.cookie.as_ref()).map(CookieHeader::as_bytes),
+        proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
+        ..open_request(job, rules)
+    }
+    .to_bytes()
+}
+
+/// The request without the user's own headers, cookies and proxy login: archives are published.
+pub(super) fn open_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<'a> {
+    let known = job.rare.as_ref().and_then(|rare| rare.conditional.as_ref());
+    RequestHead {
+        url: job.link.url.as_ref(),
+        user_agent: &rules.user_agent,
+        accept: ACCEPT,
+        extra: &[],
+        etag: known.and_then(|known| known.etag.as_deref()).filter(|etag| etag.len() <= MAX_VALIDATOR),
+        last_modified: known
+            .and_then(|known| known.last_modified.as_deref())
+            .filter(|date| date.len() <= MAX_VALIDATOR),
+        cookie: None,
+        proxy: None,
+    }
+}
+
+impl Receiver for Page {
+    fn head(&mut self, head: &Head, _now: Time) -> Want {
+        let status = head.status;
+        let reader = match &self.job.purpose {
+            Purpose::Page => {
+                let caps = ExamineLimits {
+                    max_links: self.rules.max_links,
+                    max_url: self.rules.max_url,
+                    max_attrs: MAX_ATTRIBUTES,
+                    agent: Arc::clone(&self.rules.agent_token),
+                    assets: self.rules.assets,
+                };
+                let kind = head.get("content-type");
+                Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))
+            }
+            Purpose::Robots(_) if (200..300).contains(&status) => Reader::Robots(Box::default()),
+            Purpose::Sitemap if (200..300).contains(&status) => {
+                let reader = sitemap::SitemapReader::new(&self.job.link.url, bounds(&self.job.link));
+                Reader::Sitemap(Box::new(SitemapRead { reader, held: self.rules.budget.hold(), weighed: 0 }))
+            }
+            Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
+        };
+        // The body of a redirect is not decoded, and read only if an archive needs it.
+        let reader = if is_redirect(head) { Reader::None } else { reader };
+        let want = match &reader {
+            Reader::None if self.wire.is_none() => Want::Nothing,
+            Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
+            Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
+            Reader::None | Reader::Page(_) => Want::Body,
+        };
+        let body = matches!(reader, Reader::Page(_)) && {
+            let declared = text(head.get("content-type"));
+            let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
+            self.rules.bodies.holds(&self.job.link.url, status, essence.as_deref())
+        };
+        let body = body.then(|| Box::new(HeldBody::new(self.rules.budget.hold())));
+        // The field index and the copy for the visit are about as long as the head itself.
+        let head_bytes = if head.raw().len() > FREE_HEAD { head.raw().len() * 2 } else { 0 };
+        let mut found = self.rules.budget.hold_for(MemoryPart::Pages);
+        found.resize(head_bytes);
+        let head = head.clone();
+        self.answer = Some(Box::new(Answer { head, reader, body, windows: None, found, head_bytes, rest: None }));
+        want
+    }
+
+    fn wire(&mut self, raw: &[u8]) {
+        if let Some(wire) = &mut self.wire {
+            wire.bytes.extend_from_slice(raw);
+            wire.held.grow(raw.len());
+        }
+    }
+
+    fn body(&mut self, decoded: &[u8]) {
+        let Some(answer) = &mut self.answer else { return };
+        if let Some(body) = &mut answer.body {
+            body.extend(decoded);
+        }
+        match &mut answer.reader {
+            Reader::None => {}
+            Reader::Page(examiner) => {
+                examiner.feed(decoded);
+                let links = examiner.weight();
+                if links > FREE_LINKS {
+                    answer.found.resize(answer.head_bytes + links);
+                }
+            }
+            Reader::Robots(text) => {
+                let bytes = &mut text.bytes;
+                // One byte above the limit distinguishes a file that ends there from a longer one.
+                let room = (robots::MAX_ROBOTS_BYTES + 1).saturating_sub(bytes.len());
+                bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
+            }
+            Reader::Sitemap(reader) => reader.feed(decoded),
+        }
+    }
+
+    fn hold_head(&self) -> Option<Held> {
+        Some(self.rules.budget.hold_for(MemoryPart::Heads))
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let Some(answer) = &mut self.answer else { return true };
+        let windows = answer.windows.get_or_insert_with(|| self.rules.budget.hold_for(MemoryPart::Windows));
+        if windows.try_grow(bytes) {
+            return true;
+        }
+        // One fetch at a time may exceed the budget, with all that it holds.
+        let of_reader = if let Reader::Sitemap(read) = &answer.reader { Some(&read.held) } else { None };
+        let of_body = answer.body.as_ref().map(|body| &body.held);
+        let mut others = self.wire.iter().map(|kept| &kept.held).chain(of_reader).chain(of_body);
+        let exceeds = others.any(Held::overdraws) || windows.overdraw();
+        if exceeds {
+            windows.grow(bytes);
+        }
+        exceeds
+    }
+
+    fn unpacked(&self) -> Option<u64> {
+        match &self.answer.as_ref()?.reader {
+            Reader::Sitemap(read) => Some(read.reader.unpacked()),
+            Reader::None | Reader::Page(_) | Reader::Robots(_) => None,
+        }
+    }
+}
+
+/// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
+fn bounds(link: &Link) -> sitemap::SitemapBounds {
+    let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
+    sitemap::SitemapBounds { vouched, ..sitemap::SitemapBounds::default() }
+}

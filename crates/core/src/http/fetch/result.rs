@@ -1,0 +1,292 @@
+//! The visit that an exchange results in.
+
+use std::net::IpAddr;
+
+use super::page::{Answer, FREE_LINKS, Kept, MAX_VALIDATOR, Page, Reader, SitemapRead, open_request, request_bytes};
+use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
+use crate::http::cookies::{self, SetCookie};
+use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::output::record::WallClock;
+use crate::output::warc;
+use crate::page::examine::{self, Findings};
+use crate::page::follow;
+use crate::page::link::{LinkKind, LinkList};
+use crate::page::reader::{DeliveredBodies, HeldBody};
+use crate::page::url::Url;
+use crate::rules::Rules;
+use crate::schedule::retry::{self, RetryAfter};
+use crate::time::Time;
+use crate::visit::{Errand, Facts, Headers, Visit, Wire};
+
+impl Page {
+    /// Builds the visit: facts of the exchange first, then what head and body say, if a head arrived.
+    pub(super) fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
+        let Self { job, rules, started, connected, answer, wire } = self;
+        let is_http2 = end.is_http2;
+        let wire = wire.map(|kept| {
+            let Kept { bytes, held } = *kept;
+            let head = answer.as_ref().map_or(0, |answer| answer.head.raw().len());
+            let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
+            Wire { request, response: bytes, head, tls_info: None, held }
+        });
+        let open_request = if rules.archive { open_request(&job, &rules).to_bytes() } else { Vec::new() };
+        let dns = job.dns();
+        let conditional = job.rare.as_ref().is_some_and(|rare| rare.conditional.is_some());
+        let wall = job.rare.as_ref().map_or(WallClock::default(), |rare| rare.wall);
+        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
+        visit.link.tries = visit.link.tries.saturating_add(1);
+        visit.message.slot = Some((job.lane, job.slot));
+        visit.facts.ip = peer;
+        visit.facts.timings.dns = dns;
+        note_end(&mut visit.facts, end, started, connected, now);
+        let Some(Answer { head, reader, body, mut found, .. }) = answer.map(|answer| *answer) else {
+            visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
+            return visit;
+        };
+        let has_head = note_head(&mut visit, &head, &rules);
+        if is_http2 {
+            visit.facts.http = Some("2");
+        }
+        if !has_head {
+            return visit;
+        }
+        // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it anyway.
+        let facts = &mut visit.facts;
+        let is_useless = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
+        if !is_useless {
+            if head.status == 206 && !is_whole_range(head.get("content-range")) {
+                // We did not ask for a range: the response is complete, the page is not.
+                facts.truncated = facts.truncated.or(Some(Truncated::Length));
+            }
+            note_body(&mut visit, &head, reader, &rules);
+            note_content(&mut visit, &head, body, &rules);
+        }
+        if let Some(wire) = wire {
+            visit.message.archive =
+                rules.archive.then(|| Box::new(archived(&visit, &open_request, &wire, wall, &rules)));
+            visit.wire = rules.keep_wire.then(|| Box::new(wire));
+        }
+        if !is_useless {
+            visit.facts.outcome = outcome(&mut visit, &head, conditional, &rules);
+        }
+        let bytes = visit.heap_bytes();
+        if bytes > FREE_LINKS {
+            found.resize(bytes);
+            visit.message.held = Some(found);
+        }
+        visit
+    }
+}
+
+/// Takes over times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
+/// connection.
+fn note_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
+    let connected = (!connected.is_never()).then_some(connected);
+    facts.started = started;
+    facts.timings.connect = connected.map(|at| at - started);
+    facts.timings.tls = end.tls_done.and_then(|at| Some(at - connected?));
+    facts.timings.ttfb = end.ttfb.map(|at| at - started);
+    facts.timings.total = Some(now - started);
+    facts.bytes_wire = end.bytes_wire;
+    facts.bytes_body = end.bytes_body;
+    facts.truncated = end.truncated;
+    facts.error = end.failure;
+    facts.odd.coding_label = end.oddities.mislabelled;
+    facts.odd.coding_garbage = end.oddities.garbage;
+}
+
+/// Takes over what the response head says. Returns false if the response is the proxy's and not the host's.
+fn note_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
+    let Visit { link, facts, message, .. } = visit;
+    facts.http = Some(match head.version {
+        Version::Http10 => "1.0",
+        Version::Http11 => "1.1",
+    });
+    facts.status = Some(head.status);
+    let url = link.url.as_ref();
+    if head.status == 407 && rules.proxies.of(url).is_some_and(|proxy| proxy.relays(url)) {
+        facts.error = Some(refused_by_proxy(head.status));
+        return false;
+    }
+    facts.odd.header_dropped = head.has_dropped_fields;
+    facts.odd.header_control = head.has_controls;
+    facts.etag = validator(head.get("etag"));
+    facts.last_modified = validator(head.get("last-modified"));
+    match head.get("retry-after").and_then(|value| retry::asked(value, head.get("date"))) {
+        Some(RetryAfter::Wait(wait)) => message.retry_after = Some(wait),
+        Some(RetryAfter::Until(moment)) => message.retry_at = Some(moment),
+        None => {}
+    }
+    if rules.cookies.is_some() {
+        let lines = head.get_all("set-cookie").take(cookies::MAX_PER_RESPONSE);
+        message.set_cookies = lines.filter_map(SetCookie::parse).collect();
+    }
+    if rules.with_headers {
+        facts.headers = Some(Box::new(headers(head)));
+    }
+    true
+}
+
+/// Takes over what was read from the body.
+fn note_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
+    match reader {
+        Reader::None => {}
+        Reader::Page(examiner) => harvest(visit, head, examiner.finish(), rules),
+        Reader::Robots(text) => visit.message.errand = Some(Box::new(Errand::Robots(text.bytes))),
+        Reader::Sitemap(read) => {
+            let SitemapRead { reader, held, .. } = *read;
+            visit.message.errand = Some(Box::new(Errand::Sitemap(reader.finish(), held)));
+        }
+    }
+}
+
+/// Passes the body to the content readers, and delivers it if the rules ask for it.
+fn note_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
+    let delivers = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
+    let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
+    let mut content = None;
+    let body = body.and_then(|body| {
+        let held = rules.budget.hold();
+        content = rules.bodies.read(&visit.link.url, head.status, content_type, charset, &body, held);
+        rules.bodies.delivers(content_type).then_some(body)
+    });
+    // Headers are delivered even without the body.
+    visit.body = delivers.then(|| {
+        let mut body = body.unwrap_or_else(|| Box::new(HeldBody::new(rules.budget.hold())));
+        body.headers = headers(head);
+        body
+    });
+    visit.findings.content = content;
+}
+
+/// Encodes the exchange for the archive.
+fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::WarcExchange {
+    let (head, payload) = wire.parts();
+    let source = warc::WarcSource {
+        url: visit.link.url.as_ref(),
+        date: wall.text(visit.facts.started),
+        ip: visit.facts.ip,
+        request,
+        head,
+        payload,
+        truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),
+        digest: visit.findings.digest,
+        key: rules.fingerprint_key,
+        compression: rules.archive_compression,
+        is_http2: visit.facts.http == Some("2"),
+    };
+    warc::WarcExchange::encode(&source, rules.budget.hold())
+}
+
+/// The values of `Location`.
+fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
+    head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
+}
+
+pub(super) fn is_redirect(head: &Head) -> bool {
+    (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
+}
+
+/// Maps the status to an outcome. A redirect becomes a new link with one redirect less, judged like any link. A 304 is
+/// an answer only to a conditional request.
+fn outcome(visit: &mut Visit, head: &Head, conditional: bool, rules: &Rules) -> Outcome {
+    match head.status {
+        200..=299 => Outcome::Ok,
+        304 if conditional => Outcome::NotModified,
+        304 => Outcome::HttpError,
+        300..=399 if is_redirect(head) => {
+            let mut locations = locations(head);
+            let first = locations.next().unwrap_or_default();
+            if locations.any(|other| other != first) {
+                // An intermediary may have followed the other one.
+                let message = "two Locations that differ: neither can be trusted";
+                visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
+            } else {
+                follow::redirect(visit, first, rules);
+            }
+            Outcome::Redirect
+        }
+        _ => Outcome::HttpError,
+    }
+}
+
+/// Takes over what the examiner found, and judges the links by scope.
+fn harvest(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
+    add_header_links(&mut examined.links, head, &visit.link.url, rules);
+    let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    visit.facts.odd.charset_unknown = examined.unknown_charset;
+    visit.facts.odd.url_too_long = examined.too_long > 0;
+    visit.message.likeness = examined.likeness;
+    let findings = &mut visit.findings;
+    findings.content_type = examined.content_type;
+    findings.charset = examined.charset;
+    findings.title = examined.title;
+    // A 304 has no body to compute a digest of: the page is unchanged.
+    findings.digest = (head.status != 304).then_some(examined.digest);
+    findings.canonical = examined.canonical;
+    findings.hreflang = examined.hreflang;
+    findings.capped = examined.capped;
+    findings.links_cut = examined.cut.saturating_add(examined.too_long);
+    findings.noindex = directives.noindex;
+    findings.nofollow = directives.nofollow;
+    let is_searched = (200..300).contains(&head.status);
+    if is_searched {
+        findings.facts = examined.facts;
+        follow::links(visit, &examined.links, directives.nofollow, rules);
+    }
+    if rules.with_links {
+        visit.findings.all_links = Some(Box::new(examined.links.clone()));
+    }
+    if is_searched {
+        // A long base URL turns a little markup into very many bytes, and visits queue up.
+        let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
+        let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
+        (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
+    }
+}
+
+fn add_header_links(links: &mut LinkList, head: &Head, page: &Url, rules: &Rules) {
+    let mut add = |href: &str, kind| {
+        if let Ok(url) = page.join(href)
+            && url.as_str().len() <= rules.max_url
+        {
+            links.push(url.as_str(), kind, false);
+        }
+    };
+    if let Some(value) = text(head.get("refresh"))
+        && let Some(target) = examine::refresh_header(&value)
+    {
+        add(target, LinkKind::Refresh);
+    }
+    for value in head.get_all("link") {
+        for (href, rel) in examine::link_header(&String::from_utf8_lossy(value)) {
+            if rel.split_ascii_whitespace().any(|word| ["next", "prev"].iter().any(|r| word.eq_ignore_ascii_case(r))) {
+                add(href, LinkKind::Rel);
+            }
+        }
+    }
+}
+
+/// True if a `Content-Range` covers the whole resource, as in `bytes 0-99/100`.
+pub(super) fn is_whole_range(value: Option<&[u8]>) -> bool {
+    let value = value.and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let parts = value.and_then(|text| text.trim().strip_prefix("bytes ")).and_then(|text| {
+        let (range, total) = text.split_once('/')?;
+        let (first, last) = range.split_once('-')?;
+        Some((first.trim().parse::<u64>().ok()?, last.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
+    });
+    parts.is_some_and(|(first, last, total)| first == 0 && last.checked_add(1) == Some(total))
+}
+
+fn headers(head: &Head) -> Headers {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+    head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
+}
+
+pub(super) fn text(value: Option<&[u8]>) -> Option<Box<str>> {
+    value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
+}
+
+fn validator(value: Option<&[u8]>) -> Option<Box<str>> {
+    text(value.filter(|value| value.len() <= MAX_VALIDATOR))
+}

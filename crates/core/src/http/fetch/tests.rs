@@ -1,0 +1,228 @@
+//! Tests of fetches.
+
+use std::net::IpAddr;
+
+use super::result::is_whole_range;
+use super::*;
+use crate::http::conn::Limits;
+use crate::outcome::{ErrorKind, Outcome};
+use crate::page::link::Link;
+use crate::page::url::Url;
+use crate::rules::Config;
+use crate::schedule::frontier::LaneId;
+use crate::schedule::job::Purpose;
+use crate::visit::Errand;
+
+#[test]
+fn a_fetch_that_waits_is_small() {
+    assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
+}
+
+#[test]
+fn a_range_is_whole_only_from_end_to_end() {
+    for (value, whole) in [
+        ("bytes 0-99/100", true),
+        ("bytes 0-9/100", false),
+        ("bytes 1-99/100", false),
+        ("bytes 0-18446744073709551615/0", false),
+        ("bytes */100", false),
+        ("bytes 0-9/*", false),
+        ("banana", false),
+    ] {
+        assert_eq!(is_whole_range(Some(value.as_bytes())), whole, "{value}");
+    }
+    assert!(!is_whole_range(None));
+}
+
+fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
+    let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+    let mut rules = config.compile(1).expect("settings");
+    edit(&mut rules);
+    let link = Link::root(Url::parse(address).expect("an address"), 1);
+    let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
+    let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Single, unprocessed: 0, addresses, rare: None };
+    let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
+    let start = FetchStart { started: Time::ZERO, connected: Some(Time::ZERO) };
+    let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), start, Time::ZERO);
+    while let Step::Write(bytes) = fetch.step() {
+        let count = bytes.len();
+        fetch.wrote(count, Time::ZERO);
+    }
+    fetch
+}
+
+#[test]
+fn what_sitemaps_list_is_within_the_budget_for_what_is_held() {
+    let budget = crate::budget::Budget::new(100_000);
+    let start = || {
+        let budget = Arc::clone(&budget);
+        let mut fetch = fetch("http://h/map.txt", Purpose::Sitemap, |rules| rules.budget = budget);
+        fetch.feed(b"HTTP/1.1 200 OK\r\n\r\n", Time::ZERO);
+        fetch
+    };
+    let lines: String = (0..2_000).map(|n| format!("http://h/{n}\n")).collect();
+    let (mut first, mut second) = (start(), start());
+    first.feed(lines.as_bytes(), Time::ZERO);
+    assert!(budget.held() > 100_000, "{}", budget.held());
+    assert!(matches!(first.step(), Step::Read), "one may go beyond");
+    second.feed(b"http://h/\n", Time::ZERO);
+    assert!(matches!(second.step(), Step::Pause), "the others wait");
+    first.closed(Time::ZERO);
+    let Finished::Visit(visit, _) = first.finish(Time::ZERO) else { panic!("a visit") };
+    assert!(budget.held() > 100_000, "held until the keeper has read it");
+    drop(visit);
+    assert!(second.resume(Time::ZERO));
+}
+
+/// Feeds a response at once and returns in how many slices it was processed.
+fn slices(fetch: &mut Fetch, answer: &[u8]) -> usize {
+    fetch.feed(answer, Time::ZERO);
+    let mut slices = 1;
+    while fetch.is_yielding() {
+        assert!(matches!(fetch.step(), Step::Pause));
+        fetch.resume(Time::ZERO);
+        slices += 1;
+    }
+    slices
+}
+
+#[test]
+fn what_unpacks_to_much_is_read_in_slices() {
+    use std::io::Write as _;
+    let packed = |text: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(text).expect("memory takes all");
+        encoder.finish().expect("memory takes all")
+    };
+    let answer = |coding: &str, body: &[u8]| {
+        let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    };
+    let page = "<p>0</p>".repeat(1 << 20);
+    let map: String = (0..100_000).map(|n| format!("http://h/{n}\n")).collect();
+    for (purpose, coding, text) in [
+        (Purpose::Page, "Content-Encoding: gzip\r\n", &page),
+        (Purpose::Sitemap, "", &map),
+        (Purpose::Sitemap, "Content-Encoding: gzip\r\n", &map),
+    ] {
+        let mut fetch = fetch("http://h/map.txt", purpose.clone(), |_| {});
+        let slices = slices(&mut fetch, &answer(coding, &packed(text.as_bytes())));
+        let most = text.len() / (32 << 10) + 2;
+        assert!(slices > 3 && slices <= most, "{slices} slices of {} bytes as {purpose:?}", text.len());
+        let Finished::Visit(visit, conn) = fetch.finish(Time::ZERO) else { panic!("a visit") };
+        assert_eq!((visit.facts.outcome, visit.facts.truncated, conn.is_some()), (Outcome::Ok, None, true));
+    }
+    // An ordinary page is processed in one slice.
+    let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
+    assert_eq!(slices(&mut fetch, &answer("", page.get(..60_000).unwrap_or_default().as_bytes())), 1);
+}
+
+/// The visit that results from a response after which the connection is closed.
+fn visit(purpose: Purpose, response: &[u8]) -> Visit {
+    let mut fetch = fetch("http://h/map.xml", purpose, |_| {});
+    slices(&mut fetch, response);
+    fetch.closed(Time::ZERO);
+    let Finished::Visit(visit, _) = fetch.finish(Time::ZERO) else { panic!("a visit") };
+    *visit
+}
+
+#[test]
+fn long_texts_of_a_server_are_left_out_or_cut() {
+    let long = "x".repeat(200_000);
+    let head = |fields: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi");
+    let fields = format!("ETag: \"{long}\"\r\nContent-Type: text/{}\r\n", "x".repeat(40_000));
+    let page = visit(Purpose::Page, head(&fields).as_bytes());
+    assert_eq!((page.facts.outcome, page.facts.etag), (Outcome::Ok, None));
+    assert!(page.findings.content_type.is_none_or(|name| name.len() <= 255));
+    let page = visit(Purpose::Page, head("ETag: \"a\"\r\nLast-Modified: today\r\n").as_bytes());
+    assert_eq!((page.facts.etag.as_deref(), page.facts.last_modified.as_deref()), (Some("\"a\""), Some("today")));
+    let coded = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {long}\r\n\r\n");
+    let failure = visit(Purpose::Page, coded.as_bytes()).facts.error.expect("a failure");
+    assert_eq!(failure.kind, ErrorKind::Decode);
+    assert!(failure.message.len() < 200, "{} bytes", failure.message.len());
+    assert!(Failure::new(ErrorKind::Tls, long).message.len() < 1_010);
+}
+
+#[test]
+fn large_windows_wait_for_the_budget_before_they_are_allocated() {
+    let budget = crate::budget::Budget::new(10 << 20);
+    // A zstd frame with a window of 8 MiB and one raw block of two bytes, which is the last one.
+    let body = b"\x28\xb5\x2f\xfd\x00\x68\x11\x00\x00hi";
+    let start = |coding: &str| {
+        let budget = Arc::clone(&budget);
+        let mut fetch = fetch("http://h/", Purpose::Page, |rules| rules.budget = budget);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: 100\r\n\r\n");
+        fetch.feed(&[head.as_bytes(), body, &body[..5]].concat(), Time::ZERO);
+        fetch
+    };
+    let mut first = start("zstd");
+    assert!(budget.held() >= 8 << 20, "{}", budget.held());
+    assert!(matches!(first.step(), Step::Read));
+    let mut second = start("zstd");
+    assert!(matches!(second.step(), Step::Read), "one may exceed the budget");
+    let held = budget.held();
+    let mut others: Vec<Fetch> = (0..20).map(|_| start("zstd")).collect();
+    assert_eq!(budget.held(), held, "the others allocate nothing");
+    for other in &mut others {
+        assert!(matches!(other.step(), Step::Pause) && !other.is_yielding());
+        assert!(!other.resume(Time::ZERO));
+    }
+    drop((first, second));
+    assert_eq!(budget.held(), 0);
+    assert!(others.iter_mut().filter_map(|other| other.resume(Time::ZERO).then_some(())).count() == 2);
+    drop(others);
+    // Windows of ordinary size are not charged.
+    let mut small = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
+    small.feed(b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b", Time::ZERO);
+    assert!(matches!(small.step(), Step::Read));
+}
+
+#[test]
+fn a_retry_after_that_is_a_date_needs_our_clock_only_without_a_date() {
+    let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
+    let run = |fields: &str| {
+        let response = format!("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n{fields}\r\n");
+        let message = visit(Purpose::Page, response.as_bytes()).message;
+        (message.retry_after.map(|wait| wait.as_secs()), message.retry_at)
+    };
+    assert_eq!(run(&format!("{when}Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n")), (Some(60), None));
+    assert_eq!(run(when), (None, Some(784_111_837)));
+    assert_eq!(run("Retry-After: 7\r\n"), (Some(7), None));
+}
+
+#[test]
+fn a_compressed_sitemap_that_breaks_keeps_what_came_before() {
+    use std::io::Write as _;
+    // Poorly compressible numbers, so that the compressed form can be cut in its middle.
+    let number = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let urls: String = (0..5_000).map(|n| format!("<url><loc>http://h/{}</loc></url>", number(n))).collect();
+    let text = format!("<?xml version='1.0'?><urlset>{urls}</urlset>");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text.as_bytes()).expect("memory takes all");
+    let packed = encoder.finish().expect("memory takes all");
+    let (half, mut broken) = (packed.get(..packed.len() / 2).unwrap_or_default(), packed.clone());
+    broken.iter_mut().skip(packed.len() / 2).take(400).for_each(|byte| *byte = 0xff);
+    for coding in ["", "Content-Encoding: gzip\r\n"] {
+        for (body, length) in [(half, packed.len()), (half, half.len()), (&broken, broken.len())] {
+            let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {length}\r\n\r\n");
+            let visit = visit(Purpose::Sitemap, &[head.as_bytes(), body].concat());
+            let Some(Errand::Sitemap(sitemap, _)) = visit.message.errand.map(|errand| *errand) else {
+                panic!("no sitemap: {:?}", visit.facts.error);
+            };
+            assert!(sitemap.entries.len() > 1_000, "{coding:?}: {} entries", sitemap.entries.len());
+        }
+    }
+}
+
+#[test]
+fn a_fault_of_ours_is_the_fate_of_one_page() {
+    let lane = LaneId(7);
+    let mut fetch = fetch("http://h/", Purpose::Page, |_| {});
+    fetch.guarded(|_, _| panic!("a fault"));
+    assert!(matches!(fetch.step(), Step::Done));
+    let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
+        panic!("a fault gives a visit, and no connection that would be used again");
+    };
+    assert_eq!((visit.facts.outcome, visit.message.slot), (Outcome::Failed, Some((lane, 3))));
+    assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
+}

@@ -1,0 +1,274 @@
+//! Sessions of HTTP/2, in clear text and without sockets.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::http::conn::{Limits, TlsSource, Trust};
+use crate::http::h2::{frame, hpack};
+use crate::outcome::{Outcome, Truncated};
+use crate::page::link::Link;
+use crate::page::url::Url;
+use crate::rules::Config;
+use crate::schedule::job::Purpose;
+
+fn rules(edit: impl FnOnce(&mut Rules)) -> Arc<Rules> {
+    let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+    let mut rules = config.compile(1).expect("settings");
+    rules.http = HttpVersion::Http2;
+    edit(&mut rules);
+    Arc::new(rules)
+}
+
+fn job(slot: u16) -> Box<Job> {
+    let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("an address"), 1);
+    let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
+    let (purpose, http) = (Purpose::Page, LaneHttp::Multiplexed);
+    Box::new(Job { link, purpose, lane, slot, http, unprocessed: 0, addresses, rare: None })
+}
+
+fn write_all(session: &mut Session) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Step::Write(bytes) = session.step() {
+        all.extend_from_slice(bytes);
+        let count = bytes.len();
+        session.wrote(count, Time::ZERO);
+    }
+    all
+}
+
+fn visit(session: &mut Session) -> Box<Visit> {
+    match session.finished(Time::ZERO) {
+        Some(Completed::Visit(visit)) => visit,
+        Some(Completed::Retry(_)) => panic!("a job to start again"),
+        None => panic!("no result"),
+    }
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text).expect("memory takes all");
+    encoder.finish().expect("memory takes all")
+}
+
+/// A session with this many jobs, and the server's settings read.
+fn multiplexed(jobs: u16, edit: impl FnOnce(&mut Rules)) -> Session {
+    multiplexed_with((0..jobs).map(job).collect(), edit)
+}
+
+fn multiplexed_with(jobs: Vec<Box<Job>>, edit: impl FnOnce(&mut Rules)) -> Session {
+    let rules = rules(edit);
+    let mut jobs = jobs.into_iter();
+    let first = jobs.next().expect("a job");
+    let opened = Session::open(first, &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
+    let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
+    assert!(session.finished(Time::ZERO).is_none());
+    for job in jobs {
+        assert!(session.room() > 0);
+        assert!(session.accept(job, &rules, Time::ZERO).is_ok());
+    }
+    let written = write_all(&mut session);
+    assert!(written.starts_with(frame::PREFACE));
+    feed(&mut session, |out| frame::push_settings(out, &[(frame::setting::MAX_CONCURRENT_STREAMS, 50)]));
+    write_all(&mut session);
+    session
+}
+
+fn feed(session: &mut Session, frames: impl FnOnce(&mut Vec<u8>)) {
+    feed_at(session, Time::ZERO, frames);
+}
+
+fn feed_at(session: &mut Session, now: Time, frames: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = Vec::new();
+    frames(&mut bytes);
+    session.feed(&bytes, now);
+}
+
+fn push_head(out: &mut Vec<u8>, stream: u32, fields: &[(&str, &str)]) {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        hpack::encode(&mut block, name.as_bytes(), value.as_bytes());
+    }
+    frame::push(out, frame::kind::HEADERS, frame::flag::END_HEADERS, stream, &block);
+}
+
+fn push_page(out: &mut Vec<u8>, stream: u32, body: &[u8]) {
+    push_head(out, stream, &[(":status", "200"), ("content-type", "text/html")]);
+    let mut pieces = body.chunks(frame::MAX_PAYLOAD).peekable();
+    while let Some(piece) = pieces.next() {
+        let flags = if pieces.peek().is_none() { frame::flag::END_STREAM } else { 0 };
+        frame::push(out, frame::kind::DATA, flags, stream, piece);
+    }
+}
+
+fn goaway(last: u32, code: u32) -> Vec<u8> {
+    [last.to_be_bytes(), code.to_be_bytes()].concat()
+}
+
+#[test]
+fn a_handshake_that_fails_ends_its_jobs_and_the_session() {
+    let trust = || Trust { insecure: true, ..Trust::default() }.compile(|| Duration::ZERO);
+    let rules = rules(|rules| (rules.http, rules.tls) = (HttpVersion::Auto, TlsSource::new(trust)));
+    let job = |slot: u16| {
+        let mut job = job(slot);
+        job.link = Link::root(Url::parse(&format!("https://h/{slot}")).expect("an address"), 1);
+        job
+    };
+    let opened = Session::open(job(0), &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
+    let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));
+    assert!(session.accept(job(1), &rules, Time::ZERO).is_ok());
+    session.feed(b"not a TLS record at all", Time::ZERO);
+    for _ in 0..2 {
+        let failure = visit(&mut session).facts.error.expect("a failure");
+        assert_eq!(failure.kind, ErrorKind::Tls, "{}", failure.message);
+    }
+    assert!(session.finished(Time::ZERO).is_none());
+    assert_eq!((session.room(), session.step()), (0, Step::Done));
+}
+
+#[test]
+fn several_jobs_share_a_connection() {
+    let mut session = multiplexed(3, |_| {});
+    assert!(session.room() > 0 && !session.is_idle());
+    feed(&mut session, |out| {
+        push_page(out, 5, b"<title>third</title>");
+        push_page(out, 1, b"<title>first</title>");
+    });
+    let mut titles: Vec<_> = [visit(&mut session), visit(&mut session)]
+        .into_iter()
+        .map(|visit| {
+            assert_eq!((visit.facts.http, visit.facts.outcome), (Some("2"), Outcome::Ok));
+            assert_eq!((visit.message.http, visit.message.streams), (Some(LaneHttp::Multiplexed), Some(50)));
+            (visit.message.slot.map(|(_, slot)| slot), visit.findings.title.as_deref().map(str::to_owned))
+        })
+        .collect();
+    titles.sort();
+    assert_eq!(titles, [(Some(0), Some("first".into())), (Some(2), Some("third".into()))]);
+    assert!(!session.is_idle());
+    feed(&mut session, |out| push_page(out, 3, b"<title>second</title>"));
+    assert_eq!(visit(&mut session).findings.title.as_deref(), Some("second"));
+    assert!(session.is_idle() && session.deadline() == Time::ZERO + KEEP_ALIVE);
+    // Control frames while it is idle are answered, and it stays.
+    feed(&mut session, |out| frame::push(out, frame::kind::PING, 0, 0, &[0; 8]));
+    assert!(!write_all(&mut session).is_empty());
+    assert!(session.is_idle());
+    session.closed(Time::ZERO);
+    assert_eq!((session.room(), session.step()), (0, Step::Done));
+}
+
+#[test]
+fn requests_that_were_not_processed_start_again() {
+    let mut session = multiplexed(2, |_| {});
+    feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(1, 0)));
+    let Some(Completed::Retry(mut job)) = session.finished(Time::ZERO) else { panic!("not processed") };
+    assert_eq!((job.slot, job.unprocessed), (1, 1));
+    assert_eq!(session.room(), 0);
+    feed(&mut session, |out| push_page(out, 1, b"x"));
+    assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other one finishes");
+    write_all(&mut session);
+    assert_eq!(session.step(), Step::Done);
+    // It does not go on for ever.
+    job.unprocessed = 3;
+    let mut session = multiplexed_with(vec![job], |_| {});
+    feed(&mut session, |out| frame::push(out, frame::kind::GOAWAY, 0, 0, &goaway(0, 0)));
+    let visit = visit(&mut session);
+    assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Protocol));
+}
+
+#[test]
+fn a_server_that_wants_http1_gets_it_unless_http2_is_required() {
+    let misdirected = |out: &mut Vec<u8>| push_head(out, 1, &[(":status", "421")]);
+    let required = |out: &mut Vec<u8>| frame::push_reset(out, 1, frame::code::HTTP_1_1_REQUIRED);
+    for answer in [&misdirected as &dyn Fn(&mut Vec<u8>), &required] {
+        let mut session = multiplexed(1, |_| {});
+        feed(&mut session, answer);
+        feed(&mut session, |out| frame::push(out, frame::kind::DATA, frame::flag::END_STREAM, 1, b""));
+        let visit = visit(&mut session);
+        assert_ne!(visit.facts.outcome, Outcome::Ok);
+        let mut session = multiplexed(1, |_| {});
+        if let State::Many(streams) = &mut session.0 {
+            streams.fall_back();
+        }
+        feed(&mut session, answer);
+        let Some(Completed::Retry(job)) = session.finished(Time::ZERO) else { panic!("to be sent with HTTP/1.1") };
+        assert_eq!(job.http, LaneHttp::Http1Only);
+    }
+}
+
+#[test]
+fn limits_and_clocks_are_those_of_http1() {
+    // A body that is too large is cut at the limit, and its stream reset.
+    let limits = Limits { max_body: 1_000, max_wire: 1_000, ..Limits::default() };
+    let mut session = multiplexed(2, |rules| rules.limits = Arc::new(limits));
+    feed(&mut session, |out| {
+        push_head(out, 1, &[(":status", "200")]);
+        frame::push(out, frame::kind::DATA, 0, 1, &[b'x'; 5_000]);
+    });
+    let cut = visit(&mut session);
+    assert_eq!((cut.facts.bytes_body, cut.facts.truncated), (1_000, Some(Truncated::Length)));
+    let sent = write_all(&mut session);
+    assert!(sent.windows(4).any(|bytes| bytes == [0, 0, 4, frame::kind::RST_STREAM]), "{sent:?}");
+    // The other stream times out by its own clock, whatever else is said on the connection.
+    let mut now = Time::ZERO;
+    let late = loop {
+        if let Some(Completed::Visit(visit)) = session.finished(now) {
+            break visit;
+        }
+        now += Duration::from_secs(5);
+        feed_at(&mut session, now, |out| frame::push(out, frame::kind::PING, 0, 0, &[0; 8]));
+        write_all(&mut session);
+        session.expire(now);
+        assert!(now < Time::ZERO + Duration::from_secs(60));
+    };
+    assert_eq!(late.facts.error.map(|failure| failure.kind), Some(ErrorKind::TimeoutFirstByte));
+}
+
+#[test]
+fn a_stream_that_pauses_is_in_nobodys_way() {
+    let page = "<p>0</p>".repeat(1 << 18);
+    let packed = gzip(page.as_bytes());
+    let mut session = multiplexed(2, |_| {});
+    feed(&mut session, |out| {
+        push_head(out, 1, &[(":status", "200"), ("content-type", "text/html"), ("content-encoding", "gzip")]);
+        frame::push(out, frame::kind::DATA, frame::flag::END_STREAM, 1, &packed);
+        push_page(out, 3, b"<title>quick</title>");
+    });
+    assert_eq!(visit(&mut session).findings.title.as_deref(), Some("quick"), "before the large one");
+    let mut slices = 1;
+    let large = loop {
+        if let Some(Completed::Visit(visit)) = session.finished(Time::ZERO) {
+            break visit;
+        }
+        write_all(&mut session);
+        assert_eq!(session.deadline(), Time::ZERO, "it goes on at once");
+        session.expire(Time::ZERO);
+        slices += 1;
+        assert!(slices < 1_000);
+    };
+    assert!(slices > 3);
+    assert_eq!((large.facts.bytes_body, large.facts.truncated), (page.len() as u64, None));
+}
+
+#[test]
+fn the_account_of_bytes_is_the_streams_own() {
+    let mut session = multiplexed(1, |_| {});
+    let mut bytes = Vec::new();
+    push_page(&mut bytes, 1, &[b'x'; 40_000]);
+    session.feed(&bytes, Time::ZERO);
+    let visit = visit(&mut session);
+    assert_eq!((visit.facts.bytes_wire, visit.facts.bytes_body), (bytes.len() as u64, 40_000));
+}
+
+#[test]
+fn a_body_that_is_longer_than_announced_is_not_whole() {
+    let mut session = multiplexed(1, |_| {});
+    feed(&mut session, |out| {
+        push_head(out, 1, &[(":status", "200"), ("content-length", "5")]);
+        frame::push(out, frame::kind::DATA, frame::flag::END_STREAM, 1, b"1234567890");
+    });
+    let visit = visit(&mut session);
+    assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (5, Some(Truncated::Disconnect)));
+    assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Protocol));
+}

@@ -1,0 +1,510 @@
+//! HTTP/2: many jobs at a time, each of them a stream.
+//!
+//! What arrives on a stream is a response in HTTP/1.1 syntax, read by a [`Conn`] of its own: limits, codings and clocks
+//! are the same for both versions. A stream that pauses (no room in the budget, or much to decompress) keeps what was
+//! sent already, at most its window, and gets no more; the others go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::http::conn::{Conn, Limits, Step, Tls};
+use crate::http::fetch::Page;
+use crate::http::h2::{H2Conn, StreamEvents, StreamFault, request_block};
+use crate::outcome::{ErrorKind, Failure};
+use crate::rules::{HttpVersion, Rules};
+use crate::schedule::job::LaneHttp;
+use crate::time::Time;
+
+use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
+
+/// Room for jobs while the server accepts streams. How many of them are in flight is the lane's decision.
+const ROOM: usize = 1 << 10;
+
+/// How often a request that was not processed is sent again without counting as an attempt.
+const MAX_UNPROCESSED: u8 = 3;
+
+/// Bytes that a server may send ahead on one connection, as a share of the budget for bodies.
+const BUDGET_SHARE: u64 = 64;
+const MAX_WINDOW: u64 = 1 << 20;
+
+/// A connection of HTTP/2 and its jobs.
+pub(super) struct Streams {
+    h2: H2Conn,
+    tls: Option<Box<Tls>>,
+    peer: Option<std::net::IpAddr>,
+    limits: Arc<Limits>,
+    /// Until when bytes must be written that no stream waits for.
+    flush_by: Time,
+    all: All,
+    /// Keys of streams whose requests are not written yet.
+    unsent: Vec<u32>,
+    results: Vec<Completed>,
+    slot: SlotKey,
+    key: ConnKey,
+    /// When it is closed, if it is idle until then.
+    until: Time,
+    now: Time,
+}
+
+/// The streams, by their keys.
+#[derive(Default)]
+struct All {
+    by_key: Vec<Option<Box<Stream>>>,
+    count: usize,
+    /// Keys of streams on which something happened.
+    touched: Vec<u32>,
+    /// When paused streams are looked at again.
+    resume_at: Option<Time>,
+}
+
+struct Stream {
+    /// Reads the response. It has no socket: the stream's data is fed to it.
+    conn: Conn,
+    page: Page,
+    /// The server has ended the stream.
+    is_ended: bool,
+    /// No more is consumed for now.
+    is_paused: bool,
+    is_limit_told: bool,
+    /// HTTP/1.1 may be used instead.
+    may_fall_back: bool,
+    fault: Option<Box<StreamFault>>,
+    /// Bytes of all its frames, once it is over.
+    wire: u64,
+}
+
+impl Streams {
+    /// Takes over a connection whose handshake, if any, is over.
+    pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, key): (SlotKey, ConnKey), now: Time) -> Self {
+        let window = (rules.budget.limit() / BUDGET_SHARE).min(MAX_WINDOW) as u32;
+        let limits = Arc::clone(&rules.limits);
+        let mut streams = Self {
+            h2: H2Conn::new(Arc::clone(&limits), window, now),
+            peer: conn.peer,
+            tls: conn.take_tls(),
+            limits,
+            flush_by: Time::NEVER,
+            all: All::default(),
+            unsent: Vec::new(),
+            results: Vec::new(),
+            slot,
+            key,
+            until: Time::NEVER,
+            now,
+        };
+        streams.flush();
+        streams
+    }
+
+    pub(super) fn begin(&mut self, page: Page, now: Time) {
+        let mut conn = Conn::plain(Arc::clone(&self.limits), now);
+        conn.peer = self.peer;
+        conn.ask(Vec::new(), page.deadline(), now);
+        // The request is frames of the connection, and nothing of it waits here.
+        conn.wrote(0, now);
+        if let Some(failure) = page.refusal(now) {
+            conn.refuse(failure);
+        }
+        let is_refused = conn.step() == Step::Done;
+        let block = request_block(page.job().link.url.is_https(), &page.request());
+        let may_fall_back = page.rules().http == HttpVersion::Auto;
+        let key = self.all.insert(Stream {
+            conn,
+            page,
+            is_ended: false,
+            is_paused: false,
+            is_limit_told: false,
+            may_fall_back,
+            fault: None,
+            wire: 0,
+        });
+        if is_refused {
+            self.all.touched.push(key);
+        } else if self.h2.accepts() {
+            self.h2.open(key, block);
+            self.unsent.push(key);
+        } else {
+            let failure = Failure::new(ErrorKind::Reset, "the connection was closed before the request was sent");
+            self.all.failed(key, 0, StreamFault::Unprocessed(failure), now);
+        }
+        self.settle(now);
+    }
+
+    /// As if HTTP/1.1 could be used instead.
+    #[cfg(test)]
+    pub(super) fn fall_back(&mut self) {
+        for stream in self.all.by_key.iter_mut().flatten() {
+            stream.may_fall_back = true;
+        }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        if self.h2.accepts() { ROOM } else { 0 }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.all.count == 0 && self.results.is_empty() && self.h2.accepts()
+    }
+
+    pub(super) fn slot(&self) -> Option<SlotKey> {
+        self.h2.accepts().then_some(self.slot)
+    }
+
+    pub(super) fn key(&self) -> Option<ConnKey> {
+        self.h2.accepts().then_some(self.key)
+    }
+
+    pub(super) fn finished(&mut self) -> Option<Completed> {
+        self.results.pop()
+    }
+
+    pub(super) fn step(&self) -> Step<'_> {
+        let pending = self.pending();
+        if !pending.is_empty() {
+            Step::Write(pending)
+        } else if self.all.count == 0 && !self.h2.accepts() {
+            Step::Done
+        } else if self.h2.is_over() {
+            // Responses that were received and wait for memory: the socket has nothing more to say.
+            Step::Pause
+        } else {
+            Step::Read
+        }
+    }
+
+    /// How long [`Step::Pause`] lasts.
+    pub(super) fn pause(&self) -> Duration {
+        let is_due = self.all.resume_at.is_some_and(|at| at <= self.now);
+        if is_due { Duration::ZERO } else { BACKPRESSURE_POLL }
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.tls.as_ref().map_or_else(|| self.h2.pending(), |tls| tls.pending())
+    }
+
+    pub(super) fn wrote(&mut self, bytes: usize, now: Time) {
+        match &mut self.tls {
+            Some(tls) => tls.wrote(bytes),
+            None => self.h2.wrote(bytes),
+        }
+        if self.pending().is_empty() && !self.unsent.is_empty() {
+            let Self { h2, all, unsent, .. } = self;
+            unsent.retain(|key| {
+                let is_waiting = h2.is_waiting(*key);
+                if let Some(stream) = all.get(*key).filter(|_| !is_waiting) {
+                    stream.page.job().report_sent(now);
+                }
+                is_waiting
+            });
+        }
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8], now: Time) {
+        let Self { h2, tls, all, .. } = self;
+        match tls {
+            None => h2.feed(bytes, now, all),
+            Some(tls) => {
+                let mut rest = bytes;
+                loop {
+                    while let Some(plaintext) = tls.plaintext() {
+                        let len = plaintext.len();
+                        h2.feed(plaintext, now, all);
+                        tls.consume(len);
+                    }
+                    if rest.is_empty() {
+                        break;
+                    }
+                    match tls.read(&mut rest) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(failure) => {
+                            h2.broke(&failure, now, all);
+                            break;
+                        }
+                    }
+                }
+                if tls.is_closed_cleanly() {
+                    h2.closed(now, all);
+                }
+            }
+        }
+        self.settle(now);
+    }
+
+    pub(super) fn closed(&mut self, now: Time) {
+        self.h2.closed(now, &mut self.all);
+        self.settle(now);
+    }
+
+    pub(super) fn broke(&mut self, failure: &Failure) {
+        self.h2.broke(failure, self.now, &mut self.all);
+        // Nothing can be written any more.
+        self.h2.take_output();
+        if let Some(tls) = &mut self.tls {
+            let written = tls.pending().len();
+            tls.wrote(written);
+        }
+        self.settle(self.now);
+        self.h2.take_output();
+    }
+
+    pub(super) fn deadline(&self) -> Time {
+        let streams = self.all.iter().map(|stream| stream.conn.deadline()).min().unwrap_or(Time::NEVER);
+        let idle = if self.is_idle() { self.until } else { Time::NEVER };
+        streams.min(idle).min(self.flush_by).min(self.h2.deadline()).min(self.all.resume_at.unwrap_or(Time::NEVER))
+    }
+
+    pub(super) fn expire(&mut self, now: Time) {
+        self.h2.expire(now);
+        if self.flush_by <= now || (self.is_idle() && self.until <= now) {
+            self.now = now;
+            self.broke(&Failure::new(ErrorKind::TimeoutIdle, "idle for too long"));
+        }
+        for key in 0..self.all.by_key.len() as u32 {
+            let Some(stream) = self.all.get(key) else { continue };
+            stream.page.guarded(&mut stream.conn, |conn, page| conn.expire(now, page));
+            if stream.conn.step() == Step::Done {
+                let is_silent = !stream.page.has_answer();
+                self.all.touched.push(key);
+                if is_silent {
+                    self.h2.suspect(self.limits.idle, now);
+                }
+            }
+        }
+        self.resume(now);
+        self.settle(now);
+    }
+
+    /// Continues with the input that paused streams have kept, when that is due.
+    fn resume(&mut self, now: Time) {
+        if self.all.resume_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.all.resume_at = None;
+        for key in 0..self.all.by_key.len() as u32 {
+            let Some(stream) = self.all.get(key) else { continue };
+            if !stream.is_paused {
+                continue;
+            }
+            stream.conn.hold(false, now);
+            stream.is_paused = false;
+            let rest = stream.page.take_rest().unwrap_or_default();
+            let used = stream.read(&rest, now);
+            self.all.note_pause(key, now);
+            self.h2.consumed(key, used);
+            self.all.touched.push(key);
+        }
+    }
+
+    /// Takes over results, and tells the connection what became of its streams.
+    fn settle(&mut self, now: Time) {
+        self.now = now;
+        let was_busy = self.all.count > 0;
+        for key in std::mem::take(&mut self.all.touched) {
+            let limit = self.h2.stream_limit();
+            let Some(stream) = self.all.get(key) else { continue };
+            if let Some(most) = stream.conn.own_limit().filter(|_| !std::mem::replace(&mut stream.is_limit_told, true))
+            {
+                self.h2.allow(key, most);
+            }
+            let Some(stream) = self.all.get(key) else { continue };
+            stream.close_if_over(now);
+            if stream.conn.step() != Step::Done {
+                continue;
+            }
+            if !stream.page.reserve_links() {
+                stream.is_paused = true;
+                self.all.resume_by(now + BACKPRESSURE_POLL);
+                continue;
+            }
+            // The connection knows the stream unless it has reported its end.
+            let wire = self.h2.cancel(key, now).max(stream.wire);
+            let Some(stream) = self.all.remove(key) else { continue };
+            let tls = self.tls.as_ref();
+            let mut result = stream.into_finished(wire, self.peer, tls.map(|tls| &**tls), now);
+            if let Completed::Visit(visit) = &mut result {
+                visit.message.streams = limit;
+            }
+            self.results.push(result);
+        }
+        self.flush();
+        if was_busy && self.all.count == 0 {
+            self.until = now + KEEP_ALIVE;
+        }
+        let is_waiting = self.all.count == 0 && !self.pending().is_empty();
+        self.flush_by = if is_waiting { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
+    }
+
+    /// Hands what HTTP/2 wants to write to TLS.
+    fn flush(&mut self) {
+        if let Some(tls) = &mut self.tls
+            && !self.h2.pending().is_empty()
+        {
+            tls.send(&self.h2.take_output());
+        }
+    }
+}
+
+impl All {
+    fn insert(&mut self, stream: Stream) -> u32 {
+        self.count += 1;
+        let stream = Some(Box::new(stream));
+        match self.by_key.iter().position(Option::is_none) {
+            Some(free) => {
+                if let Some(place) = self.by_key.get_mut(free) {
+                    *place = stream;
+                }
+                free as u32
+            }
+            None => {
+                self.by_key.push(stream);
+                self.by_key.len() as u32 - 1
+            }
+        }
+    }
+
+    fn get(&mut self, key: u32) -> Option<&mut Stream> {
+        self.by_key.get_mut(key as usize)?.as_deref_mut()
+    }
+
+    fn remove(&mut self, key: u32) -> Option<Box<Stream>> {
+        let stream = self.by_key.get_mut(key as usize)?.take();
+        self.count -= usize::from(stream.is_some());
+        if self.count == 0 {
+            self.by_key = Vec::new();
+        }
+        stream
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.by_key.iter().flatten().map(|stream| &**stream)
+    }
+
+    /// Notes when a stream that pauses is to be looked at.
+    fn note_pause(&mut self, key: u32, now: Time) {
+        let Some(stream) = self.get(key) else { return };
+        let (has_rest, may_read) = (stream.page.has_rest(), stream.page.may_read(&mut stream.conn));
+        if !has_rest && may_read {
+            return;
+        }
+        stream.is_paused = true;
+        stream.conn.hold(true, now);
+        // A stream that only yields to others continues at once, one that waits for memory after a while.
+        let at = if has_rest && may_read { now } else { now + BACKPRESSURE_POLL };
+        self.resume_by(at);
+    }
+
+    /// Has paused streams looked at no later than this.
+    fn resume_by(&mut self, at: Time) {
+        self.resume_at = Some(self.resume_at.map_or(at, |before| before.min(at)));
+    }
+}
+
+impl StreamEvents for All {
+    fn head(&mut self, key: u32, head: &[u8], now: Time) {
+        let Some(stream) = self.get(key) else { return };
+        if head.get(9..12) == Some(b"421") && stream.may_fall_back {
+            let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
+            stream.fault = Some(Box::new(StreamFault::Http1(failure)));
+        } else {
+            stream.page.guarded(&mut stream.conn, |conn, page| {
+                conn.feed_some(head, now, page);
+            });
+        }
+        self.note_pause(key, now);
+        self.touched.push(key);
+    }
+
+    fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize {
+        let Some(stream) = self.get(key) else { return bytes.len() };
+        if stream.is_paused {
+            stream.page.extend_rest(bytes);
+            return 0;
+        }
+        let used = stream.read(bytes, now);
+        self.note_pause(key, now);
+        self.touched.push(key);
+        used
+    }
+
+    fn end(&mut self, key: u32, wire: u64, _now: Time) {
+        if let Some(stream) = self.get(key) {
+            (stream.is_ended, stream.wire) = (true, wire);
+            self.touched.push(key);
+        }
+    }
+
+    fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, _now: Time) {
+        if let Some(stream) = self.get(key) {
+            stream.wire = wire;
+            stream.fault.get_or_insert_with(|| Box::new(fault));
+            self.touched.push(key);
+        }
+    }
+}
+
+impl Stream {
+    /// Reads bytes of the body. Those that are too much work at once are kept. Says how many were consumed.
+    fn read(&mut self, bytes: &[u8], now: Time) -> usize {
+        let mut used = bytes.len();
+        self.page.guarded(&mut self.conn, |conn, page| {
+            used = conn.feed_some(bytes, now, page);
+            let rest = bytes.get(used..).unwrap_or_default();
+            if conn.step() == Step::Done {
+                used = bytes.len();
+            } else if !rest.is_empty() || conn.has_more() {
+                page.set_rest(rest);
+            }
+        });
+        used
+    }
+
+    /// Ends the response if the stream has ended and everything that was received before is read.
+    fn close_if_over(&mut self, now: Time) {
+        if self.page.has_rest() {
+            return;
+        }
+        if let Some(fault) = &self.fault {
+            let failure = StreamFault::clone(fault).failure();
+            self.conn.hold(false, now);
+            self.page.guarded(&mut self.conn, |conn, page| {
+                // A violation of the protocol before the first byte of a body leaves nothing that could be used.
+                if failure.kind == ErrorKind::Protocol && !conn.has_body() {
+                    conn.refuse(failure);
+                } else if failure.kind == ErrorKind::Protocol {
+                    conn.cut_after_all(failure);
+                } else {
+                    conn.broke(failure, page);
+                }
+            });
+        } else if self.is_ended {
+            self.page.guarded(&mut self.conn, |conn, page| conn.closed(now, page));
+        }
+    }
+
+    fn into_finished(
+        self: Box<Self>,
+        wire: u64,
+        peer: Option<std::net::IpAddr>,
+        tls: Option<&Tls>,
+        now: Time,
+    ) -> Completed {
+        let Self { mut conn, mut page, fault, may_fall_back, .. } = *self;
+        match fault.map(|fault| *fault) {
+            Some(StreamFault::Http1(_)) if may_fall_back => {
+                return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
+            }
+            Some(StreamFault::Unprocessed(_)) if !page.has_answer() && page.may_go_again(MAX_UNPROCESSED) => {
+                return Completed::Retry(page.into_job());
+            }
+            _ => {}
+        }
+        let mut end = conn.end();
+        end.bytes_wire = wire;
+        end.is_http2 = true;
+        end.tls_done = tls.and_then(Tls::done);
+        let mut visit = page.finish(end, peer, tls.is_some(), || tls.and_then(Tls::tls_info), now);
+        visit.message.http = Some(LaneHttp::Multiplexed);
+        Completed::Visit(visit)
+    }
+}

@@ -1,0 +1,107 @@
+//! A connection whose handshake decides about the version of HTTP.
+
+use std::sync::Arc;
+
+use crate::http::conn::Conn;
+use crate::http::fetch::{FetchStart, Page};
+use crate::outcome::{ErrorKind, Failure};
+use crate::rules::{HttpVersion, Rules};
+use crate::schedule::job::{Job, LaneHttp};
+use crate::time::Time;
+
+use super::{Completed, ConnKey, SlotKey, slot_key};
+
+/// Jobs that wait for a handshake.
+const MAX_QUEUE: usize = 256;
+
+/// A connection whose handshake is under way.
+pub(super) struct Undecided {
+    pub(super) conn: Conn,
+    /// The first job. None once its failure was handed out.
+    pub(super) page: Option<Page>,
+    pub(super) queue: Vec<Page>,
+    /// Bytes that came after the handshake.
+    pub(super) rest: Vec<u8>,
+    pub(super) slot: SlotKey,
+    pub(super) key: ConnKey,
+    is_http2_required: bool,
+}
+
+/// What the handshake decided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Http1,
+    Http2,
+    Failed,
+}
+
+impl Undecided {
+    pub(super) fn new(job: Box<Job>, mut conn: Conn, rules: &Arc<Rules>, start: FetchStart, now: Time) -> Self {
+        let (slot, key) = (slot_key(&job), ConnKey::of(&job));
+        let page = Page::new(job, Arc::clone(rules), start);
+        conn.shake_hands(page.deadline(), now);
+        let is_http2_required = rules.http == HttpVersion::Http2;
+        Self { conn, page: Some(page), queue: Vec::new(), rest: Vec::new(), slot, key, is_http2_required }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        match self.decision() {
+            None | Some(Decision::Http2) => MAX_QUEUE.saturating_sub(self.queue.len()),
+            Some(Decision::Http1 | Decision::Failed) => 0,
+        }
+    }
+
+    pub(super) fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, start: FetchStart) {
+        self.queue.push(Page::new(job, Arc::clone(rules), start));
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8], now: Time) {
+        let mut used = bytes.len();
+        self.with(|conn, page| used = conn.feed_some(bytes, now, page));
+        self.rest.extend_from_slice(bytes.get(used..).unwrap_or_default());
+    }
+
+    pub(super) fn with(&mut self, read: impl FnOnce(&mut Conn, &mut Page)) {
+        if let Some(page) = &mut self.page {
+            page.guarded(&mut self.conn, read);
+        }
+    }
+
+    /// None while the handshake is under way.
+    pub(super) fn decision(&self) -> Option<Decision> {
+        // Without its first job it has failed before: `Conn::end` forgets that.
+        if self.page.is_none() || self.conn.has_failed() {
+            return Some(Decision::Failed);
+        }
+        if self.conn.is_handshaking() {
+            return None;
+        }
+        let is_http2 = if self.conn.is_tls() { self.conn.alpn() == Some(b"h2") } else { self.is_http2_required };
+        Some(match (is_http2, self.is_http2_required) {
+            (true, _) => Decision::Http2,
+            (false, true) => Decision::Failed,
+            (false, false) => Decision::Http1,
+        })
+    }
+
+    /// A job that the decision leaves no room for.
+    pub(super) fn result(&mut self, now: Time) -> Option<Completed> {
+        match self.decision()? {
+            Decision::Http2 => None,
+            Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Single))),
+            Decision::Failed => {
+                if self.page.is_some() && !self.conn.has_failed() {
+                    let words = "the server does not speak HTTP/2, and --http 2 does not fall back";
+                    self.conn.refuse(Failure::new(ErrorKind::Protocol, words));
+                }
+                let peer = self.conn.peer;
+                if let Some(page) = self.queue.pop() {
+                    return Some(Completed::Visit(page.into_failed(self.conn.failure(), peer, now)));
+                }
+                let page = self.page.take()?;
+                let (end, is_tls) = (self.conn.end(), self.conn.is_tls());
+                Some(Completed::Visit(page.finish(end, peer, is_tls, || None, now)))
+            }
+        }
+    }
+}

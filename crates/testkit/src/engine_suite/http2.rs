@@ -1,0 +1,142 @@
+//! HTTP/2: a stream is a slot, and one connection serves an origin.
+
+use std::time::Duration;
+
+use argiope_core::rules::{Config, EngineName, HttpVersion, Pace};
+use argiope_core::{ErrorKind, Outcome, Truncated};
+use argiope_practice::{CertificateKind, PracticeProxy, Response, Site, Stats};
+
+use super::serve;
+use crate::crawling::{Crawled, config, crawl, trust};
+
+fn secure(address: &str) -> Site {
+    Site::https(&format!("{address}:0"), CertificateKind::Good).expect("a loopback address")
+}
+
+/// Crawls a site from `/` with its authority trusted.
+fn crawled(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) -> (Crawled, Stats) {
+    let root = site.url("/");
+    let web = serve([site]);
+    let mut config = config(engine, &[&root]);
+    let _ca = trust(&mut config, &web);
+    change(&mut config);
+    (crawl(&config), web.stats())
+}
+
+fn links(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("/{n}")).collect()
+}
+
+/// How many connections an origin may have: the `threads` engine has one for each job at a time.
+fn most_connections(engine: EngineName, per_host: u64) -> u64 {
+    if engine == EngineName::Threads { per_host } else { 1 }
+}
+
+pub fn http2_is_negotiated(engine: EngineName) {
+    let site =
+        secure("127.7.0.1").http2().page("/", Response::links(links(60))).fallback(Response::html("<title>p</title>"));
+    let (crawled, stats) = crawled(engine, site, |config| config.per_host = Some(6));
+    assert_eq!(crawled.pages.len(), 61);
+    for page in &crawled.pages {
+        assert_eq!((page.facts.outcome, page.facts.http), (Outcome::Ok, Some("2")), "{:?}", page.facts.error);
+        assert!(page.facts.bytes_wire > 0 && page.link.tries == 1);
+    }
+    assert!(crawled.lines.iter().filter(|line| line["type"] == "page").all(|line| line["http"] == "2"));
+    assert!(stats.connections <= most_connections(engine, 6), "{} connections", stats.connections);
+    let tls = crawled.pages.iter().filter(|page| page.facts.timings.tls.is_some()).count() as u64;
+    assert!(tls >= 1 && tls <= stats.connections, "{tls} handshakes in records");
+}
+
+pub fn http2_in_clear_text(engine: EngineName) {
+    let site = Site::http("127.7.0.2:0").expect("a loopback address");
+    let site = site.http2().page("/", Response::links(links(20))).fallback(Response::html("page"));
+    let (crawled, stats) = crawled(engine, site, |config| config.http = HttpVersion::Http2);
+    assert_eq!(crawled.pages.len(), 21);
+    assert!(crawled.pages.iter().all(|page| page.facts.http == Some("2")));
+    assert!(stats.connections <= most_connections(engine, 6), "{} connections", stats.connections);
+}
+
+pub fn http1_where_it_is_asked_for(engine: EngineName) {
+    let site = || secure("127.7.0.3").http2().page("/", Response::links(links(3))).fallback(Response::html("page"));
+    let (one, _) = crawled(engine, site(), |config| config.http = HttpVersion::Http1);
+    assert!(one.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("1.1"))));
+    // A host that speaks nothing but HTTP/1.1 is asked so by itself, with all connections that are allowed.
+    let site = secure("127.7.0.3").page("/", Response::links(links(20))).fallback(Response::html("page"));
+    let (one, stats) = crawled(engine, site, |config| config.per_host = Some(4));
+    assert_eq!(one.pages.len(), 21);
+    assert!(one.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("1.1"))));
+    assert!(stats.connections <= 4, "{} connections", stats.connections);
+}
+
+pub fn http2_that_is_required(engine: EngineName) {
+    let site = secure("127.7.0.4").page("/", Response::html("page"));
+    let (one, _) = crawled(engine, site, |config| config.http = HttpVersion::Http2);
+    let page = &one.pages[0];
+    let kind = page.facts.error.as_ref().map(|failure| failure.kind);
+    assert!(matches!(kind, Some(ErrorKind::Tls | ErrorKind::Protocol)), "{kind:?}");
+    assert_eq!(page.facts.outcome, Outcome::Failed);
+    let site = secure("127.7.0.4").only_http2().page("/", Response::html("page"));
+    let (one, _) = crawled(engine, site, |_| {});
+    assert_eq!(one.pages[0].facts.http, Some("2"));
+}
+
+pub fn a_stream_is_a_slot(engine: EngineName) {
+    let slow = Response::html("page").delay(Duration::from_millis(30));
+    let site = secure("127.7.0.5").http2().page("/", Response::links(links(24))).fallback(slow.clone());
+    let (one, stats) = crawled(engine, site, |config| {
+        config.per_host = Some(3);
+        config.pace = Pace::Full;
+    });
+    assert_eq!((one.pages.len(), stats.max_at_once), (25, 3));
+    assert!(stats.connections <= most_connections(engine, 3), "{} connections", stats.connections);
+    // The server's own limit holds as well.
+    let site = secure("127.7.0.5").http2().max_streams(2).page("/", Response::links(links(24))).fallback(slow);
+    let (one, stats) = crawled(engine, site, |config| {
+        config.per_host = Some(10);
+        config.pace = Pace::Full;
+    });
+    assert!(one.pages.iter().all(|page| (page.facts.outcome, page.link.tries) == (Outcome::Ok, 1)));
+    if engine != EngineName::Threads {
+        assert!(stats.max_at_once <= 2 && stats.connections == 1, "{} at once", stats.max_at_once);
+    }
+}
+
+pub fn bodies_over_http2(engine: EngineName) {
+    let site = secure("127.7.0.6")
+        .http2()
+        .page("/", Response::links(["/large", "/gzip", "/chunked", "/cut", "/huge", "/drip", "/none"]))
+        .page("/large", Response::filled("<title>large</title>", 3_000_000))
+        .page("/gzip", Response::html("<title>gzip</title>".repeat(2_000)).gzip())
+        .page("/chunked", Response::html("<title>chunked</title>").chunked([3]))
+        .page("/cut", Response::html("<title>cut</title>".repeat(20)).truncate_at(100))
+        .page("/huge", Response::filled("<title>huge</title>", 50_000_000))
+        .page("/drip", Response::html("<title>drip</title>").drip(2, Duration::from_millis(3)))
+        .page("/none", Response::status(204));
+    let (one, stats) = crawled(engine, site, |config| config.max_tries = 1);
+    let of = |path: &str| one.pages.iter().find(|page| page.link.url.path() == path).expect("a page");
+    assert_eq!((of("/large").facts.bytes_body, of("/large").facts.truncated), (3_000_000, None));
+    for path in ["/gzip", "/chunked", "/drip"] {
+        assert_eq!(of(path).findings.title.as_deref(), path.get(1..), "{path}");
+        assert_eq!(of(path).facts.truncated, None, "{path}");
+    }
+    assert_eq!(of("/cut").facts.truncated, Some(Truncated::Disconnect));
+    assert_eq!(of("/huge").facts.truncated, Some(Truncated::Length));
+    assert_eq!(of("/none").facts.status, Some(204));
+    assert!(stats.bytes_sent < 30_000_000, "a body that is too large stops for lack of window: {}", stats.bytes_sent);
+    assert!(stats.connections <= most_connections(engine, 6), "{} connections", stats.connections);
+}
+
+pub fn http2_through_a_proxy(engine: EngineName) {
+    let site = secure("127.7.0.7").http2().name("far.example");
+    let site = site.page("/", Response::links(links(8))).fallback(Response::html("page"));
+    let (root, address) = (site.url_as("far.example", "/"), site.address());
+    let web = serve([site]);
+    let proxy = PracticeProxy::http().name("far.example", address.ip()).start("127.7.0.8").expect("a proxy");
+    let mut config = config(engine, &[&root]);
+    let _ca = trust(&mut config, &web);
+    config.proxy = Some(format!("http://{}", proxy.address()));
+    let crawled = crawl(&config);
+    assert_eq!(crawled.pages.len(), 9);
+    assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
+    assert!(proxy.asked().len() as u64 <= most_connections(engine, 6), "{:?}", proxy.asked());
+}
