@@ -19,8 +19,11 @@ use super::web::{self, ServedWeb};
 
 /// Hosts; each gets as many connections as needed.
 const HOSTS: u32 = 100;
-/// Time limit until all fetches wait.
+/// Fetches that one server process holds: its connections are files, which a process has a limited number of.
+const SERVER_ROOM: usize = 18_000;
+/// Time limit until all fetches wait, and what each server adds to it.
 const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE_PER_SERVER: Duration = Duration::from_secs(30);
 /// Interval of asking the server how many wait.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -85,8 +88,8 @@ fn waiting(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::R
     Ok((waiting.count, waiting.status()?))
 }
 
-/// Holds this many fetches in flight in several processes, each with its own server, because file descriptors are limited
-/// per process. Returns the fetches, the processes and their total memory.
+/// Holds this many fetches in flight. An engine whose connections are files needs several processes, because files are
+/// limited per process; `most` is what one process holds. Returns the fetches, the processes and their total memory.
 pub fn measure_processes(
     program: &Path,
     engine: EngineName,
@@ -109,30 +112,45 @@ pub fn measure_processes(
 /// A crawler whose fetches all wait.
 struct WaitingCrawl {
     crawler: CrawlerProcess,
-    served: ServedWeb,
+    served: Vec<ServedWeb>,
     count: usize,
 }
 
 impl WaitingCrawl {
     fn start(program: &Path, engine: EngineName, count: usize, tls: bool) -> io::Result<Self> {
-        let hosts = HOSTS.min(u32::try_from(count).unwrap_or(HOSTS)).max(1);
-        let each = count.div_ceil(hosts as usize);
-        let count = each * hosts as usize;
+        let servers = count.div_ceil(SERVER_ROOM).max(1);
+        let share = count.div_ceil(servers);
+        let hosts = HOSTS.min(u32::try_from(share).unwrap_or(HOSTS)).max(1);
+        let each = share.div_ceil(hosts as usize);
+        let count = each * hosts as usize * servers;
         let pages = u32::try_from(each).map_err(|_| io::Error::other("that is more than a host can be asked for"))?;
-        let served = web::serve_silent_hosts(program, hosts, pages, tls)?;
-        let (roots, ca) = (served.roots.clone(), served.ca.clone());
+        let serve = |_| web::serve_silent_hosts(program, hosts, pages, tls);
+        let served = (0..servers).map(serve).collect::<io::Result<Vec<_>>>()?;
+        let Some(first) = served.first() else { return Err(io::Error::other("there is no server")) };
+        let (roots, ca) = (first.roots.clone(), first.ca.clone());
+        let mut all_roots = String::new();
+        for (number, server) in served.iter().enumerate() {
+            // Every server listens on all loopback addresses: each gets hosts of its own.
+            let hosts = format!("//127.{}.", number + 1);
+            all_roots += &std::fs::read_to_string(&server.roots)?.replace("//127.1.", &hosts);
+        }
+        std::fs::write(&roots, all_roots)?;
         let task = CrawlTask { engine, roots, ca, concurrency: count, per_host: each };
         Ok(Self { crawler: CrawlerProcess::start(program, &task)?, served, count })
     }
 
     /// Returns when the server sees all of them waiting.
     fn settle(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let patience = PATIENCE + PATIENCE_PER_SERVER * (self.served.len() as u32 - 1);
+        let deadline = Instant::now() + patience;
         // There is no event for this state, so the server is polled.
         let (_never, nothing) = mpsc::channel::<()>();
         loop {
-            let stats = self.served.server.stats()?;
-            let held = stats.requests.saturating_sub(stats.answered);
+            let mut held = 0;
+            for served in &mut self.served {
+                let stats = served.server.stats()?;
+                held += stats.requests.saturating_sub(stats.answered);
+            }
             if held >= self.count as u64 {
                 return Ok(());
             }
@@ -140,7 +158,7 @@ impl WaitingCrawl {
                 return Err(io::Error::other("the crawler ended instead of waiting"));
             }
             if Instant::now() >= deadline {
-                return Err(io::Error::other(format!("only {held} of {} fetches wait after {PATIENCE:?}", self.count)));
+                return Err(io::Error::other(format!("only {held} of {} fetches wait after {patience:?}", self.count)));
             }
             let _ = nothing.recv_timeout(GLANCE);
         }
