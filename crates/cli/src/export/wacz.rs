@@ -36,7 +36,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     super::cdxj(directory, &mut index)?;
     let (mut pages, started) = pages(directory)?;
     let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
-    add(&mut zip, "indexes/index.cdxj", &mut index, u64::MAX)?;
+    add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
     add(&mut zip, "pages/pages.jsonl", &mut pages, u64::MAX)?;
     let package = json!({
         "profile": "data-package",
