@@ -35,7 +35,7 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SiteCount {
+pub struct SiteExportCount {
     pub files: u64,
     /// Distinct URLs that pages load and the archive does not hold.
     pub missing: u64,
@@ -65,7 +65,7 @@ impl SiteMap {
 }
 
 /// Writes the site below `folder`.
-pub fn site(directory: &Path, folder: &Path) -> Result<SiteCount, ReadError> {
+pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadError> {
     let mut archive = ArchivedPages::open(directory)?;
     prepare(folder)?;
     let map = read_map(directory)?;
@@ -88,7 +88,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteCount, ReadError> {
     AtomicFile::write(&folder.join("index.html"), start_page(&map))?;
     list.into_inner().map_err(io::IntoInnerError::into_error)?.place()?;
     progress.end();
-    Ok(SiteCount { files, missing: missing.len() as u64 })
+    Ok(SiteExportCount { files, missing: missing.len() as u64 })
 }
 
 /// An empty or new folder, or one that an earlier export made.

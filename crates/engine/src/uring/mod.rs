@@ -37,7 +37,7 @@ use crate::socket;
 use crate::task_slots::{SlotEvent, TaskSlots};
 use crate::timers::Alarm;
 use crate::worker::{JOB_BUFFER_CAPACITY, Worker};
-use ring::{Attempt, Connection, ReceivedBytes, Receiver, Rings};
+use ring::{Attempt, Connection, ReceivedBytes, Rings, SocketReceiver};
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -164,7 +164,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Connection, 
 async fn drive<'a>(
     state: &Rc<WorkerState>,
     connection: &'a Connection,
-    receiver: &mut Receiver<'a>,
+    receiver: &mut SocketReceiver<'a>,
     waiting: &mut Waiting,
     session: &mut Session,
 ) {
@@ -218,7 +218,7 @@ async fn drive<'a>(
 async fn send<'a>(
     state: &Rc<WorkerState>,
     connection: &'a Connection,
-    receiver: &mut Receiver<'a>,
+    receiver: &mut SocketReceiver<'a>,
     waiting: &mut Waiting,
     session: &mut Session,
     bytes: Vec<u8>,
@@ -336,7 +336,7 @@ impl WorkerState {
 
     fn poll_event(
         &self,
-        receiver: &mut Receiver<'_>,
+        receiver: &mut SocketReceiver<'_>,
         waiting: &mut Waiting,
         session: &Session,
         cx: &mut Context<'_>,

@@ -257,8 +257,8 @@ impl Connection {
     }
 
     /// The receiving side of the connection.
-    pub fn receiver(&self) -> Receiver<'_> {
-        Receiver { connection: self, running: None, received: None }
+    pub fn receiver(&self) -> SocketReceiver<'_> {
+        SocketReceiver { connection: self, running: None, received: None }
     }
 
     /// Ends both directions. A receive that is under way completes; without this it would keep the connection open until
@@ -270,13 +270,13 @@ impl Connection {
 }
 
 /// Receives from a connection, one operation at a time: a connection whose bytes are not taken holds one buffer at most.
-pub struct Receiver<'a> {
+pub struct SocketReceiver<'a> {
     connection: &'a Connection,
     running: Option<Recv<'a, ReadBuf>>,
     received: Option<io::Result<ReadBuf>>,
 }
 
-impl Receiver<'_> {
+impl SocketReceiver<'_> {
     /// Starts a receive unless one is under way or its result has not been taken.
     pub fn start(&mut self, cx: &mut Context<'_>) {
         if self.received.is_none()
