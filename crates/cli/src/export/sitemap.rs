@@ -1,6 +1,6 @@
 //! A sitemap of the crawled pages, for search engines.
 //!
-//! It lists every URL that responded with 2xx and a document, without `noindex`, and without a different `canonical`. The
+//! It lists every URL that responded with 2xx or 304 and a document, without `noindex`, and without a different `canonical`. The
 //! protocol allows 50,000 URLs and 50 MiB per file; larger sitemaps are split into several files and an index.
 
 use std::io::{BufWriter, Write};
@@ -24,13 +24,12 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
     let mut sorted = Sorted::default();
     let mut number = 0u64;
     records::pages(directory, |line| {
-        if line.outcome == Some(Outcome::NotModified) {
-            // 304 Not Modified: the earlier entry still holds.
-            return Ok(());
-        }
         number += 1;
+        // A 304 repeats the facts of the page. If its record has none, an earlier entry counts where there is one.
+        let has_facts = line.outcome != Some(Outcome::NotModified) || line.content_type.is_some();
+        let rank = if has_facts { number } else { 0 };
         let entry = if is_listed(line) { entry(line) } else { String::new() };
-        Ok(sorted.push(format!("{}\t{number:016}\t{entry}", line.url).as_bytes())?)
+        Ok(sorted.push(format!("{}\t{rank:016}\t{entry}", line.url).as_bytes())?)
     })?;
     let mut fill = Fill::default();
     let mut parts = 1;
@@ -83,7 +82,8 @@ fn is_listed(line: &StoredRecord) -> bool {
     let kind = line.content_type.as_deref().unwrap_or_default();
     let is_document = !NOT_DOCUMENTS.iter().any(|other| kind.starts_with(other));
     let is_itself = line.canonical.as_deref().is_none_or(|canonical| canonical == line.url);
-    line.outcome == Some(Outcome::Ok) && is_document && !line.noindex && is_itself
+    let is_ok = matches!(line.outcome, Some(Outcome::Ok | Outcome::NotModified));
+    is_ok && is_document && !line.noindex && is_itself
 }
 
 fn entry(line: &StoredRecord) -> String {
