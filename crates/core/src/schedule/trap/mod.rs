@@ -22,7 +22,7 @@
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
 //! Roots and links that the user adds are not charged: someone vouches for them. Entries of sitemaps are charged only to
-//! the budgets of sitemaps and of the log ([`costs`]).
+//! the budgets of sitemaps and of the log (`costs`).
 //!
 //! Each run starts with full budgets. Memory is bounded, whatever the number of hosts and patterns.
 
