@@ -100,10 +100,9 @@ fn only_what_changed_is_fetched_and_the_report_says_what_did() {
         assert!(sitemap.contains(&format!("{path}</loc>")), "{path} in {sitemap}");
     }
     assert!(!sitemap.contains("/gone"), "{sitemap}");
-    assert!(
-        tell(&["export", "d.crawl", "--format", "jsonl"]).lines().count() > 23,
-        "all records, as they were written"
-    );
+    // Compaction may have removed the first round already.
+    let records = tell(&["export", "d.crawl", "--format", "jsonl"]).lines().count();
+    assert!(records > 16, "{records} records: the last two rounds are kept");
 }
 
 /// A page that did not change keeps what is known of it, and its links.

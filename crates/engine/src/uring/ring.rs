@@ -42,6 +42,9 @@ const MIN_CONNECTIONS: usize = 512;
 /// One in this many entries of the table is a reserve for sockets whose owner was cancelled while the kernel opened them.
 const RESERVE: usize = 8;
 
+/// How long a worker with several rings sleeps at most.
+const MAX_WAIT: Duration = Duration::from_millis(10);
+
 /// Rings per worker at most.
 const MAX_RINGS: usize = 256;
 
@@ -137,6 +140,8 @@ impl Park for Rings {
             ring.poll_watch(&mut cx);
             ring.poll(Some(Duration::ZERO))?;
         }
+        // An event in another ring has been missed in rare cases, so the wait is bounded while there are others.
+        let timeout = if rings.len() > 1 { Some(timeout.map_or(MAX_WAIT, |span| span.min(MAX_WAIT))) } else { timeout };
         match rings.first() {
             Some(ring) => ring.poll(timeout),
             None => Ok(()),
