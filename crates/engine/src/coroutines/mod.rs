@@ -3,7 +3,7 @@
 //! A coroutine is what the `callbacks` engine writes by hand: a record of where a fetch stopped and how it continues. Here
 //! the compiler writes it. The text reads from top to bottom again, a connection is a local variable again, and it
 //! costs the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a task),
-//! [`queue`] (how the end of all work is known), then this file.
+//! [`queue`] (how the end of all work is known), [`worker_state`] (how jobs come and visits go), then this file.
 //!
 //! Between two `await`s nothing else runs on this thread. So what the coroutines share needs no locks: it may be
 //! borrowed freely as long as no borrow lives across an `await`; a `RefCell` would panic at once.
@@ -20,30 +20,29 @@ pub mod queue;
 pub mod reactor;
 #[cfg(test)]
 mod tests;
+pub mod worker_state;
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
+use argiope_core::Failure;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Completed, Session, SlotKey};
+use argiope_core::http::session::{Session, SlotKey};
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
-use argiope_core::{Failure, Time};
 
-use crate::channel::{StopMode, VisitSender};
 use crate::connecting::{ConnectStep, Connecting};
 use crate::epoll::Interest;
 use crate::resources::IDLE_CHECK_INTERVAL;
 use crate::socket;
-use crate::task_slots::{SlotEvent, TaskSlots};
+use crate::task_slots::SlotEvent;
 use crate::timers::Alarm;
-use crate::worker::{JOB_BUFFER_CAPACITY, READ_BUFFER_SIZE, Worker};
-use executor::{Executor, TaskEvent, select, yield_now};
-use queue::JoinQueue;
-use reactor::Socket;
+use crate::worker::{READ_BUFFER_SIZE, Worker};
+use executor::{Executor, TaskEvent, yield_now};
+use reactor::{Reactor, Socket};
+use worker_state::{ServeConnection, WorkerState, receive};
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -63,18 +62,10 @@ pub fn run_observed(worker: Worker, observer: Option<impl Fn(TaskEvent) + 'stati
     executor.run(receive(state))
 }
 
-/// What the coroutines of one thread share.
-struct WorkerState {
-    worker: Worker,
-    executor: Rc<Executor>,
-    visit_sender: RefCell<VisitSender>,
-    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
-    work: JoinQueue<Box<Job>>,
-    /// Coroutines whose connection has room for a job.
-    slots: TaskSlots,
-    buffer: RefCell<Box<[u8]>>,
-    /// Wakes `receive`.
-    receiver: RefCell<Option<Waker>>,
+impl ServeConnection for Reactor {
+    fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static {
+        serve(state)
+    }
 }
 
 /// The socket of a session and what belongs to it.
@@ -85,58 +76,24 @@ struct Transport {
     pooled: Option<SlotKey>,
 }
 
-/// The first coroutine: receives jobs and starts the others.
-async fn receive(state: Rc<WorkerState>) {
-    state.executor.mark("waiting for jobs");
-    let mut jobs = Vec::new();
-    loop {
-        let stop = poll_fn(|cx| state.poll_jobs(cx, &mut jobs)).await;
-        if stop == Some(StopMode::Now) {
-            return;
-        }
-        for job in jobs.drain(..) {
-            start(&state, Box::new(job));
-        }
-        jobs.shrink_to(JOB_BUFFER_CAPACITY);
-        if stop == Some(StopMode::Drain) {
-            select(state.work.join(), poll_fn(|cx| state.poll_stop_now(cx))).await;
-            return state.visit_sender.borrow_mut().send();
-        }
-    }
-}
-
-/// Starts a job: with the coroutine whose connection has room for it, or with a new one.
-fn start(state: &Rc<WorkerState>, job: Box<Job>) {
-    match state.slots.give(job) {
-        Ok(()) => state.work.count_in(),
-        Err(job) => match state.slots.wait_for_connection(job) {
-            None => state.work.count_in(),
-            Some(job) => {
-                state.work.put(job);
-                state.executor.spawn(serve(Rc::clone(state)));
-            }
-        },
-    }
-}
-
 // anchor: coroutines-serve
 /// The life of a connection: connect, then drive the session until it closes.
 ///
 /// A coroutine is as large as everything it holds across its largest `await`. So large things are boxed here: the job,
 /// the fetch, and even the coroutine of the race, which is over long before the response comes.
-async fn serve(state: Rc<WorkerState>) {
+async fn serve(state: Rc<WorkerState<Reactor>>) {
     let job = state.work.get().await;
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
         Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
     drive(&state, &mut transport, &mut session).await;
-    state.leave_pool(&mut transport);
+    state.leave_pool(&mut transport.pooled);
 }
 // end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
+async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
     state.executor.mark("connecting");
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
@@ -148,7 +105,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
             ConnectStep::Connected(peer, socket) => {
                 let mut waiting = state.slots.connected(connecting.slot());
                 let session = connecting.into_session(worker, peer, &mut waiting);
-                state.start_all(waiting);
+                state.restart_all(waiting);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { socket, alarm, pooled: None }, session));
             }
@@ -173,11 +130,11 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
 
 // anchor: coroutines-drive
 /// Does what the session needs until it closes: the loop that every engine has, with the waiting in plain sight.
-async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut Session) {
+async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, session: &mut Session) {
     loop {
         state.deliver(session);
         if session.room() == 0 {
-            state.leave_pool(transport);
+            state.leave_pool(&mut transport.pooled);
         }
         let waits_for = match session.step() {
             Step::Write(bytes) => match transport.socket.now(|mut stream| stream.write(bytes)) {
@@ -220,7 +177,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
                 false
             }
             Event::Slot(SlotEvent::Job(job)) => {
-                state.accept(transport, session, job);
+                state.accept(&mut transport.pooled, session, job);
                 false
             }
             Event::Slot(SlotEvent::Evicted) => return,
@@ -234,7 +191,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
 // end: coroutines-drive
 
 /// Closes idle connections while file descriptors are short: another worker may need them.
-async fn evict_on_shortage(state: Rc<WorkerState>) {
+async fn evict_on_shortage(state: Rc<WorkerState<Reactor>>) {
     state.executor.mark("checking for a file shortage");
     loop {
         state.executor.sleep(IDLE_CHECK_INTERVAL).await;
@@ -253,80 +210,7 @@ enum Event {
     Slot(SlotEvent),
 }
 
-impl WorkerState {
-    fn new(worker: Worker, executor: &Rc<Executor>) -> Self {
-        let slots = TaskSlots::new(&worker);
-        executor.set_wake_delay(slots.wake_delay());
-        Self {
-            visit_sender: RefCell::new(worker.visit_sender.clone()),
-            worker,
-            executor: Rc::clone(executor),
-            work: JoinQueue::default(),
-            slots,
-            buffer: RefCell::new(vec![0; READ_BUFFER_SIZE].into_boxed_slice()),
-            receiver: RefCell::default(),
-        }
-    }
-
-    fn now(&self) -> Time {
-        self.executor.now()
-    }
-
-    /// Sends the visits so far, and takes the jobs that have come.
-    fn poll_jobs(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<StopMode>> {
-        if self.receiver.borrow().is_none() {
-            *self.receiver.borrow_mut() = Some(cx.waker().clone());
-            let waker = cx.waker().clone();
-            self.worker.job_queue.set_waker(move || waker.wake_by_ref());
-        }
-        self.visit_sender.borrow_mut().send();
-        let stop = self.worker.job_queue.take(jobs);
-        if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
-    }
-
-    /// While the last jobs end: ready when they are to be dropped too.
-    fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
-        match self.poll_jobs(cx, &mut Vec::new()) {
-            Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    }
-
-    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
-    fn deliver(self: &Rc<Self>, session: &mut Session) {
-        while let Some(completed) = session.finished(self.now()) {
-            match completed {
-                Completed::Visit(visit) => self.report(visit),
-                Completed::Retry(job) => self.restart(job),
-            }
-        }
-    }
-
-    /// Starts a job again that is counted already.
-    fn restart(self: &Rc<Self>, job: Box<Job>) {
-        start(self, job);
-        self.work.done();
-    }
-
-    fn accept(self: &Rc<Self>, transport: &mut Transport, session: &mut Session, job: Box<Job>) {
-        let refused = session.accept(job, &self.worker.rules, self.now()).err();
-        if session.room() == 0 {
-            self.leave_pool(transport);
-        }
-        if let Some(job) = refused {
-            self.restart(job);
-        }
-    }
-
-    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
-    fn leave_pool(self: &Rc<Self>, transport: &mut Transport) {
-        self.start_all(self.slots.leave(&mut transport.pooled));
-    }
-
-    fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
-        jobs.into_iter().for_each(|job| self.restart(job));
-    }
-
+impl WorkerState<Reactor> {
     fn poll_event(
         &self,
         transport: &mut Transport,
@@ -349,7 +233,7 @@ impl WorkerState {
     /// Feeds the bytes that are there. Only now is a buffer needed, and the thread has one for all. Says whether the
     /// buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
-        let mut buffer = self.buffer.borrow_mut();
+        let mut buffer = self.executor.reactor().buffer();
         match transport.socket.now(|mut stream| stream.read(&mut buffer)) {
             Ok(0) => session.closed(self.now()),
             Ok(count) => {
@@ -378,14 +262,4 @@ impl WorkerState {
         failure
     }
     // end: coroutines-broken
-
-    fn report(&self, visit: Box<Visit>) {
-        self.work.done();
-        self.slots.note(&visit, self.work.unfinished());
-        self.visit_sender.borrow_mut().push(visit);
-        // It is sent when `receive` runs, with the visits of all coroutines that run before it.
-        if let Some(receiver) = &*self.receiver.borrow() {
-            receiver.wake_by_ref();
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a socket is registered with the kernel only for what a coroutine waits for, or has just waited for. An
 //! event without a waiting coroutine removes the registration: level-triggered, it would be reported forever.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::io;
 use std::net::TcpStream;
 use std::rc::Rc;
@@ -14,11 +14,14 @@ use slab::Slab;
 
 use super::executor::Park;
 use crate::epoll::{Event, Interest, PollWaker, Poller};
+use crate::worker::READ_BUFFER_SIZE;
 
 pub struct Reactor {
     poller: RefCell<Poller>,
     sources: RefCell<Slab<Source>>,
     events: RefCell<Vec<Event>>,
+    /// For whichever socket is being read.
+    buffer: RefCell<Box<[u8]>>,
 }
 
 /// One socket: its registration, whether it is ready, and the waker of the coroutine that waits for it.
@@ -31,7 +34,17 @@ struct Source {
 
 impl Reactor {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { poller: RefCell::new(Poller::new()?), sources: RefCell::default(), events: RefCell::default() })
+        Ok(Self {
+            poller: RefCell::new(Poller::new()?),
+            sources: RefCell::default(),
+            events: RefCell::default(),
+            buffer: RefCell::new(vec![0; READ_BUFFER_SIZE].into_boxed_slice()),
+        })
+    }
+
+    /// The one buffer of the thread: only the coroutine that runs reads, and it does not await while it does.
+    pub fn buffer(&self) -> RefMut<'_, Box<[u8]>> {
+        self.buffer.borrow_mut()
     }
 }
 

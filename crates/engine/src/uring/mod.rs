@@ -2,8 +2,8 @@
 //!
 //! The other engines ask the kernel *when* a socket can be read, and then read it. This one hands the kernel the whole
 //! operation and is told when it is done. One system call hands over all operations that were queued since the last one
-//! and takes all results. Read the `coroutines` engine first: the executor, the timers and the job hand-over are the
-//! same, and the functions have the same names. Three things differ, all because the kernel works on its own:
+//! and takes all results. Read the `coroutines` engine first: the executor, the timers and what the coroutines share
+//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three things differ, all because the kernel works on its own:
 //!
 //! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are handed over by
 //!   value, and bytes that arrive come in a buffer of the ring, which the kernel chooses when they are there
@@ -16,27 +16,25 @@
 
 pub mod ring;
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Completed, Session, SlotKey};
+use argiope_core::http::session::{Session, SlotKey};
 use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
-use argiope_core::{ErrorKind, Failure, Time};
+use argiope_core::{ErrorKind, Failure};
 
-use crate::channel::{StopMode, VisitSender};
 use crate::connecting::{ConnectStep, Connecting};
-use crate::coroutines::executor::{Executor, select, yield_now};
-use crate::coroutines::queue::JoinQueue;
+use crate::coroutines::executor::{Executor, yield_now};
+use crate::coroutines::worker_state::{ServeConnection, WorkerState, receive};
 use crate::socket;
-use crate::task_slots::{SlotEvent, TaskSlots};
+use crate::task_slots::SlotEvent;
 use crate::timers::Alarm;
-use crate::worker::{JOB_BUFFER_CAPACITY, Worker};
+use crate::worker::Worker;
 use ring::{Attempt, Connection, ReceivedBytes, Rings, SocketReceiver};
 
 /// Runs a worker until it is told to stop.
@@ -53,17 +51,10 @@ pub fn probe() -> io::Result<()> {
     Rings::new(1).map(drop)
 }
 
-/// What the coroutines of one thread share.
-struct WorkerState {
-    worker: Worker,
-    executor: Rc<Executor<Rings>>,
-    visit_sender: RefCell<VisitSender>,
-    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
-    work: JoinQueue<Box<Job>>,
-    /// Coroutines whose connection has room for a job.
-    slots: TaskSlots,
-    /// Wakes `receive`.
-    receiver: RefCell<Option<Waker>>,
+impl ServeConnection for Rings {
+    fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static {
+        serve(state)
+    }
 }
 
 /// What a session needs besides its connection.
@@ -73,41 +64,8 @@ struct Waiting {
     pooled: Option<SlotKey>,
 }
 
-/// The first coroutine: receives jobs and starts the others.
-async fn receive(state: Rc<WorkerState>) {
-    let mut jobs = Vec::new();
-    loop {
-        let stop = poll_fn(|cx| state.poll_jobs(cx, &mut jobs)).await;
-        if stop == Some(StopMode::Now) {
-            return;
-        }
-        for job in jobs.drain(..) {
-            start(&state, Box::new(job));
-        }
-        jobs.shrink_to(JOB_BUFFER_CAPACITY);
-        if stop == Some(StopMode::Drain) {
-            select(state.work.join(), poll_fn(|cx| state.poll_stop_now(cx))).await;
-            return state.visit_sender.borrow_mut().send();
-        }
-    }
-}
-
-/// Starts a job: with the coroutine whose connection has room for it, or with a new one.
-fn start(state: &Rc<WorkerState>, job: Box<Job>) {
-    match state.slots.give(job) {
-        Ok(()) => state.work.count_in(),
-        Err(job) => match state.slots.wait_for_connection(job) {
-            None => state.work.count_in(),
-            Some(job) => {
-                state.work.put(job);
-                state.executor.spawn(serve(Rc::clone(state)));
-            }
-        },
-    }
-}
-
 /// The life of a connection: connect, then drive the session until it closes.
-async fn serve(state: Rc<WorkerState>) {
+async fn serve(state: Rc<WorkerState<Rings>>) {
     let job = state.work.get().await;
     let (connection, mut waiting, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
@@ -115,14 +73,17 @@ async fn serve(state: Rc<WorkerState>) {
     };
     let mut receiver = connection.receiver();
     drive(&state, &connection, &mut receiver, &mut waiting, &mut session).await;
-    state.leave_pool(&mut waiting);
+    state.leave_pool(&mut waiting.pooled);
     if receiver.is_running() {
         connection.shut_down().await;
     }
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Connection, Waiting, Session), Vec<Box<Visit>>> {
+async fn connect(
+    state: &Rc<WorkerState<Rings>>,
+    job: Box<Job>,
+) -> Result<(Connection, Waiting, Session), Vec<Box<Visit>>> {
     let worker = &state.worker;
     let mut alarm = state.executor.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -136,7 +97,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Connection, 
                     return Err(connecting.into_failures(worker, &failure, jobs));
                 };
                 let session = connecting.into_session(worker, peer, &mut jobs);
-                state.start_all(jobs);
+                state.restart_all(jobs);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((connection, Waiting { alarm, pooled: None }, session));
             }
@@ -162,7 +123,7 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Connection, 
 /// Does what the session needs until it closes. Nothing here asks whether a socket is ready: it sends, it receives, and
 /// it is woken when that is done.
 async fn drive<'a>(
-    state: &Rc<WorkerState>,
+    state: &Rc<WorkerState<Rings>>,
     connection: &'a Connection,
     receiver: &mut SocketReceiver<'a>,
     waiting: &mut Waiting,
@@ -171,7 +132,7 @@ async fn drive<'a>(
     loop {
         state.deliver(session);
         if session.room() == 0 {
-            state.leave_pool(waiting);
+            state.leave_pool(&mut waiting.pooled);
         }
         match session.step() {
             Step::Write(bytes) => {
@@ -207,7 +168,7 @@ async fn drive<'a>(
                 }
                 session.expire(state.now());
             }
-            Event::Slot(SlotEvent::Job(job)) => state.accept(waiting, session, job),
+            Event::Slot(SlotEvent::Job(job)) => state.accept(&mut waiting.pooled, session, job),
             Event::Slot(SlotEvent::Evicted) => return,
         }
     }
@@ -216,7 +177,7 @@ async fn drive<'a>(
 
 /// Sends bytes of the session. The receive of the response is handed to the kernel in the same system call.
 async fn send<'a>(
-    state: &Rc<WorkerState>,
+    state: &Rc<WorkerState<Rings>>,
     connection: &'a Connection,
     receiver: &mut SocketReceiver<'a>,
     waiting: &mut Waiting,
@@ -261,79 +222,7 @@ enum Event {
     Slot(SlotEvent),
 }
 
-impl WorkerState {
-    fn new(worker: Worker, executor: &Rc<Executor<Rings>>) -> Self {
-        let slots = TaskSlots::new(&worker);
-        executor.set_wake_delay(slots.wake_delay());
-        Self {
-            visit_sender: RefCell::new(worker.visit_sender.clone()),
-            worker,
-            executor: Rc::clone(executor),
-            work: JoinQueue::default(),
-            slots,
-            receiver: RefCell::default(),
-        }
-    }
-
-    fn now(&self) -> Time {
-        self.executor.now()
-    }
-
-    /// Sends the visits so far, and takes the jobs that have come.
-    fn poll_jobs(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<StopMode>> {
-        if self.receiver.borrow().is_none() {
-            *self.receiver.borrow_mut() = Some(cx.waker().clone());
-            let waker = cx.waker().clone();
-            self.worker.job_queue.set_waker(move || waker.wake_by_ref());
-        }
-        self.visit_sender.borrow_mut().send();
-        let stop = self.worker.job_queue.take(jobs);
-        if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
-    }
-
-    /// While the last jobs end: ready when they are to be dropped too.
-    fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
-        match self.poll_jobs(cx, &mut Vec::new()) {
-            Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    }
-
-    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
-    fn deliver(self: &Rc<Self>, session: &mut Session) {
-        while let Some(completed) = session.finished(self.now()) {
-            match completed {
-                Completed::Visit(visit) => self.report(visit),
-                Completed::Retry(job) => self.restart(job),
-            }
-        }
-    }
-
-    /// Starts a job again that is counted already.
-    fn restart(self: &Rc<Self>, job: Box<Job>) {
-        start(self, job);
-        self.work.done();
-    }
-
-    fn accept(self: &Rc<Self>, waiting: &mut Waiting, session: &mut Session, job: Box<Job>) {
-        let refused = session.accept(job, &self.worker.rules, self.now()).err();
-        if session.room() == 0 {
-            self.leave_pool(waiting);
-        }
-        if let Some(job) = refused {
-            self.restart(job);
-        }
-    }
-
-    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
-    fn leave_pool(self: &Rc<Self>, waiting: &mut Waiting) {
-        self.start_all(self.slots.leave(&mut waiting.pooled));
-    }
-
-    fn start_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
-        jobs.into_iter().for_each(|job| self.restart(job));
-    }
-
+impl WorkerState<Rings> {
     fn poll_event(
         &self,
         receiver: &mut SocketReceiver<'_>,
@@ -363,15 +252,5 @@ impl WorkerState {
             Err(error) => session.broke(socket::broken(&error)),
         }
         false
-    }
-
-    fn report(&self, visit: Box<Visit>) {
-        self.work.done();
-        self.slots.note(&visit, self.work.unfinished());
-        self.visit_sender.borrow_mut().push(visit);
-        // It is sent when `receive` runs, with the visits of all coroutines that run before it.
-        if let Some(receiver) = &*self.receiver.borrow() {
-            receiver.wake_by_ref();
-        }
     }
 }

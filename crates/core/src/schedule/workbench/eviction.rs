@@ -439,14 +439,14 @@ mod tests {
 
     #[test]
     fn who_has_its_rules_at_hand_goes_first() {
-        // The rules make room before the lanes are seated, or while they sit there.
+        // The rules make room before the lanes enter the ready set, or while they are in it.
         for is_late in [false, true] {
             let mut bench = bench(|config| config.concurrency = 1);
             let ids = [LaneId(0), LaneId(1), LaneId(2)];
             let ip = "93.184.216.1".parse().expect("an address");
             for id in ids {
                 bench.robots_known(id, &origin(id.0, 80), robots_rules(Robots::default(), at(0)), at(0));
-                // The first two have much to do, and were seated first.
+                // The first two have many links queued, and entered the ready set first.
                 let count = if id == LaneId(2) { 1 } else { 50 };
                 let lane = &mut bench.lanes.get_mut(&id).expect("a lane").lane;
                 lane.addresses = Addresses::Known { list: [ip].into(), until: at(86_400), took: None };

@@ -86,7 +86,7 @@ fn a_lane_that_was_ready_rests_when_its_host_asks_for_it() {
     stock(&mut bench, 5);
     let mut jobs = fetches(&mut bench, at(0));
     let (one, two) = (jobs.remove(0), jobs.remove(0));
-    end(&mut bench, one, 200, at(10)); // the lane is seated as ready ...
+    end(&mut bench, one, 200, at(10)); // the lane is in the ready set ...
     end(&mut bench, two, 503, at(10)); // ... and then the host has had enough
     let Next::Wait(until) = bench.next(at(10)) else { panic!("it rests") };
     assert_eq!(until, at(1_010));
@@ -471,7 +471,7 @@ fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
         fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(1));
     few.into_iter().for_each(|job| end(&mut bench, job, 200, at(1)));
     many.extend(fetches(&mut bench, at(1)));
-    assert_eq!(many.len(), 8, "one host has all that is under way, and is seated as such");
+    assert_eq!(many.len(), 8, "one host has everything in flight, and is ranked accordingly");
     bench.add_links(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
     many.into_iter().for_each(|job| end(&mut bench, job, 200, at(2)));
     let jobs = fetches(&mut bench, at(2));

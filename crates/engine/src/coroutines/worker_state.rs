@@ -1,0 +1,158 @@
+//! What the coroutines of one thread share: receiving jobs, starting coroutines for them, sending their visits.
+//!
+//! The `uring` engine uses it too. The two differ only in the life of a connection, which each engine writes as
+//! [`ServeConnection::serve`].
+//!
+//! Invariant: a job counts as unfinished from `start` until its visit is reported.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use argiope_core::Time;
+use argiope_core::http::session::{Completed, Session, SlotKey};
+use argiope_core::schedule::job::Job;
+use argiope_core::visit::Visit;
+
+use super::executor::{Executor, Park, select};
+use super::queue::JoinQueue;
+use crate::channel::{StopMode, VisitSender};
+use crate::task_slots::TaskSlots;
+use crate::worker::{JOB_BUFFER_CAPACITY, Worker};
+
+/// A reactor whose engine knows how to serve a connection.
+pub trait ServeConnection: Park + Sized + 'static {
+    /// The life of a connection: takes a job from [`WorkerState::work`], connects, and serves jobs until it closes.
+    fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static;
+}
+
+/// What the coroutines of one thread share.
+pub struct WorkerState<P> {
+    pub worker: Worker,
+    pub executor: Rc<Executor<P>>,
+    /// Jobs on their way to a new coroutine, and how many jobs are unfinished.
+    pub work: JoinQueue<Box<Job>>,
+    /// Coroutines whose connection has room for a job.
+    pub slots: TaskSlots,
+    visit_sender: RefCell<VisitSender>,
+    /// Wakes `receive`.
+    receiver: RefCell<Option<Waker>>,
+}
+
+/// The first coroutine: receives jobs and starts the others.
+pub async fn receive<P: ServeConnection>(state: Rc<WorkerState<P>>) {
+    state.executor.mark("waiting for jobs");
+    let mut jobs = Vec::new();
+    loop {
+        let stop = poll_fn(|cx| state.poll_jobs(cx, &mut jobs)).await;
+        if stop == Some(StopMode::Now) {
+            return;
+        }
+        for job in jobs.drain(..) {
+            state.start(Box::new(job));
+        }
+        jobs.shrink_to(JOB_BUFFER_CAPACITY);
+        if stop == Some(StopMode::Drain) {
+            select(state.work.join(), poll_fn(|cx| state.poll_stop_now(cx))).await;
+            return state.visit_sender.borrow_mut().send();
+        }
+    }
+}
+
+impl<P: ServeConnection> WorkerState<P> {
+    pub fn new(worker: Worker, executor: &Rc<Executor<P>>) -> Self {
+        let slots = TaskSlots::new(&worker);
+        executor.set_wake_delay(slots.wake_delay());
+        Self {
+            visit_sender: RefCell::new(worker.visit_sender.clone()),
+            worker,
+            executor: Rc::clone(executor),
+            work: JoinQueue::default(),
+            slots,
+            receiver: RefCell::default(),
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.executor.now()
+    }
+
+    /// Starts a job: with the coroutine whose connection has room for it, or with a new one.
+    pub fn start(self: &Rc<Self>, job: Box<Job>) {
+        match self.slots.give(job) {
+            Ok(()) => self.work.count_in(),
+            Err(job) => match self.slots.wait_for_connection(job) {
+                None => self.work.count_in(),
+                Some(job) => {
+                    self.work.put(job);
+                    self.executor.spawn(P::serve(Rc::clone(self)));
+                }
+            },
+        }
+    }
+
+    /// Starts jobs again that are counted already.
+    pub fn restart_all(self: &Rc<Self>, jobs: impl IntoIterator<Item = Box<Job>>) {
+        jobs.into_iter().for_each(|job| self.restart(job));
+    }
+
+    fn restart(self: &Rc<Self>, job: Box<Job>) {
+        self.start(job);
+        self.work.done();
+    }
+
+    /// Hands over what the session has finished: visits to the keeper, jobs to retry to a new connection.
+    pub fn deliver(self: &Rc<Self>, session: &mut Session) {
+        while let Some(completed) = session.finished(self.now()) {
+            match completed {
+                Completed::Visit(visit) => self.report(visit),
+                Completed::Retry(job) => self.restart(job),
+            }
+        }
+    }
+
+    /// Gives the session another job. `pooled` is the slot under which the session is in the pool.
+    pub fn accept(self: &Rc<Self>, pooled: &mut Option<SlotKey>, session: &mut Session, job: Box<Job>) {
+        let refused = session.accept(job, &self.worker.rules, self.now()).err();
+        if session.room() == 0 {
+            self.leave_pool(pooled);
+        }
+        self.restart_all(refused);
+    }
+
+    /// Takes the connection out of the pool. Jobs that were handed to it and not accepted start elsewhere.
+    pub fn leave_pool(self: &Rc<Self>, pooled: &mut Option<SlotKey>) {
+        self.restart_all(self.slots.leave(pooled));
+    }
+
+    /// Sends a visit to the keeper when `receive` runs, with the visits of all coroutines that run before it.
+    pub fn report(&self, visit: Box<Visit>) {
+        self.work.done();
+        self.slots.note(&visit, self.work.unfinished());
+        self.visit_sender.borrow_mut().push(visit);
+        if let Some(receiver) = &*self.receiver.borrow() {
+            receiver.wake_by_ref();
+        }
+    }
+
+    /// Sends the visits so far, and takes the jobs that have come.
+    fn poll_jobs(&self, cx: &Context<'_>, jobs: &mut Vec<Job>) -> Poll<Option<StopMode>> {
+        if self.receiver.borrow().is_none() {
+            *self.receiver.borrow_mut() = Some(cx.waker().clone());
+            let waker = cx.waker().clone();
+            self.worker.job_queue.set_waker(move || waker.wake_by_ref());
+        }
+        self.visit_sender.borrow_mut().send();
+        let stop = self.worker.job_queue.take(jobs);
+        if jobs.is_empty() && stop.is_none() { Poll::Pending } else { Poll::Ready(stop) }
+    }
+
+    /// While the last jobs end: ready when they are to be dropped too.
+    fn poll_stop_now(&self, cx: &Context<'_>) -> Poll<()> {
+        match self.poll_jobs(cx, &mut Vec::new()) {
+            Poll::Ready(Some(StopMode::Now)) => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}
