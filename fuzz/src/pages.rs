@@ -88,7 +88,14 @@ pub fn charset(data: &[u8]) {
 }
 
 fn caps() -> ExamineLimits {
-    ExamineLimits { max_links: 200, max_url: 4096, max_attrs: 50, agent: Arc::from("argiope"), assets: true }
+    ExamineLimits {
+        max_links: 200,
+        max_url: 4096,
+        max_attrs: 50,
+        agent: Arc::from("argiope"),
+        assets: true,
+        anchors: true,
+    }
 }
 
 fn examine(page: &Url, kind: &[u8], pieces: &[&[u8]]) -> Findings {

@@ -118,6 +118,16 @@ impl StoredRecord {
         self.r#type == "skip"
     }
 
+    /// Whether the page was answered with 2xx, now or when it last changed.
+    pub fn is_success(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::Ok | Outcome::NotModified))
+    }
+
+    /// Whether it is an HTML page that was answered with 2xx, now or when it last changed.
+    pub fn is_html_success(&self) -> bool {
+        self.is_success() && matches!(self.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"))
+    }
+
     pub fn is_page(&self) -> bool {
         self.r#type == "page"
     }

@@ -160,6 +160,71 @@ fn a_304_keeps_title_size_links_digest_and_its_part_in_the_graph() {
     }
 }
 
+/// Pages that never change stay in every export, although the records of their bodies are compacted away.
+#[test]
+fn unchanged_pages_stay_in_all_exports_after_any_number_of_rounds() {
+    let page = |name: &str, more: &str| {
+        let body = format!("<title>{name}</title><h1>{name}</h1><p>The main text of this page is {name}.</p>{more}");
+        Response::html(body).etag("v1")
+    };
+    let site = Site::http("127.0.0.1:0").expect("a port").robots("");
+    let site = site
+        .page("/", page("Start", "<a href=/a>a</a><a href=/b>b</a><a href=/c>c</a>"))
+        .page("/a", page("Alpha", ""))
+        // Two pages with the same body; the first one of them changes later.
+        .sequence("/b", [page("Twin", ""), page("Twin", "").etag("v1"), page("Changed", "").etag("v2")])
+        .page("/c", page("Twin", ""));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let bench = Bench::new(&[root], &["--no-progress", "--per-host", "1"]);
+    let tell = |arguments: &[&str]| {
+        let command =
+            Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).current_dir(bench.folder.path()).output();
+        let told = command.expect("it runs");
+        assert!(told.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told.stderr));
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    };
+    // The archive begins with the second run: what it does not hold is not asked for conditionally.
+    bench.succeed(&[]);
+    for round in 1..=5 {
+        bench.succeed(&["--recrawl", "--warc"]);
+        let expected = ["Start", "Alpha", if round < 2 { "Twin" } else { "Changed" }, "Twin"];
+        let records = bench.records();
+        let unchanged = records.iter().rfind(|record| record["title"] == "Alpha").expect("a record");
+        let outcome = if round == 1 { "ok" } else { "not_modified" };
+        assert_eq!(unchanged["outcome"], outcome, "{unchanged}");
+        for format in ["text", "markdown"] {
+            let texts = tell(&["export", "d.crawl", "--format", format]);
+            assert_eq!(texts.lines().count(), 4, "{format} in round {round}: {texts}");
+            for title in expected {
+                assert!(texts.contains(&format!("is {title}.")), "{title} in round {round}: {texts}");
+            }
+        }
+        let csv = tell(&["export", "d.crawl", "--format", "csv", "--extract", "name=h1"]);
+        for title in expected {
+            assert!(csv.contains(&format!(",{title}\r\n")), "{title} in round {round}: {csv}");
+        }
+        let index = tell(&["export", "d.crawl", "--format", "cdxj"]);
+        let responses = index.lines().filter(|line| line.contains("\"status\":\"200\"")).count();
+        assert_eq!(responses, if round < 2 { 3 } else { 4 }, "the bodies of round {round}: {index}");
+        let folder = format!("site{round}/");
+        tell(&["export", "d.crawl", "--format", "site", "-o", &folder]);
+        let list = std::fs::read_to_string(bench.path(&folder).join("argiope-site.jsonl")).expect("a list");
+        assert_eq!(list.lines().count(), 4);
+        for line in list.lines() {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let file = bench.path(&folder).join(line["file"].as_str().expect("a name"));
+            let body = std::fs::read_to_string(file).expect("a file");
+            assert!(expected.iter().any(|title| body.contains(&format!("<h1>{title}"))), "{line}: {body}");
+        }
+        let wacz = format!("w{round}.wacz");
+        tell(&["export", "d.crawl", "--format", "wacz", "-o", &wacz]);
+        let zip = std::fs::read(bench.path(&wacz)).expect("a file");
+        let zip = String::from_utf8_lossy(&zip).into_owned();
+        assert_eq!(zip.matches("\"ts\":").count(), 4, "pages of round {round}");
+    }
+}
+
 #[test]
 fn the_report_at_the_end_is_of_the_whole_crawl() {
     let practice = Practice::serve(GraphPlan { pages: 40, links: 6, ..GraphPlan::default() });

@@ -43,6 +43,23 @@ fn crawl(directory: &Path, root: &str, more: &[&str]) {
 }
 
 #[test]
+fn the_texts_of_links_are_kept_where_they_are_asked_for() {
+    let (_web, root) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = root.trim_end_matches('/');
+    for (name, with, anchor) in [("plain", "links", ""), ("anchors", "links,anchors", ",f")] {
+        let directory = folder.path().join(name);
+        crawl(&directory, &root, &["--with", with]);
+        let export = |format: &str| stdout(&["export", directory.to_str().expect("UTF-8"), "--format", format]);
+        let links = export("links");
+        assert_eq!(links.starts_with("source,target,kind,nofollow,anchor\r\n"), !anchor.is_empty(), "{links}");
+        assert!(links.contains(&format!("{base}/,{base}/formula,anchor,false{anchor}\r\n")), "{links}");
+        assert_eq!(export("graphml").contains("<data key=\"anchor\">s</data>"), !anchor.is_empty());
+        assert_eq!(export("jsonl").contains("\"anchor\":\"f\""), !anchor.is_empty());
+    }
+}
+
+#[test]
 fn every_form_tells_the_same_crawl() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,7 +13,14 @@ use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 
 fn caps() -> ExamineLimits {
-    ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope"), assets: true }
+    ExamineLimits {
+        max_links: 10_000,
+        max_url: 4096,
+        max_attrs: 256,
+        agent: Arc::from("argiope"),
+        assets: true,
+        anchors: true,
+    }
 }
 
 fn examine_as(content_type: Option<&str>, body: &[u8]) -> Findings {
@@ -43,6 +50,27 @@ fn links(findings: &Findings) -> Vec<String> {
 #[track_caller]
 fn assert_links(body: &str, expected: &[&str]) {
     assert_eq!(links(&examine(body)), expected, "{body}");
+}
+
+/// The texts of links, by the rules for titles; the first one of a URL that is not empty counts.
+#[test]
+fn texts_of_links() {
+    let long = "x".repeat(600);
+    for (body, expected) in [
+        ("<a href=/x> one\n<b>t</b>wo &amp; <i>three</i> </a> not", vec![Some("one two & three")]),
+        ("<a href=/x>one<br>two<a href=/y>three</p>four", vec![Some("one two"), Some("three four")]),
+        ("<a href=/x><img src=/i alt='the &lt;pic'></a>", vec![Some("the <pic"), None]),
+        ("<a href=/x></a><a href=/x> </a><a href=/x>late</a><a href=/x>later</a>", vec![Some("late")]),
+        ("<a href=/x><script>no()</script>yes</a><a href=mailto:x>mail</a>", vec![Some("yes")]),
+        ("<svg><a href=/x><text>drawn</text></a></svg>", vec![Some("drawn")]),
+        (&format!("<a href=/x>{long}</a>"), vec![Some(&long[..512])]),
+    ] {
+        let found = examine(body);
+        let texts: Vec<Option<&str>> = found.links.iter().map(|link| link.anchor).collect();
+        assert_eq!(texts, expected, "{body}");
+    }
+    let latin = examine_as(Some("text/html; charset=windows-1252"), b"<a href=/x>caf\xE9</a>");
+    assert_eq!(latin.links.anchor(0), Some("caf\u{e9}"));
 }
 
 #[test]

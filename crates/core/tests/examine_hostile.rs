@@ -18,8 +18,14 @@ use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 const SIZE: usize = 300_000;
 
 fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
-    let caps =
-        ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: Arc::from("argiope"), assets: true };
+    let caps = ExamineLimits {
+        max_links: 10_000,
+        max_url: 4096,
+        max_attrs: 256,
+        agent: Arc::from("argiope"),
+        assets: true,
+        anchors: true,
+    };
     let page = Url::parse("http://h/").expect("an address");
     let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), caps);
     body.chunks(piece).for_each(|chunk| examiner.feed(chunk));

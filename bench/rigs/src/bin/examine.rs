@@ -51,8 +51,14 @@ fn main() {
     let address = Url::parse("http://localhost/docs/page.html").expect("an address");
     let agent: Arc<str> = Arc::from("argiope");
     measure("examiner", &mut |page| {
-        let caps =
-            ExamineLimits { max_links: 10_000, max_url: 4096, max_attrs: 256, agent: agent.clone(), assets: false };
+        let caps = ExamineLimits {
+            max_links: 10_000,
+            max_url: 4096,
+            max_attrs: 256,
+            agent: agent.clone(),
+            assets: false,
+            anchors: false,
+        };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
         page.chunks(16384).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64

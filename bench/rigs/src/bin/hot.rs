@@ -159,6 +159,7 @@ fn examined(html: String) -> Box<dyn FnMut() -> u64> {
             max_attrs: 256,
             agent: Arc::clone(&agent),
             assets: false,
+            anchors: false,
         };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), caps);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));

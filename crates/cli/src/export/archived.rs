@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use argiope_core::http::conn::{Conn, Step};
 use argiope_core::http::fetch::{Fetch, FetchStart, Finished};
-use argiope_core::output::record::WarcLocation;
+use argiope_core::output::record::{WarcLocation, WarcPayload};
 use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_core::rules::{Config, Rules, Size};
 use argiope_core::schedule::frontier::LaneId;
@@ -70,7 +70,8 @@ impl ArchivedPages {
     /// The page of a record. `None` where the archive does not hold it.
     pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
         let (Some(place), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
-        let mut block = self.block(place)?;
+        let holder = locations(place).next_back().unwrap_or_else(|| place.clone());
+        let mut block = self.block(&holder)?;
         if block.is_revisit {
             let Some(original) = self.original(record)? else { return Ok(None) };
             block = self.block(&original)?;
@@ -146,6 +147,17 @@ impl ArchivedPages {
         let content_type = visit.findings.content_type;
         Some(ArchivedPage { url: url.clone(), body: body.bytes, content_type, charset: visit.findings.charset })
     }
+}
+
+/// Where the archive holds what a page record refers to: its own WARC record, then the one with the body if that is another.
+pub(super) fn locations(place: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
+    let body = place.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
+        file: file.clone(),
+        offset: *offset,
+        length: *length,
+        payload: None,
+    });
+    [Some(WarcLocation { payload: None, ..place.clone() }), body].into_iter().flatten()
 }
 
 /// Reads a compressed record; its first bytes tell how it is compressed.

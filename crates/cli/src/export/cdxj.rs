@@ -10,7 +10,7 @@ use argiope_core::output::record::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 
-use super::archived::decompressed;
+use super::archived::{decompressed, locations};
 use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
@@ -36,19 +36,19 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = Archive { directory: directory.to_owned(), open: None };
     records::lines(directory, |line| {
         let line = StoredRecord::read(line)?;
-        if let Some(place) = &line.warc
-            && let Some(url) = UrlRef::from_normal(&line.url)
-        {
-            let opening = archive.opening(place)?;
+        for place in line.warc.iter().flat_map(locations) {
+            let opening = archive.opening(&place)?;
+            let target = opening.field("WARC-Target-URI").unwrap_or(&line.url);
+            let Some(url) = UrlRef::from_normal(target) else { continue };
             let is_revisit = opening.field("WARC-Type") == Some("revisit");
             let digest = opening.field("WARC-Payload-Digest").unwrap_or("-");
             let date = opening.field("WARC-Date").unwrap_or_default();
             let time: String = date.chars().filter(char::is_ascii_digit).take(14).collect();
             let mime = opening.content_type().or(line.content_type.as_deref()).unwrap_or("unk");
             let entry = Entry {
-                url: &line.url,
+                url: target,
                 mime: if is_revisit { "warc/revisit" } else { mime },
-                status: line.status.filter(|_| !is_revisit).map(|status| status.to_string()),
+                status: opening.status().or(line.status).filter(|_| !is_revisit).map(|status| status.to_string()),
                 digest: digest.strip_prefix("sha1:").unwrap_or(digest),
                 length: place.length.to_string(),
                 offset: place.offset.to_string(),
@@ -60,9 +60,16 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         }
         Ok(())
     })?;
+    // A body that several records refer to is listed once.
+    let mut last = Vec::new();
     sorted.each(|line| {
-        out.write_all(line)?;
-        out.write_all(b"\n")
+        if line != last {
+            out.write_all(line)?;
+            out.write_all(b"\n")?;
+        }
+        last.clear();
+        last.extend_from_slice(line);
+        Ok::<(), io::Error>(())
     })?;
     Ok(out.flush()?)
 }
@@ -120,6 +127,10 @@ fn read_opening(file: &File, place: &WarcLocation) -> io::Result<Opening> {
 impl Opening {
     fn field(&self, name: &str) -> Option<&str> {
         field(&self.fields, name)
+    }
+
+    fn status(&self) -> Option<u16> {
+        self.head.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
     /// The media type that the response declares.

@@ -87,7 +87,7 @@ fn extract(
     archive: &mut ArchivedPages,
     record: &StoredRecord,
 ) -> Result<Option<Map<String, Value>>, ReadError> {
-    if !rules.concerns(&record.url) || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+    if !rules.concerns(&record.url) || !record.is_success() {
         return Ok(None);
     }
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };

@@ -82,15 +82,14 @@ fn content(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
     (article.title.clone(), super::harmless_lines(&content))
 }
 
-/// Tells the HTML pages of the latest round that answered with 2xx, from the archive.
+/// Tells the HTML pages of the latest round that were answered with 2xx, now or when they last changed, from the archive.
 pub(super) fn html_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut archive = ArchivedPages::open(directory)?;
     records::latest_pages(directory, |record| {
-        let is_html = matches!(record.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
-        if !is_html || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+        if !record.is_html_success() {
             return Ok(());
         }
         match archive.page(record)? {

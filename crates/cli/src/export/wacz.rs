@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use argiope_core::output::escape::write_json;
 use serde_json::json;
 
-use super::archived::ArchivedPages;
+use super::archived::{self, ArchivedPages};
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
 
@@ -62,12 +62,12 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     records::lines(directory, |line| {
         let record = records::StoredRecord::read(line)?;
-        // Names come from the log: one that leads out of the directory is not followed.
-        if let Some(place) = record.warc
-            && Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_)))
-        {
-            let length = lengths.entry(place.file).or_default();
-            *length = (*length).max(place.offset.saturating_add(place.length));
+        for place in record.warc.iter().flat_map(archived::locations) {
+            // Names come from the log: one that leads out of the directory is not followed.
+            if Path::new(&place.file).components().all(|part| matches!(part, Component::Normal(_))) {
+                let length = lengths.entry(place.file).or_default();
+                *length = (*length).max(place.offset.saturating_add(place.length));
+            }
         }
         Ok(())
     })?;
@@ -81,8 +81,7 @@ fn pages(directory: &Path) -> Result<(File, String), ReadError> {
     let mut first: Option<String> = None;
     let mut number = 0_u64;
     records::latest_pages(directory, |record| {
-        let is_html = matches!(record.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
-        if !is_html || record.warc.is_none() || !record.status.is_some_and(|status| (200..300).contains(&status)) {
+        if record.warc.is_none() || !record.is_html_success() {
             return Ok(());
         }
         let started = record.started.as_deref().unwrap_or("1970-01-01T00:00:00Z");

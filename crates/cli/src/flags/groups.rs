@@ -368,7 +368,7 @@ pub struct OutputFlags {
     /// Write one JSON object per URL to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
-    /// Add these fields to page records
+    /// Add these to page records; anchors (the texts of links) also to the link graph
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = one_of::<With>(With::WORDS))]
     with: Vec<With>,
     /// Archive every response as received, in DIR/archive/*.warc.gz

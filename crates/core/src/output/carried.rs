@@ -1,8 +1,10 @@
 //! The record of a page with status 304: the facts of the last full response stay.
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::output::escape::write_json;
+use crate::output::record::{WarcLocation, WarcPayload};
 
 /// The fields that belong to one exchange. All others describe the page.
 const OF_EXCHANGE: [&str; 21] = [
@@ -30,9 +32,15 @@ const OF_EXCHANGE: [&str; 21] = [
 ];
 
 /// Adds to a record, which ends with a line feed, the fields of an earlier one that it lacks and that describe the page.
-pub fn add(line: &mut Vec<u8>, earlier: &[u8]) {
+pub fn add(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
     let record = |bytes: &[u8]| serde_json::from_slice::<Map<String, Value>>(bytes).ok();
-    let (Some(own), Some(mut earlier)) = (record(line), record(earlier)) else { return };
+    let (Some(own), Some(mut earlier)) = (record(line), record(earlier_bytes)) else { return };
+    if let Some(payload) = archived_body(earlier_bytes).and_then(|body| serde_json::to_value(body).ok())
+        && let Some(Value::Object(warc)) = earlier.get_mut("warc")
+    {
+        // Its own start is not that of the archived response.
+        warc.insert("payload".to_owned(), payload);
+    }
     earlier.retain(|name, _| !own.contains_key(name) && !OF_EXCHANGE.contains(&name.as_str()));
     let mut fields = Vec::new();
     if earlier.is_empty() || write_json(&mut fields, &earlier).is_err() || !line.ends_with(b"}\n") {
@@ -43,6 +51,25 @@ pub fn add(line: &mut Vec<u8>, earlier: &[u8]) {
     line.push(b',');
     line.extend_from_slice(fields.get(1..).unwrap_or_default());
     line.push(b'\n');
+}
+
+/// Where the archive holds the body that a record describes. `None` if it does not.
+pub fn archived_body(record: &[u8]) -> Option<WarcPayload> {
+    #[derive(Deserialize)]
+    struct Archived {
+        url: Box<str>,
+        status: Option<u16>,
+        started: Box<str>,
+        warc: Option<WarcLocation>,
+    }
+    let Archived { url, status, started, warc } = serde_json::from_slice(record).ok()?;
+    let WarcLocation { file, offset, length, payload } = warc?;
+    match payload {
+        Some(payload) => Some(*payload),
+        // Earlier versions archived the 304 as a response and did not say where the body is.
+        None if status == Some(304) => None,
+        None => Some(WarcPayload { url, date: started, file, offset, length }),
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +85,21 @@ mod tests {
         let text = String::from_utf8(line).expect("UTF-8");
         let expected = r#"{"v":1,"url":"http://h/","status":304,"title":"new","og":{"a":"\u001b"},"words":7}"#;
         assert_eq!(text, format!("{expected}\n"));
+    }
+
+    #[test]
+    fn the_archived_body_stays_where_it_is() {
+        let full = r#"{"url":"http://h/","status":200,"started":"D1","warc":{"file":"f","offset":1,"length":2}}"#;
+        let mut second = b"{\"url\":\"http://h/\",\"status\":304,\"started\":\"D2\"}\n".to_vec();
+        add(&mut second, full.as_bytes());
+        let mut third = b"{\"url\":\"http://h/\",\"status\":304,\"started\":\"D3\"}\n".to_vec();
+        add(&mut third, &second);
+        let body = archived_body(full.as_bytes()).expect("an archived body");
+        assert_eq!((&*body.url, &*body.date, &*body.file, body.offset, body.length), ("http://h/", "D1", "f", 1, 2));
+        assert_eq!(archived_body(&second), Some(body.clone()));
+        assert_eq!(archived_body(&third), Some(body));
+        let old = br#"{"url":"http://h/","status":304,"started":"D","warc":{"file":"f","offset":1,"length":2}}"#;
+        assert_eq!(archived_body(old), None);
     }
 
     #[test]

@@ -43,6 +43,21 @@ pub struct WarcLocation {
     pub file: String,
     pub offset: u64,
     pub length: u64,
+    /// Where the body is, if it is not in this record: the page answered 304, or the same body was archived before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<WarcPayload>>,
+}
+
+/// The archived response that holds the body of a page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarcPayload {
+    /// The URL of that response; another page may have had the same body.
+    pub url: Box<str>,
+    /// When it was fetched: its WARC-Date.
+    pub date: Box<str>,
+    pub file: String,
+    pub offset: u64,
+    pub length: u64,
 }
 
 #[derive(Serialize)]
@@ -215,11 +230,13 @@ impl Serialize for LinkTexts<'_> {
             kind: &'static str,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             nofollow: bool,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            anchor: Option<&'a str>,
         }
         let mut seq = serializer.serialize_seq(Some(self.0.len()))?;
         for link in self.0.iter() {
             let (url, kind) = (link.url.as_str(), link.kind.as_str());
-            seq.serialize_element(&One { url, kind, nofollow: link.nofollow })?;
+            seq.serialize_element(&One { url, kind, nofollow: link.nofollow, anchor: link.anchor })?;
         }
         seq.end()
     }
@@ -369,7 +386,7 @@ mod tests {
             images_without_alt: 2,
         }));
         visit.facts.started = Time::from_micros(1_000_000);
-        let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456 };
+        let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456, payload: None };
         let wanted = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
             "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",

@@ -114,6 +114,15 @@ impl Link {
 pub struct LinkList {
     text: String,
     items: Vec<Item>,
+    /// The texts of the links, where they are kept (`--with anchors`).
+    anchors: Option<Box<LinkAnchors>>,
+}
+
+/// The texts of links, one after the other, and the place of each by the number of the link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct LinkAnchors {
+    text: String,
+    places: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +140,8 @@ pub struct FoundLink<'a> {
     pub kind: LinkKind,
     /// `rel=nofollow` on this link.
     pub nofollow: bool,
+    /// Its text, where it is kept.
+    pub anchor: Option<&'a str>,
 }
 
 impl LinkList {
@@ -144,17 +155,46 @@ impl LinkList {
         }
     }
 
+    /// Sets the text of a link, unless it has one already.
+    pub fn set_anchor(&mut self, number: usize, anchor: &str) {
+        if number >= self.items.len() || self.anchor(number).is_some() {
+            return;
+        }
+        let LinkAnchors { text, places } = &mut **self.anchors.get_or_insert_default();
+        if let (Ok(start), Ok(end)) = (u32::try_from(text.len()), u32::try_from(text.len() + anchor.len())) {
+            text.push_str(anchor);
+            if places.len() <= number {
+                places.resize(number + 1, (0, 0));
+            }
+            if let Some(place) = places.get_mut(number) {
+                *place = (start, end);
+            }
+        }
+    }
+
+    /// The text of a link by its index, where it is kept and not empty.
+    pub fn anchor(&self, number: usize) -> Option<&str> {
+        let LinkAnchors { text, places } = &**self.anchors.as_ref()?;
+        let (start, end) = *places.get(number)?;
+        text.get(start as usize..end as usize).filter(|text| !text.is_empty())
+    }
+
+    /// Whether a link has a text.
+    pub fn has_anchors(&self) -> bool {
+        self.anchors.is_some()
+    }
+
     /// Text and kind of a link by its index.
     pub fn get(&self, number: usize) -> Option<(&str, LinkKind)> {
         let item = self.items.get(number)?;
         Some((self.text.get(item.start as usize..item.end as usize)?, item.kind))
     }
 
-    /// Text, kind and nofollow of every link, in page order.
-    pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, LinkKind, bool)> {
-        self.items.iter().map(|item| {
+    /// URL, kind, nofollow and text of every link, in page order.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, LinkKind, bool, Option<&str>)> {
+        self.items.iter().enumerate().map(|(number, item)| {
             let text = self.text.get(item.start as usize..item.end as usize).unwrap_or_default();
-            (text, item.kind, item.nofollow)
+            (text, item.kind, item.nofollow, self.anchor(number))
         })
     }
 
@@ -179,7 +219,7 @@ impl LinkList {
 
     /// An empty list with capacity for this many links and bytes.
     pub fn with_room(links: usize, bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links) }
+        Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), anchors: None }
     }
 
     pub fn len(&self) -> usize {
@@ -191,20 +231,25 @@ impl LinkList {
         self.text.len()
     }
 
+    /// Total length of the texts that are kept of links.
+    pub fn anchor_bytes(&self) -> usize {
+        self.anchors.as_ref().map_or(0, |anchors| anchors.text.len() + 8 * anchors.places.len())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = FoundLink<'_>> {
         let mut before = None;
-        self.items.iter().filter_map(move |item| {
+        self.items.iter().enumerate().filter_map(move |(number, item)| {
             let text = self.text.get(item.start as usize..item.end as usize)?;
             let url = match before {
                 Some(before) => UrlRef::from_normal_after(text, before)?,
                 None => UrlRef::from_normal(text)?,
             };
             before = Some(url);
-            Some(FoundLink { url, kind: item.kind, nofollow: item.nofollow })
+            Some(FoundLink { url, kind: item.kind, nofollow: item.nofollow, anchor: self.anchor(number) })
         })
     }
 }

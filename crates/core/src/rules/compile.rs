@@ -122,6 +122,7 @@ impl Config {
             named,
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
+            with_anchors: self.with.contains(&super::With::Anchors),
             keep_wire: false,
             link_filter: None,
             bodies: Default::default(),

@@ -121,6 +121,8 @@ pub struct Rules {
     // Keep
     pub with_headers: bool,
     pub with_links: bool,
+    /// Whether the texts of links are kept.
+    pub with_anchors: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
     /// Which bodies are held, and what reads them. Set by the caller that reads pages.

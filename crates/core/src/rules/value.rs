@@ -507,12 +507,14 @@ words! {
         Ignore = "ignore",
     }
 
-    /// What is added to page records.
+    /// What is added to page records and to the link graph.
     With {
         /// The response headers.
         Headers = "headers",
         /// The links that were found.
         Links = "links",
+        /// The texts of links: in the link graph, and in records that list links.
+        Anchors = "anchors",
     }
 
     /// The engine: how the crawler waits for sockets.

@@ -154,6 +154,7 @@ pub fn encoding() -> Tally {
                 max_attrs: 100,
                 agent: Arc::from("argiope"),
                 assets: false,
+                anchors: false,
             };
             let page = Url::parse("http://h.de/").expect("an address");
             let mut examiner = Examiner::new(&page, Some(b"text/html"), caps);

@@ -621,8 +621,9 @@ impl Frontier for DiskFrontier {
 
     fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
         let edges = found.links.texts();
-        let edges = edges.map(|(target, kind, nofollow)| NewEdge { target, kind, nofollow, anchor: None });
-        let chunk = self.graph.add(found.source.as_str(), found.is_sitemap, found.cut, edges, false);
+        let edges = edges.map(|(target, kind, nofollow, anchor)| NewEdge { target, kind, nofollow, anchor });
+        let with_texts = found.links.has_anchors();
+        let chunk = self.graph.add(found.source.as_str(), found.is_sitemap, found.cut, edges, with_texts);
         chunk.map_or(Ok(()), |chunk| self.append_chunk(&chunk))
     }
 

@@ -270,7 +270,7 @@ impl LinkGraph {
                     let mut links = record.links();
                     if record.link_list.is_none() && page.1 == record.url {
                         let new = found.iter().filter(|(_, kind)| *kind != LinkKind::Redirect);
-                        links.extend(new.map(|(url, kind)| (url.as_str(), *kind, false)));
+                        links.extend(new.map(|(target, kind)| plain(target, *kind)));
                     }
                     if !links.is_empty()
                         && let Some(entry) = decoder.page(&record.url, record.r#type == "aux", links.into_iter())
@@ -339,10 +339,20 @@ struct OldRecord<'a> {
 }
 
 impl OldRecord<'_> {
-    fn links(&self) -> Vec<(&str, LinkKind, bool)> {
-        let listed = self.link_list.iter().flatten().map(|link| (&*link.url, link.kind, link.nofollow));
-        listed.chain(self.redirect.iter().map(|to| (&**to, LinkKind::Redirect, false))).collect()
+    fn links(&self) -> Vec<NewEdge<'_>> {
+        let listed = self.link_list.iter().flatten().map(|link| NewEdge {
+            target: &link.url,
+            kind: link.kind,
+            nofollow: link.nofollow,
+            anchor: link.anchor.as_deref(),
+        });
+        listed.chain(self.redirect.iter().map(|to| plain(to, LinkKind::Redirect))).collect()
     }
+}
+
+/// An edge of which no more is known.
+fn plain(target: &str, kind: LinkKind) -> NewEdge<'_> {
+    NewEdge { target, kind, nofollow: false, anchor: None }
 }
 
 #[derive(Deserialize)]
@@ -352,4 +362,6 @@ struct OldLink<'a> {
     kind: LinkKind,
     #[serde(default)]
     nofollow: bool,
+    #[serde(borrow)]
+    anchor: Option<Cow<'a, str>>,
 }

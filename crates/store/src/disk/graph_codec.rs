@@ -376,16 +376,23 @@ impl GraphDecoder {
         &'a mut self,
         source: &str,
         is_sitemap: bool,
-        edges: impl Iterator<Item = (&'b str, LinkKind, bool)>,
+        edges: impl Iterator<Item = NewEdge<'b>>,
     ) -> Option<PageEdges<'a>> {
         self.urls.clear();
         self.texts.clear();
         self.edges.clear();
         self.urls.push("", source)?;
-        for (url, kind, nofollow) in edges {
+        for edge in edges {
             let target = u32::try_from(self.urls.ends.len()).ok()?;
-            self.urls.push("", url)?;
-            self.edges.push(StoredEdge { target, kind, nofollow, text: 0 });
+            self.urls.push("", edge.target)?;
+            let text = match edge.anchor {
+                Some(anchor) => {
+                    self.texts.push("", anchor)?;
+                    u32::try_from(self.texts.ends.len()).ok()?
+                }
+                None => 0,
+            };
+            self.edges.push(StoredEdge { target, kind: edge.kind, nofollow: edge.nofollow, text });
         }
         let Self { urls, texts, edges } = &*self;
         Some(PageEdges { source: urls.get(0)?, is_sitemap, cut: 0, edges, urls, texts })

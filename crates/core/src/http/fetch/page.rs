@@ -315,6 +315,7 @@ impl Receiver for Page {
                     max_attrs: MAX_ATTRIBUTES,
                     agent: Arc::clone(&self.rules.agent_token),
                     assets: self.rules.assets,
+                    anchors: self.rules.with_anchors,
                 };
                 let kind = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, kind, caps)))

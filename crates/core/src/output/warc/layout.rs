@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::budget::Held;
-use crate::output::record::WarcLocation;
+use crate::output::record::{WarcLocation, WarcPayload};
 use crate::rules::{RobotsPolicy, Rules, WarcCompression};
 
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
@@ -73,8 +73,9 @@ impl ArchiveLayout {
         }
     }
 
-    /// Assigns the next location in the archive to this exchange.
-    pub fn place(&mut self, exchange: WarcExchange) -> (WarcLocation, ArchiveChunk) {
+    /// Assigns the next location in the archive to this exchange. `unchanged` is the archived body of a page that
+    /// answered 304.
+    pub fn place(&mut self, exchange: WarcExchange, unchanged: Option<WarcPayload>) -> (WarcLocation, ArchiveChunk) {
         if self.number == 0 || self.offset >= self.file_size || self.compression != exchange.compression {
             self.number += 1;
             self.offset = 0;
@@ -85,18 +86,25 @@ impl ArchiveLayout {
         if self.offset == 0 {
             bytes = self.warcinfo(&exchange, &file);
         }
-        let original = self.payloads.original(&exchange);
-        let answer = match original {
-            Some(original) => revisit(&exchange, original),
+        let is_unchanged = unchanged.is_some();
+        let known = unchanged.or_else(|| self.payloads.original(&exchange).map(Original::payload));
+        let answer = match &known {
+            Some(original) => revisit(&exchange, original, is_unchanged),
             None => exchange.response,
         };
         bytes.extend_from_slice(&exchange.request);
-        let place =
-            WarcLocation { file: file.clone(), offset: self.offset + bytes.len() as u64, length: answer.len() as u64 };
+        let place = WarcLocation {
+            file: file.clone(),
+            offset: self.offset + bytes.len() as u64,
+            length: answer.len() as u64,
+            payload: known.map(Box::new),
+        };
         bytes.extend_from_slice(&answer);
-        if original.is_none() && exchange.payload.is_whole {
-            self.payloads
-                .remember(exchange.payload, Original { url: exchange.url, date: exchange.date, id: exchange.id });
+        if place.payload.is_none() && exchange.payload.is_whole {
+            let Self { number, compression, .. } = *self;
+            let (offset, length) = (place.offset, place.length);
+            let original = Original { url: exchange.url, date: exchange.date, number, compression, offset, length };
+            self.payloads.remember(exchange.payload, original);
         }
         self.offset += bytes.len() as u64;
         (place, ArchiveChunk { file: file.into(), bytes, _held: exchange.held })
@@ -110,18 +118,24 @@ impl ArchiveLayout {
     }
 }
 
-/// A revisit record: the head of the response and a reference to its payload.
-fn revisit(exchange: &WarcExchange, original: &Original) -> Vec<u8> {
+/// A revisit record: the head of the response and a reference to the response that holds the body.
+fn revisit(exchange: &WarcExchange, original: &WarcPayload, is_unchanged: bool) -> Vec<u8> {
     let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
     record.target(&exchange.url, exchange.ip);
     record.protocol(exchange.is_http2);
-    record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
-    record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
-    record.field("WARC-Refers-To", &original.id.to_string());
+    if is_unchanged {
+        record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/server-not-modified");
+    } else {
+        record.field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest");
+        record.field("WARC-Payload-Digest", &exchange.payload.sum.to_string());
+    }
+    record.field("WARC-Refers-To", &WarcId::of_response(exchange.key, &original.url, &original.date).to_string());
     record.field("WARC-Refers-To-Target-URI", &original.url);
     record.field("WARC-Refers-To-Date", &original.date);
-    // Required by the profile: the block is a response without its payload.
-    record.field("WARC-Truncated", "length");
+    if !is_unchanged {
+        // Required by the profile: the block is a response without its payload.
+        record.field("WARC-Truncated", "length");
+    }
     record.compress("application/http; msgtype=response", &[&exchange.head], exchange.compression)
 }
 
@@ -149,7 +163,17 @@ fn file_number(name: &str) -> Option<(u32, WarcCompression)> {
 struct Original {
     url: Box<str>,
     date: Box<str>,
-    id: WarcId,
+    number: u32,
+    compression: WarcCompression,
+    offset: u64,
+    length: u64,
+}
+
+impl Original {
+    fn payload(&self) -> WarcPayload {
+        let file = file_name(self.number, self.compression);
+        WarcPayload { url: self.url.clone(), date: self.date.clone(), file, offset: self.offset, length: self.length }
+    }
 }
 
 /// Recently seen payloads in two generations: when the younger one is full, the older one is dropped.

@@ -4,7 +4,7 @@
 //!
 //! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they went over
 //! the wire (after TLS): heads as sent, bodies with content coding and chunked framing. If the same payload is in the
-//! archive already, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member or a
+//! archive already, or the page answered 304, a `revisit` with the head alone replaces the response. Every WARC record is a gzip member or a
 //! zstd frame of its own, so that it can be read alone. The reasons are in `docs/decisions/0004-warc.md`.
 //!
 //! [`WarcExchange::encode`] hashes and compresses on the worker that fetched the page; it is a pure function.
@@ -88,7 +88,7 @@ impl WarcExchange {
     /// Hashes and compresses. The compressed bytes are charged to the budget until they are written.
     pub fn encode(source: &WarcSource<'_>, mut held: Held) -> Self {
         let url = source.url.as_str();
-        let id = WarcId::new(source.key, &["response", url, &source.date]);
+        let id = WarcId::of_response(source.key, url, &source.date);
         let sum = Sha1Sum::of(&[source.payload]);
         let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
         response.target(url, source.ip);

@@ -79,6 +79,11 @@ impl WarcRecord {
 pub struct WarcId([u8; 16]);
 
 impl WarcId {
+    /// The id of the response (or revisit) record of an exchange.
+    pub fn of_response(key: u64, url: &str, date: &str) -> Self {
+        Self::new(key, &["response", url, date])
+    }
+
     /// A name-based UUID (version 5) with a number of this crawl.
     pub fn new(key: u64, parts: &[&str]) -> Self {
         let mut hash = Sha1::new();

@@ -88,16 +88,16 @@ fn a_file_has_one_kind_of_compression() {
     };
     let (gzip, zstd) = (rules(WarcCompression::Gzip), rules(WarcCompression::Zstd));
     let mut layout = ArchiveLayout::new(&zstd);
-    let (place, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None));
+    let (place, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
     assert_eq!((&*place.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
     assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
     // The next run compresses otherwise: it begins a file.
     let mut layout = ArchiveLayout::new(&gzip);
     layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64), ("other", 5)]);
-    assert_eq!(layout.place(exchange(&gzip, "/b", b"more", None)).0.file, "archive/00002.warc.gz");
+    assert_eq!(layout.place(exchange(&gzip, "/b", b"more", None), None).0.file, "archive/00002.warc.gz");
     let mut layout = ArchiveLayout::new(&zstd);
     layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64)]);
-    let (place, _) = layout.place(exchange(&zstd, "/b", b"more", None));
+    let (place, _) = layout.place(exchange(&zstd, "/b", b"more", None), None);
     assert_eq!(place.file, "archive/00001.warc.zst");
     assert!(place.offset > chunk.bytes.len() as u64, "after the request");
 }
@@ -106,7 +106,7 @@ fn a_file_has_one_kind_of_compression() {
 fn the_bytes_of_the_wire_come_back_with_all_that_is_known_of_them() {
     let rules = rules(FILE_SIZE);
     let (place, chunk) =
-        ArchiveLayout::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")));
+        ArchiveLayout::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")), None);
     assert_eq!(&*chunk.file, "archive/00001.warc.gz");
     let records = read_all(&chunk.bytes);
     let kinds: Vec<&str> = records.iter().map(Read::kind).collect();
@@ -157,7 +157,7 @@ fn the_same_payload_is_kept_once() {
         ("/6", b"cut", Some("time")),
         ("/7", b"cut", None),
     ] {
-        let (place, chunk) = shelf.place(exchange(&rules, path, payload, truncated));
+        let (place, chunk) = shelf.place(exchange(&rules, path, payload, truncated), None);
         file.extend_from_slice(&chunk.bytes);
         places.push(place);
     }
@@ -179,18 +179,49 @@ fn the_same_payload_is_kept_once() {
     ] {
         assert_eq!(revisit.get(name), Some(value));
     }
+    let payload = places[1].payload.as_deref().expect("a location");
+    assert_eq!((payload.offset, payload.length), (answers[0].offset, answers[0].length));
     assert_eq!(revisit.get("WARC-Refers-To"), answers[0].get("WARC-Record-ID"));
     assert_eq!(revisit.get("WARC-Payload-Digest"), answers[0].get("WARC-Payload-Digest"));
+}
+
+#[test]
+fn an_unchanged_page_refers_to_its_archived_body() {
+    let rules = rules(FILE_SIZE);
+    let mut shelf = ArchiveLayout::new(&rules);
+    let (place, chunk) = shelf.place(exchange(&rules, "/1", b"body", None), None);
+    let response = read_all(&chunk.bytes).swap_remove(2);
+    let body = crate::output::record::WarcPayload {
+        url: "https://h.example/1".into(),
+        date: "2026-01-02T03:04:05.678Z".into(),
+        file: place.file,
+        offset: place.offset,
+        length: place.length,
+    };
+    let (place, chunk) = shelf.place(exchange(&rules, "/1", b"", None), Some(body.clone()));
+    assert_eq!(place.payload.as_deref(), Some(&body));
+    let records = read_all(&chunk.bytes);
+    let revisit = &records[1];
+    assert_eq!(revisit.kind(), "revisit");
+    assert_eq!(revisit.get("WARC-Refers-To"), response.get("WARC-Record-ID"));
+    for (name, value) in [
+        ("WARC-Profile", Some("http://netpreserve.org/warc/1.1/revisit/server-not-modified")),
+        ("WARC-Refers-To-Target-URI", Some("https://h.example/1")),
+        ("WARC-Refers-To-Date", Some("2026-01-02T03:04:05.678Z")),
+        ("WARC-Truncated", None),
+    ] {
+        assert_eq!(revisit.get(name), value);
+    }
 }
 
 #[test]
 fn two_bodies_with_one_sha1_are_two_payloads() {
     let rules = rules(FILE_SIZE);
     let mut shelf = ArchiveLayout::new(&rules);
-    shelf.place(exchange(&rules, "/1", b"same", None));
+    shelf.place(exchange(&rules, "/1", b"same", None), None);
     let mut other = exchange(&rules, "/2", b"same", None);
     other.payload.digest = Some([9; 32]);
-    let (_, chunk) = shelf.place(other);
+    let (_, chunk) = shelf.place(other, None);
     assert_eq!(read_all(&chunk.bytes)[1].kind(), "response");
 }
 
@@ -200,7 +231,7 @@ fn a_full_file_is_followed_by_the_next_and_an_earlier_run_is_gone_on_with() {
     let mut shelf = ArchiveLayout::new(&rules);
     let mut files: std::collections::BTreeMap<Box<str>, Vec<u8>> = Default::default();
     for page in 0..10u8 {
-        let (place, chunk) = shelf.place(exchange(&rules, &format!("/{page}"), &[page; 90], None));
+        let (place, chunk) = shelf.place(exchange(&rules, &format!("/{page}"), &[page; 90], None), None);
         let file = files.entry(chunk.file.clone()).or_default();
         file.extend_from_slice(&chunk.bytes);
         assert_eq!(place.offset + place.length, file.len() as u64);
@@ -227,7 +258,7 @@ fn what_is_compressed_is_held_until_it_is_written() {
     let budget = Budget::new(1 << 20);
     let mut rules = rules(FILE_SIZE);
     rules.budget = std::sync::Arc::clone(&budget);
-    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None));
+    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None), None);
     assert!(budget.held() > 0 && budget.held() <= chunk.bytes.len() as u64);
     drop(chunk);
     assert_eq!(budget.held(), 0);

@@ -9,6 +9,7 @@ use memchr::memmem;
 use std::ops::Range;
 
 use super::ExamineLimits;
+use super::anchor_texts::AnchorTexts;
 use super::charset;
 use super::css::{CssReader, CssUrl, unescape_css};
 use super::directives::Directives;
@@ -54,12 +55,15 @@ pub struct Collector {
     words_before_title: WordCount,
     /// Reads the `style` element that is open.
     style: Option<CssReader>,
+    /// The texts of links, where they are asked for.
+    pub anchors: Option<Box<AnchorTexts>>,
 }
 
 impl Collector {
     pub fn new(dialect: Dialect, caps: ExamineLimits) -> Self {
         Self {
             dialect,
+            anchors: caps.anchors.then(Box::default),
             caps,
             links: RawLinks::default(),
             title: None,
@@ -83,6 +87,7 @@ impl Collector {
 
     pub fn finish(&mut self) {
         self.stop_hearing();
+        self.end_anchor();
         self.capped |= self.links.cut > 0;
     }
 
@@ -222,10 +227,30 @@ impl Collector {
         }
     }
 
+    /// The text of the link that was added last begins.
+    pub fn begin_anchor(&mut self) {
+        if let (Some(anchors), Some(link)) = (&mut self.anchors, self.links.latest) {
+            anchors.begin(link);
+        }
+    }
+
+    fn end_anchor(&mut self) {
+        if let Some(anchors) = &mut self.anchors {
+            anchors.end();
+        }
+    }
+
     /// A tag passes: it ends a word unless its element is within a line, and a heading ends at any other heading.
     fn pass(&mut self, key: u64, name: &[u8]) {
         if self.likeness.is_in_word() && !names::is_inline(key) {
             self.likeness.end_word();
+        }
+        if let Some(anchors) = &mut self.anchors {
+            if key == names::A {
+                anchors.end();
+            } else if !names::is_inline(key) {
+                anchors.push(b" ");
+            }
         }
         if self.facts.in_heading {
             if names::is_heading(name) {
@@ -249,6 +274,9 @@ impl Collector {
                 let [href, rel] = self.values(tag, ["href", "rel"]);
                 if let Some(href) = href {
                     self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                    if key == names::A {
+                        self.begin_anchor();
+                    }
                 }
             }
             names::FRAME | names::IFRAME => {
@@ -281,6 +309,9 @@ impl Collector {
                     None => self.facts.images_without_alt = self.facts.images_without_alt.saturating_add(1),
                     Some(alt) if self.facts.in_heading => self.facts.push_heading(alt_text(alt).as_bytes()),
                     Some(_) => {}
+                }
+                if let (Some(anchors), Some(alt)) = (self.anchors.as_mut().filter(|anchors| anchors.is_open()), alt) {
+                    anchors.push(alt_text(alt).as_bytes());
                 }
             }
             names::H1 => self.facts.begin_heading(),
@@ -373,6 +404,7 @@ impl Collector {
             names::A => {
                 if let Some(href) = href {
                     self.add_with(href, LinkKind::Anchor, has_word(rel, "nofollow"));
+                    self.begin_anchor();
                 }
             }
             names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => self.add_assets([href, source]),
@@ -453,6 +485,9 @@ impl TokenHandler for Collector {
         }
         if self.facts.in_heading {
             self.facts.push_heading(text);
+        }
+        if let Some(anchors) = &mut self.anchors {
+            anchors.push(text);
         }
     }
 

@@ -27,6 +27,7 @@ use encoding_rs::{Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
+mod anchor_texts;
 mod charset;
 mod css;
 mod directives;
@@ -89,6 +90,8 @@ pub struct ExamineLimits {
     pub agent: Arc<str>,
     /// Look for resources also in style sheets, `style` elements and attributes, lazy images and manifests.
     pub assets: bool,
+    /// Keep the texts of links.
+    pub anchors: bool,
 }
 
 /// The result of an examination.
@@ -214,7 +217,9 @@ impl Examiner {
     /// Heap bytes of the links found so far.
     pub fn weight(&self) -> usize {
         let Stage::Reading(reading) = &self.stage else { return 0 };
-        reading.markup.as_ref().map_or(0, |(_, collector)| collector.links.weight())
+        reading.markup.as_ref().map_or(0, |(_, collector)| {
+            collector.links.weight() + collector.anchors.as_ref().map_or(0, |anchors| anchors.weight())
+        })
     }
 
     /// Ends the body.

@@ -31,6 +31,8 @@ pub struct RawLinks {
     pub too_long: u32,
     /// Links that the limit on their number cut off, each as often as it was written.
     pub cut: u32,
+    /// The number of the link that was written last.
+    pub latest: Option<u32>,
 }
 
 impl RawLinks {
@@ -43,6 +45,7 @@ impl RawLinks {
         most: usize,
         longest: usize,
     ) -> Option<Range<usize>> {
+        self.latest = None;
         // A refresh is stored with its delay and parsed at the end of the page.
         let href = if kind == LinkKind::Refresh { href } else { without_fragment(trim(href)) };
         if kind != LinkKind::Refresh && has_other_scheme(href) {
@@ -62,6 +65,7 @@ impl RawLinks {
                 .is_some_and(|item| item.kind == kind && text.get(item.bytes.clone()) == Some(href))
         };
         if let Some(&known) = self.index.find(hash, same) {
+            self.latest = Some(known);
             let item = self.items.get_mut(known as usize)?;
             // One occurrence without nofollow is enough to follow it.
             item.nofollow &= nofollow;
@@ -78,6 +82,7 @@ impl RawLinks {
             self.index.reserve(56, |_| 0);
         }
         let number = u32::try_from(self.items.len()).ok()?;
+        self.latest = Some(number);
         let bytes = self.text.len()..self.text.len() + href.len();
         self.text.extend_from_slice(href);
         self.items.push(RawLink { bytes: bytes.clone(), kind, nofollow });

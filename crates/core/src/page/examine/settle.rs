@@ -101,7 +101,7 @@ impl LinkResolution<'_> {
         let origin = self.page.as_str().len() - self.page.target().len();
         let mut distinct = Distinct::with_room(links.len(), (links.written() + links.len() * origin).min(MAX_RESERVED));
         let mut out = String::new();
-        for (bytes, written) in self.collector.links.iter() {
+        for (number, (bytes, written)) in self.collector.links.iter().enumerate() {
             let text = self.text(bytes, TextContext::Attribute);
             let href = match written.kind {
                 LinkKind::Refresh => refresh_header(&text),
@@ -113,7 +113,11 @@ impl LinkResolution<'_> {
                 break;
             }
             match base.resolve(href, self.queries, &mut out) {
-                Ok(()) if out.len() <= longest => distinct.add(&out, written.kind, written.nofollow),
+                Ok(()) if out.len() <= longest => {
+                    let anchor = self.collector.anchors.as_ref().and_then(|anchors| anchors.raw(number));
+                    let anchor = anchor.and_then(|text| tidy(&self.text(text, TextContext::Text)));
+                    distinct.add(&out, written.kind, written.nofollow, anchor.as_deref());
+                }
                 Ok(()) | Err(BadUrl::TooLong) => findings.too_long += 1,
                 Err(BadUrl::Scheme) => findings.other_schemes += 1,
                 Err(BadUrl::Syntax | BadUrl::Port) => findings.odd += 1,
@@ -153,16 +157,22 @@ impl Distinct {
         }
     }
 
-    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool) {
+    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) {
         let hash = self.hasher.hash_one((text, kind));
         if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
             if !nofollow {
                 self.list.allow(known as usize);
             }
+            if let Some(anchor) = anchor {
+                self.list.set_anchor(known as usize, anchor);
+            }
             return;
         }
         let Ok(number) = u32::try_from(self.list.len()) else { return };
         self.list.push(text, kind, nofollow);
+        if let Some(anchor) = anchor {
+            self.list.set_anchor(number as usize, anchor);
+        }
         let (list, hasher) = (&self.list, &self.hasher);
         self.index.insert_unique(hash, number, |&number| {
             list.get(number as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))

@@ -518,7 +518,7 @@ impl<F: Frontier> Keeper<F> {
             .archive_layout
             .as_mut()
             .zip(exchange)
-            .map(|(archive_layout, exchange)| archive_layout.place(*exchange))
+            .map(|(layout, exchange)| layout.place(*exchange, unchanged.as_deref().and_then(carried::archived_body)))
             .unzip();
         let mut line = Vec::with_capacity(512);
         record::encode(&visit, self.clock, place.as_ref(), &mut line);

@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::Keeper;
 use crate::outcome::Outcome;
+use crate::output::carried;
 use crate::page::examine::{self, PageFacts};
 use crate::page::url::Url;
 use crate::schedule::comparison::{Comparison, PageState, digest_bytes};
@@ -104,9 +105,15 @@ impl<F: Frontier> Keeper<F> {
         if job.purpose != Purpose::Page || !self.frontier.is_again() {
             return Ok(());
         }
-        let Some(Earlier { etag, last_modified, .. }) = self.earlier_of(&job.link.url, job.link.kind)? else {
+        let Some(Earlier { outcome, etag, last_modified, line, .. }) = self.earlier_of(&job.link.url, job.link.kind)?
+        else {
             return Ok(());
         };
+        // A body that the archive is to hold must be sent once.
+        let is_kept = !self.rules.archive || carried::archived_body(&line).is_some();
+        if !is_kept || !matches!(outcome, Outcome::Ok | Outcome::NotModified) {
+            return Ok(());
+        }
         if etag.is_some() || last_modified.is_some() {
             job.rare_mut().conditional = Some(Conditional { etag, last_modified });
         }

@@ -1,0 +1,69 @@
+//! [`AnchorTexts`]: the texts of links as received, where they are asked for.
+
+use std::ops::Range;
+
+/// Bytes kept of the text of one link, as received.
+const MAX_ANCHOR: usize = 512;
+/// Bytes kept of all of a page; later links have no text.
+const MAX_ANCHORS: usize = 1 << 20;
+
+/// The texts of the links of a page: of a link that is written several times, the first one that is not empty.
+#[derive(Default)]
+pub struct AnchorTexts {
+    bytes: Vec<u8>,
+    /// By the number of the link.
+    places: Vec<Range<u32>>,
+    /// The link whose text is being read, and where its text starts.
+    open: Option<(u32, u32)>,
+}
+
+impl AnchorTexts {
+    /// A link begins.
+    pub fn begin(&mut self, link: u32) {
+        self.end();
+        if self.raw(link as usize).is_none()
+            && let Ok(start) = u32::try_from(self.bytes.len())
+            && self.bytes.len() < MAX_ANCHORS
+        {
+            self.open = Some((link, start));
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Text within the link.
+    pub fn push(&mut self, text: &[u8]) {
+        let Some((_, start)) = self.open else { return };
+        let room = (start as usize + MAX_ANCHOR).saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(text.get(..room).unwrap_or(text));
+    }
+
+    /// The link ends.
+    pub fn end(&mut self) {
+        let Some((link, start)) = self.open.take() else { return };
+        let Ok(end) = u32::try_from(self.bytes.len()) else { return };
+        if self.bytes.get(start as usize..).is_none_or(|text| text.iter().all(u8::is_ascii_whitespace)) {
+            return self.bytes.truncate(start as usize);
+        }
+        let link = link as usize;
+        if self.places.len() <= link {
+            self.places.resize(link + 1, 0..0);
+        }
+        if let Some(place) = self.places.get_mut(link) {
+            *place = start..end;
+        }
+    }
+
+    /// The text of a link by its number; `None` if it has none.
+    pub fn raw(&self, link: usize) -> Option<&[u8]> {
+        let place = self.places.get(link).filter(|place| !place.is_empty())?;
+        self.bytes.get(place.start as usize..place.end as usize)
+    }
+
+    /// Heap bytes.
+    pub fn weight(&self) -> usize {
+        self.bytes.capacity() + self.places.capacity() * size_of::<Range<u32>>()
+    }
+}
