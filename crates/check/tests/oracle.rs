@@ -32,6 +32,8 @@ struct Node {
     name: QualName,
     attributes: HashMap<String, String>,
     parent: Option<usize>,
+    /// Every node that was a child at some time.
+    children: Vec<usize>,
     /// The root of a template's content, which has no parent.
     content: Option<usize>,
 }
@@ -43,7 +45,7 @@ struct Tree(RefCell<Vec<Node>>);
 impl Tree {
     fn add(&self, name: QualName, attributes: HashMap<String, String>) -> usize {
         let mut nodes = self.0.borrow_mut();
-        nodes.push(Node { name, attributes, parent: None, content: None });
+        nodes.push(Node { name, attributes, parent: None, children: Vec::new(), content: None });
         nodes.len() - 1
     }
 
@@ -53,7 +55,11 @@ impl Tree {
 
     fn set_parent(&self, child: NodeOrText<usize>, parent: Option<usize>) {
         if let NodeOrText::AppendNode(child) = child {
-            self.0.borrow_mut()[child].parent = parent;
+            let mut nodes = self.0.borrow_mut();
+            nodes[child].parent = parent;
+            if let Some(parent) = parent {
+                nodes[parent].children.push(child);
+            }
         }
     }
 }
@@ -146,9 +152,13 @@ impl TreeSink for Tree {
     }
 
     fn reparent_children(&self, node: &usize, parent: &usize) {
-        for child in self.0.borrow_mut().iter_mut().filter(|child| child.parent == Some(*node)) {
-            child.parent = Some(*parent);
+        let mut nodes = self.0.borrow_mut();
+        let mut children = std::mem::take(&mut nodes[*node].children);
+        children.retain(|child| nodes[*child].parent == Some(*node));
+        for child in &children {
+            nodes[*child].parent = Some(*parent);
         }
+        nodes[*parent].children.append(&mut children);
     }
 }
 
@@ -168,15 +178,15 @@ impl OraclePage {
             ..ParseOpts::default()
         };
         let nodes = parse_document(Tree::default(), options).one(StrTendril::from(&*String::from_utf8_lossy(&bytes)));
-        let is_shown = |mut node: usize| loop {
-            match nodes[node].parent {
-                Some(parent) => node = parent,
-                None => return node == 0,
-            }
-        };
+        let mut is_shown = vec![false; nodes.len()];
+        let mut todo = vec![0];
+        while let Some(node) = todo.pop() {
+            is_shown[node] = true;
+            todo.extend(nodes[node].children.iter().filter(|child| nodes[**child].parent == Some(node)));
+        }
         let mut page = Self::default();
-        for (number, node) in nodes.iter().enumerate() {
-            if is_shown(number) {
+        for (node, is_shown) in nodes.iter().zip(is_shown) {
+            if is_shown {
                 page.add(&node.name.local, &node.attributes);
             }
         }
@@ -246,10 +256,23 @@ fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "html" || extension == "htm")
 }
 
+/// Whether a path is a folder, and the page that it leads to.
+fn place(path: &Path, has_slash: bool) -> (bool, Option<PathBuf>) {
+    let with = |end: &&str| PathBuf::from(format!("{}{end}", path.display()));
+    let is_folder = path.is_dir();
+    let ends: &[&str] = match (is_folder, has_slash) {
+        (true, _) => &["/index.html", "/index.htm", "/index.xhtml"],
+        (false, false) => &["", ".html", ".htm"],
+        (false, true) => &[],
+    };
+    (is_folder, ends.iter().map(with).find(|path| path.is_file()))
+}
+
 /// What the oracle finds in a folder, and how many references it has judged.
 fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, u64) {
     let paths: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_page(path)).collect();
     let pages: HashMap<PathBuf, OraclePage> = paths.iter().map(|path| (path.clone(), OraclePage::read(path))).collect();
+    let mut places: HashMap<String, (bool, Option<PathBuf>)> = HashMap::new();
     let mut faults = BTreeSet::new();
     let mut count = 0;
     for (path, page) in &pages {
@@ -289,23 +312,16 @@ fn oracle(folder: &Path) -> (BTreeSet<OracleFault>, u64) {
             let file = target.to_file_path().expect("a path");
             let slash = if target.path().ends_with('/') && !file.to_string_lossy().ends_with('/') { "/" } else { "" };
             let shown = format!("{}{slash}", file.display());
-            let with = |end: &str| PathBuf::from(format!("{}{end}", file.display()));
-            let found = if file.is_dir() {
-                ["/index.html", "/index.htm", "/index.xhtml"].iter().map(|end| with(end)).find(|path| path.is_file())
-            } else if slash.is_empty() {
-                ["", ".html", ".htm"].iter().map(|end| with(end)).find(|path| path.is_file())
-            } else {
-                None
-            };
-            match (found, fragment) {
-                (None, _) if file.is_dir() => {}
+            let (is_folder, found) = places.entry(shown.clone()).or_insert_with(|| place(&file, !slash.is_empty()));
+            match (found.as_ref(), fragment) {
+                (None, _) if *is_folder => {}
                 (None, _) => {
                     faults.insert((name, "missing_file", shown));
                 }
                 (Some(found), Some(fragment)) => {
                     let fragment = fragment.split(":~:").next().unwrap_or_default();
                     let decoded = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy().into_owned();
-                    let Some(page) = pages.get(&found) else { continue };
+                    let Some(page) = pages.get(found) else { continue };
                     let is_good = fragment.is_empty()
                         || decoded.eq_ignore_ascii_case("top")
                         || page.ids.contains(fragment)
